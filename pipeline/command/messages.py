@@ -1,0 +1,38 @@
+"""Events packed into messages of the `events` topic."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from pipeline.command.sources import Event
+from pipeline.errors import InputError
+from topics import events
+
+
+def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator[tuple[bytes, int]]:
+    """Message values, and how many events each holds.
+
+    Parameters
+    ----------
+    source
+        The events in order.
+    rows_per_message
+        Events a message: 1 gives single objects, more gives arrays.
+    limit
+        Largest message in bytes.
+
+    Raises
+    ------
+    InputError
+        A message would be larger than the limit.
+    """
+    rest = iter(source)
+    number = 0
+    while batch := list(islice(rest, rows_per_message)):
+        value = events.encode(batch[0] if rows_per_message == 1 else batch)
+        if len(value) > limit:
+            raise InputError(
+                f"events {number} to {number + len(batch) - 1}: expected a message of at most {limit:,} bytes, "
+                f"got {len(value):,}; lower --rows-per-message"
+            )
+        number += len(batch)
+        yield value, len(batch)

@@ -1,0 +1,139 @@
+"""What a run reads back: the public topics, and how far learner and fold are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from pipeline.errors import BrokerError
+from pipeline.settings import Settings
+from pipeline.transport.connection import Connection
+from topics import progress_fold, progress_learner
+
+PUBLIC = ("predictions", "importance", "events.dead")
+_PROGRESS = ("progress.learner", "progress.fold")
+_BATCH = 1_000
+_ASK_SECONDS = 10.0
+
+OnRecords = Callable[[str, list[Message]], None]
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where the stages are, as committed."""
+
+    consumed: dict[int, int] = field(default_factory=dict)
+    """Per partition of `events`: the offset of the first message that is not used up."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows learned."""
+    folded: dict[str, int] = field(default_factory=dict)
+    """Per stream: the next row to be folded."""
+    published: dict[str, int] = field(default_factory=dict)
+    """Per stream: the row of the newest importance record."""
+
+    def take(self, topic: str, message: Message) -> None:
+        """Take one record of `progress.learner` or `progress.fold`."""
+        key, value = message.key(), message.value()
+        if key is None or value is None:
+            return
+        if topic == "progress.learner":
+            record = progress_learner.decode(key, value)
+            if isinstance(record, progress_learner.StreamProgress):
+                self.rows[record.stream] = record.rows
+            else:
+                self.consumed[message.partition()] = record.offset
+            return
+        fold = progress_fold.decode(key, value)
+        if isinstance(fold, progress_fold.StreamProgress):
+            self.folded[fold.stream] = fold.next_row
+            self.published[fold.stream] = fold.published_row
+
+
+class Monitor:
+    """Reads committed records of the public topics and of progress, outside any group.
+
+    Parameters
+    ----------
+    connection, settings
+        Where, and under which prefix.
+    on_records
+        Called with a public topic's name (without the prefix) and its new records, in order.
+    from_start
+        Read the public topics from their first record; otherwise from what comes after now.
+    """
+
+    def __init__(
+        self, connection: Connection, settings: Settings, on_records: OnRecords, *, from_start: bool = True
+    ) -> None:
+        self.progress = Progress()
+        self._prefix = settings.prefix
+        self._on_records = on_records
+        self._reader = Consumer(connection.consumer(read_committed=True, enable_partition_eof=True))
+        self._ends: dict[tuple[str, int], int] = {}
+        self._partitions: list[tuple[str, int]] = []
+        counts = settings.topics.events
+        for topic in (*PUBLIC, *_PROGRESS):
+            self._partitions += [(topic, partition) for partition in range(counts)]
+        start: list[TopicPartition] = []
+        for topic, partition in self._partitions:
+            offset = OFFSET_BEGINNING
+            if topic in PUBLIC and not from_start:
+                offset = self._high(topic, partition)
+            start.append(TopicPartition(self._prefix + topic, partition, offset))
+        self._reader.assign(start)
+
+    def poll(self, seconds: float) -> int:
+        """Read what there is, waiting at most so long for something; how many records came.
+
+        Raises
+        ------
+        BrokerError
+            The broker refuses, or a topic is gone.
+        """
+        batches: dict[str, list[Message]] = {}
+        count = 0
+        for message in self._reader.consume(_BATCH, timeout=seconds):
+            error = message.error()
+            topic = (message.topic() or "").removeprefix(self._prefix)
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._ends[topic, message.partition()] = message.offset()
+                elif not error.retriable():
+                    raise BrokerError(f"{message.topic()}: cannot be read: {error.str()}")
+                continue
+            count += 1
+            self._ends.pop((topic, message.partition()), None)
+            if topic in PUBLIC:
+                batches.setdefault(topic, []).append(message)
+            else:
+                self.progress.take(topic, message)
+        for topic, messages in batches.items():
+            self._on_records(topic, messages)
+        return count
+
+    def behind(self, topic: str) -> int:
+        """Records of a topic that are there and have not been read, as of the last fetch."""
+        lag = 0
+        for place in self._reader.position([p for p in self._reader.assignment() if p.topic == self._prefix + topic]):
+            _, high = self._reader.get_watermark_offsets(place, cached=True)
+            if place.offset >= 0 and high > 0:
+                lag += max(0, high - place.offset)
+        return lag
+
+    def ends(self) -> Mapping[tuple[str, int], int]:
+        """The ends of the public topics' partitions now; to be handed to `read_up_to`."""
+        return {(topic, number): self._high(topic, number) for topic, number in self._partitions if topic in PUBLIC}
+
+    def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Whether all records before `ends` have been read (the last ones may be markers of transactions)."""
+        return all(high <= 0 or self._ends.get(place, -1) >= high for place, high in ends.items())
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._reader.close()
+
+    def _high(self, topic: str, partition: int) -> int:
+        _, high = self._reader.get_watermark_offsets(
+            TopicPartition(self._prefix + topic, partition), timeout=_ASK_SECONDS
+        )
+        return int(high)

@@ -1,0 +1,79 @@
+"""The whole pipeline as a plain loop in one process, without Kafka: what the distributed run must equal."""
+
+from collections.abc import Iterable, Iterator
+
+from pipeline.explain.explainer import explain
+from pipeline.fold.partition import PartitionFold
+from pipeline.ingest.message import Message
+from pipeline.learn.partition import PartitionLearner
+from pipeline.models.predictor import Predictor
+from pipeline.settings import Settings
+from pipeline.learn.dead_letters import dead_letter
+from topics import events
+
+Published = tuple[str, bytes]
+"""(topic without the prefix, record)"""
+
+
+class Reference:
+    """Learner, explainer and fold, one after the other.
+
+    Parameters
+    ----------
+    settings
+        The same as for the distributed run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._learners: dict[int, PartitionLearner] = {}
+        self._folds: dict[int, PartitionFold] = {}
+        self._models: dict[tuple[str, int], Predictor] = {}
+        self._contributions = 0
+        self._next: dict[int, int] = {}
+        self.notices: list[str] = []
+
+    def run(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Published]:
+        """What is published, message by message.
+
+        Parameters
+        ----------
+        messages
+            (key, value) in the order of the log. Each goes to its key's partition.
+        """
+        for key, value in messages:
+            partition = events.partition(key or b"", self.settings.topics.events, self.settings.topics.partitioner)
+            offset = self._next.get(partition, 0)
+            self._next[partition] = offset + 1
+            yield from self.feed(Message(events.TOPIC.name, partition, offset, key, value))
+
+    def feed(self, message: Message) -> Iterator[Published]:
+        """What is published because of one message."""
+        learner = self._learners.get(message.partition)
+        if learner is None:
+            learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings.learn())
+            self._folds[message.partition] = PartitionFold(message.partition, self.settings.fold())
+        fold = self._folds[message.partition]
+        for _ in learner.consume(message):
+            pass
+        learner.cut()
+        outbox, dead = learner.take_outbox()
+        self.notices += outbox.notices
+        for _, record in outbox.predictions:
+            yield "predictions", record
+        for rejections in dead:
+            yield "events.dead", dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes).as_json()
+        for snapshot in outbox.snapshots:
+            self._models[snapshot.stream, snapshot.version] = snapshot.predictor
+        for block in outbox.work:
+            model = self._models[block.stream, block.version] if block.count else None
+            fold.offer(explain(block, model), self._contributions)
+            self._contributions += 1
+            self._forget(block.stream, block.version)
+        for _, record in fold.take_records():
+            yield "importance", record
+        fold.take_changed()
+
+    def _forget(self, stream: str, version: int) -> None:
+        for name, old in [key for key in self._models if key[0] == stream and key[1] < version]:
+            del self._models[name, old]

@@ -1,0 +1,266 @@
+"""`glasstream run`: all stages on this machine, a source replayed through them, and what came of it."""
+
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+from rich.console import Console
+
+from pipeline.brokers.choose import Broker, TopicRequest, open_broker
+from pipeline.command.children import Children
+from pipeline.command.messages import pack
+from pipeline.command.monitor import PUBLIC, Monitor
+from pipeline.command.outputs import OutputDirectory
+from pipeline.command.reference import Reference
+from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
+from pipeline.command.report import Report
+from pipeline.command.sources import Source
+from pipeline.errors import SettingsError
+from pipeline.learn.dead_letters import DeadLetter
+from pipeline.settings import Settings, to_environment
+from pipeline.stages.build import connection
+from topics import admin, events
+
+INTERRUPTED = 130
+_POLL_SECONDS = 0.05
+_STANDSTILL_SECONDS = 60.0
+_PREDICTIONS_BEHIND = 2_000
+"""On the embedded broker predictions that we have not read must not be pushed out by new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run."""
+
+    source: Source
+    total: int | None
+    rows_per_message: int
+    explainers: int
+    out: Path | None
+    keep_topics: bool
+    """The prefix was given: other runs may go on from its topics."""
+    data: Path | None = None
+
+
+class _Interrupts:
+    """Ctrl-C: once to drain, twice to end at once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.count = 0
+        self._say = say
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.count += 1
+        if self.count == 1:
+            self._say("interrupted: finishing what is under way (interrupt again to end at once)")
+        else:
+            raise KeyboardInterrupt
+
+
+def run(settings: Settings, plan: Plan, console: Console) -> int:
+    """Replay the source through the pipeline; returns the exit code.
+
+    Raises
+    ------
+    GlasstreamError
+        A stage died, the broker failed, the input or the settings cannot be used.
+    """
+    with _interrupts(lambda line: console.print(line, style="yellow")) as interrupts:
+        if settings.broker == "none":
+            _without_kafka(settings, plan, console, interrupts)
+        else:
+            _through_kafka(settings, plan, console, interrupts)
+    return 0
+
+
+def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
+    report = Report(console, plan.total)
+    reference = Reference(settings)
+    key = events.key(plan.source.stream)
+    started = time.monotonic()
+
+    def messages() -> Iterator[tuple[bytes, bytes]]:
+        for value, _ in pack(plan.source.events(), plan.rows_per_message, settings.limits.message_bytes):
+            if interrupts.count:
+                break
+            yield key, value
+        yield key, events.FLUSH
+
+    with OutputDirectory(plan.out, PUBLIC) as out:
+        for topic, record in reference.run(messages()):
+            out.add(topic, record)
+            report.add(topic, [record])
+            report.progress(time.monotonic())
+    report.table(time.monotonic() - started)
+
+
+def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
+    embedded = settings.broker == "embedded"
+    if embedded:
+        settings = for_embedded(settings)
+        if plan.explainers > 1:
+            raise SettingsError(
+                ["--explainers: expected 1 on the embedded broker, which takes one member a group; use --broker local"]
+            )
+    say = _saying(console)
+    with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
+        settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
+        create_topics(broker, settings)
+        environment = {**os.environ, **to_environment(settings)}
+        environment.setdefault("GLASSTREAM_HMAC_KEY", secrets.token_hex(32))
+        environment.setdefault("NUMBA_NUM_THREADS", "1")
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        try:
+            with Children(environment, restart=not embedded, say=say) as children:
+                children.add("fold", "fold-1")
+                for number in range(plan.explainers):
+                    children.add("explainer", f"explainer-{number + 1}")
+                children.add("learner", "learner-1")
+                _replay(settings, plan, console, children, interrupts, embedded=embedded)
+        finally:
+            if broker.kind == "given" and not plan.keep_topics:
+                admin.delete(AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap}), settings.prefix)
+
+
+def _replay(
+    settings: Settings,
+    plan: Plan,
+    console: Console,
+    children: Children,
+    interrupts: _Interrupts,
+    *,
+    embedded: bool,
+) -> None:
+    report = Report(console, plan.total)
+    limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
+    link = connection(settings)
+    stream = plan.source.stream
+    with OutputDirectory(plan.out, PUBLIC) as out:
+
+        def take(topic: str, messages: list[Message]) -> None:
+            records = [_as_json(topic, message) for message in messages]
+            for record in records:
+                out.add(topic, record)
+            report.add(topic, records)
+
+        monitor = Monitor(link, settings, take, from_start=not plan.keep_topics)
+        replay = Replay(
+            link,
+            settings,
+            stream,
+            pack(plan.source.events(), plan.rows_per_message, limit),
+            EMBEDDED_BYTES_AHEAD if embedded else None,
+        )
+        partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
+        started = moved = time.monotonic()
+        while not _done(monitor, replay, stream, settings.start):
+            children.check()
+            if interrupts.count:
+                replay.finish()
+            if not embedded or monitor.behind("predictions") < _PREDICTIONS_BEHIND:
+                replay.step(monitor.progress.consumed.get(partition, 0))
+            now = time.monotonic()
+            if monitor.poll(_POLL_SECONDS):
+                moved = now
+            elif now - moved > _STANDSTILL_SECONDS:
+                moved = now
+                console.print(_standstill(monitor, replay, stream), style="yellow")
+            report.progress(now)
+        ends = monitor.ends()
+        while not monitor.has_read(ends):
+            children.check()
+            monitor.poll(_POLL_SECONDS)
+        seconds = time.monotonic() - started
+        replay.close()
+        monitor.close()
+        children.stop()
+    report.table(seconds)
+
+
+def _done(monitor: Monitor, replay: Replay, stream: str, start: int) -> bool:
+    """Whether all that was written has been learned, explained, folded and published."""
+    if replay.end is None:
+        return False
+    partition, offset = replay.end
+    progress = monitor.progress
+    if progress.consumed.get(partition, 0) <= offset:
+        return False
+    rows = progress.rows.get(stream, 0)
+    return rows <= start or (
+        progress.folded.get(stream, 0) >= rows and progress.published.get(stream, -1) in (rows - 1, -1)
+    )
+
+
+def _standstill(monitor: Monitor, replay: Replay, stream: str) -> str:
+    progress = monitor.progress
+    return (
+        f"nothing has moved for {_STANDSTILL_SECONDS:.0f} s: {replay.sent:,} events written, "
+        f"{progress.rows.get(stream, 0):,} learned, {progress.folded.get(stream, 0):,} folded; "
+        "the stages' own lines above may say why"
+    )
+
+
+def create_topics(broker: Broker, settings: Settings) -> None:
+    """Make the topics of the prefix that are not there yet.
+
+    Raises
+    ------
+    TopicError, BrokerError
+        The broker refuses, or what is there does not fit its contract.
+    """
+    if broker.kind == "embedded":
+        descriptions = admin.show(settings.partitions, settings.prefix)
+        broker.create_topics(TopicRequest(one.name, one.partitions, one.config) for one in descriptions)
+        return
+    client = AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap})
+    replication = settings.topics.replication if broker.kind == "given" else 1
+    admin.create(client, settings.partitions, settings.prefix, replication=replication)
+
+
+def for_embedded(settings: Settings) -> Settings:
+    """The settings within what librdkafka's mock cluster can hold: 5 MiB a partition, nothing near 1 MB a message."""
+    mib = 1024 * 1024
+    return msgspec.structs.replace(
+        settings,
+        limits=msgspec.structs.replace(
+            settings.limits,
+            rows_ahead=min(settings.limits.rows_ahead, 5_000),
+            work_bytes=min(settings.limits.work_bytes, mib),
+            snapshot_bytes=min(settings.limits.snapshot_bytes, mib),
+            snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
+        ),
+        block=msgspec.structs.replace(settings.block, bytes=min(settings.block.bytes, mib // 4)),
+        worker=msgspec.structs.replace(
+            settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10
+        ),
+    )
+
+
+def _as_json(topic: str, message: Message) -> bytes:
+    if topic != "events.dead":
+        return message.value() or b""
+    headers = tuple((name, text or b"") for name, text in message.headers() or [])
+    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
+
+
+def _saying(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(line, style="dim", highlight=False)
+
+
+@contextmanager
+def _interrupts(say: Callable[[str], None]) -> Iterator[_Interrupts]:
+    interrupts = _Interrupts(say)
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,82 @@
+"""Every error of Glasstream in one tree.
+
+    GlasstreamError
+    ├── ContractError                 what is on a topic, or the topic itself, does not fit its contract
+    │   ├── FrameError                a damaged, foreign or too new binary record
+    │   ├── RecordError               a JSON record of the wrong form
+    │   └── TopicError                a missing or wrongly configured topic
+    ├── SettingsError                 configuration; all findings at once
+    ├── InputError                    a CSV file or an argument that cannot be used
+    ├── ModelError                    a model that cannot be made or used
+    │   ├── ModelRaised               a model raised, or gave no finite number, in predict or learn
+    │   └── NotCompilable             no compiled form for this model; the generic predictor serves it
+    ├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
+    ├── BrokerError                   no broker, or one that cannot do what is asked
+    └── StateError                    a stage cannot continue from what was committed
+        ├── FencedError               another worker has taken this partition over
+        └── LostInputError            input that is needed again is no longer kept by the broker
+"""
+
+from topics.errors import ContractError, FrameError, GlasstreamError, RecordError, TopicError
+
+__all__ = [
+    "AuthenticationError",
+    "BrokerError",
+    "ContractError",
+    "FencedError",
+    "FrameError",
+    "GlasstreamError",
+    "InputError",
+    "LostInputError",
+    "ModelError",
+    "ModelRaised",
+    "NotCompilable",
+    "RecordError",
+    "SettingsError",
+    "StateError",
+    "TopicError",
+]
+
+
+class SettingsError(GlasstreamError):
+    """Configuration that cannot be used. `findings` holds one line for each error found."""
+
+    def __init__(self, findings: list[str]) -> None:
+        self.findings = findings
+        super().__init__("\n".join(findings))
+
+
+class InputError(GlasstreamError):
+    """A file or an argument of the user that cannot be used."""
+
+
+class ModelError(GlasstreamError):
+    """A model cannot be made or used."""
+
+
+class ModelRaised(ModelError):
+    """A model raised, or gave no finite number, while it predicted or learned one event."""
+
+
+class NotCompilable(ModelError):
+    """This model has no compiled form; the message says why."""
+
+
+class AuthenticationError(GlasstreamError):
+    """Pickled state is not authentic, or there is no key to tell."""
+
+
+class BrokerError(GlasstreamError):
+    """There is no broker, or it cannot do what is asked of it."""
+
+
+class StateError(GlasstreamError):
+    """A stage cannot go on from the state that was committed."""
+
+
+class FencedError(StateError):
+    """Another worker owns the partition now; nothing of this one was committed."""
+
+
+class LostInputError(StateError):
+    """Input that is needed again is no longer kept by the broker."""

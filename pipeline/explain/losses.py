@@ -1,0 +1,135 @@
+"""Losses: what a wrong prediction costs, for one event and for a block of them.
+
+=================  ==============  ==============================================================================
+name               task            value
+=================  ==============  ==============================================================================
+``zero_one``       classification  1 if the predicted label is not the target, else 0
+``cross_entropy``  classification  -ln of the probability of the target, clipped to [1e-15, 1]
+``brier``          classification  sum over classes of (probability - indicator of the target)², in [0, 2]
+``absolute``       regression      absolute error
+``squared``        regression      squared error
+=================  ==============  ==============================================================================
+
+A class that the model does not know has probability 0; no prediction at all counts as a wrong label, probabilities 0.
+"""
+
+from collections.abc import Mapping
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import SettingsError
+from pipeline.ingest.admission import Task
+from pipeline.jit import kernel
+
+CLIP = 1e-15
+"""Smallest probability that cross-entropy sees: the cost of a certain error is 34.5 instead of infinite."""
+
+LOSSES: Mapping[str, Task] = {
+    "zero_one": Task.CLASSIFICATION,
+    "cross_entropy": Task.CLASSIFICATION,
+    "brier": Task.CLASSIFICATION,
+    "absolute": Task.REGRESSION,
+    "squared": Task.REGRESSION,
+}
+DEFAULT = {Task.CLASSIFICATION: "zero_one", Task.REGRESSION: "squared"}
+
+
+def loss_for(task: Task, name: str | None) -> str:
+    """The configured loss if it fits the task, the task's default if none is configured.
+
+    Raises
+    ------
+    SettingsError
+        The loss is for the other task.
+    """
+    if name is None:
+        return DEFAULT[task]
+    if LOSSES.get(name) is not task:
+        fitting = ", ".join(loss for loss, of in LOSSES.items() if of is task)
+        raise SettingsError([f"explain.loss: expected one of {fitting} for {task.value}, got {name!r}"])
+    return name
+
+
+def loss_one(
+    name: str, label: str | None, probabilities: Mapping[str, float] | None, value: float, target: str | float
+) -> float:
+    """The loss of one prediction.
+
+    Parameters
+    ----------
+    name
+        One of `LOSSES`.
+    label, probabilities
+        The predicted class and the probability of each class (classification).
+    value
+        The predicted number (regression).
+    target
+        The true class or number.
+    """
+    if name == "zero_one":
+        return 0.0 if label == target else 1.0
+    if name == "squared":
+        return (value - target) * (value - target)  # type: ignore[operator]
+    if name == "absolute":
+        return abs(value - target)  # type: ignore[operator]
+    probabilities = probabilities or {}
+    if name == "cross_entropy":
+        return -log(min(max(probabilities.get(target, 0.0), CLIP), 1.0))  # type: ignore[call-overload]
+    seen = target in probabilities
+    total = 0.0 if seen else 1.0
+    for key, probability in probabilities.items():
+        error = probability - (1.0 if key == target else 0.0)
+        total += error * error
+    return total
+
+
+def losses(
+    name: str, values: NDArray[np.float64], labels: NDArray[np.int64], targets: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The losses of a block of predictions.
+
+    Parameters
+    ----------
+    name
+        One of `LOSSES`.
+    values
+        (n, k) probabilities in the order of the predictor's classes; regression: (n, 1).
+    labels
+        (n,) index of the predicted class, -1 for none; not read for regression.
+    targets
+        (n,) index of the true class among the predictor's, -1 for one that it does not know; regression: the number.
+
+    Returns
+    -------
+    (n,) losses.
+    """
+    if name == "zero_one":
+        return np.where((labels == targets) & (labels >= 0), 0.0, 1.0)
+    if name == "squared":
+        error = values[:, 0] - targets
+        return np.asarray(error * error)
+    if name == "absolute":
+        return np.abs(values[:, 0] - targets)
+    out = np.empty(len(targets))
+    if name == "cross_entropy":
+        known = targets >= 0
+        chosen = np.zeros(len(targets))
+        chosen[known] = values[known, targets[known].astype(np.int64)]
+        for i, probability in enumerate(np.clip(chosen, CLIP, 1.0)):
+            out[i] = -log(probability)  # numpy's vectorised log may change bits with the position in the array
+        return out
+    _brier(values, targets, out)
+    return out
+
+
+@kernel
+def _brier(values, targets, out):  # type: ignore[no-untyped-def]
+    for i in range(len(targets)):
+        target = np.int64(targets[i])
+        total = 0.0 if target >= 0 else 1.0
+        for c in range(values.shape[1]):
+            error = values[i, c] - (1.0 if c == target else 0.0)
+            total += error * error
+        out[i] = total

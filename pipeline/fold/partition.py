@@ -1,0 +1,50 @@
+"""All streams of one `contributions` partition, and the offset from which a successor must read."""
+
+from dataclasses import dataclass, field
+
+from pipeline.fold.settings import FoldSettings
+from pipeline.fold.stream import StreamFold
+from topics.contributions import Contributions
+
+
+@dataclass(slots=True)
+class PartitionFold:
+    """Folds the streams of one partition."""
+
+    partition: int
+    settings: FoldSettings
+    next_offset: int = 0
+    streams: dict[str, StreamFold] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    """Streams whose state is newer than what was last taken."""
+
+    def offer(self, block: Contributions, offset: int) -> None:
+        """Take one message of the partition."""
+        if block.epoch == self.settings.epoch:
+            stream = self.streams.get(block.stream)
+            if stream is None:
+                stream = self.streams[block.stream] = StreamFold.empty(block.stream, self.settings)
+            stream.offer(block, offset)
+            self.changed.add(block.stream)
+        self.next_offset = offset + 1
+
+    @property
+    def offset(self) -> int:
+        """The lowest offset that holds an unfolded row: where a successor begins to read."""
+        waiting = (stream.oldest_waiting for stream in self.streams.values())
+        return min((offset for offset in waiting if offset is not None), default=self.next_offset)
+
+    def take_records(self) -> list[tuple[str, bytes]]:
+        """The `importance` records since the last call, (stream, record), in the order of their rows."""
+        taken = []
+        for name in sorted(self.changed):
+            stream = self.streams[name]
+            taken += [(name, record) for record in stream.records]
+            stream.records = []
+        return taken
+
+    def take_changed(self) -> list[StreamFold]:
+        """The streams whose state must be written again."""
+        changed = [self.streams[name] for name in sorted(self.changed)]
+        self.changed = set()
+        return changed

@@ -1,0 +1,198 @@
+"""The fold of one stream: contributions back in the order of their rows, smoothed, published.
+
+Blocks may come in any order, twice, and cut differently each time; what counts is the row. Rows that are already
+folded are dropped, a block that straddles is trimmed, a block that is ahead waits.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import StateError
+from pipeline.fold.settings import FoldSettings
+from pipeline.fold.smoothing import Smoothing
+from topics import importance
+from topics.contributions import Contributions
+
+METHOD = "ipfi"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A block that is ahead, and the offset it came from."""
+
+    block: Contributions
+    offset: int
+
+
+@dataclass(slots=True)
+class StreamFold:
+    """Folds one stream.
+
+    Parameters
+    ----------
+    stream
+        Its name.
+    settings
+        See `FoldSettings`.
+    """
+
+    stream: str
+    settings: FoldSettings
+    next_row: int
+    smoothing: Smoothing
+    explained: int = 0
+    published_row: int = -1
+    """The row of the newest record."""
+    seq: int = 0
+    """Of the newest folded row's event."""
+    version: int = 0
+    """The model that the newest folded row was explained with."""
+    loss: str = ""
+    names: list[str] = field(default_factory=list)
+    failed: int = 0
+    _waiting: dict[int, _Waiting] = field(default_factory=dict)
+    records: list[bytes] = field(default_factory=list)
+    """`importance` records that nobody has taken yet."""
+
+    @classmethod
+    def empty(cls, stream: str, settings: FoldSettings) -> "StreamFold":
+        """A stream of which no row has been folded; the first is row t0."""
+        return cls(stream, settings, settings.start, Smoothing.empty(settings.alpha))
+
+    @property
+    def oldest_waiting(self) -> int | None:
+        """The lowest offset that holds an unfolded row; None if nothing waits."""
+        return min((waiting.offset for waiting in self._waiting.values()), default=None)
+
+    def offer(self, block: Contributions, offset: int) -> None:
+        """Take a block: fold what can be folded, keep what is ahead."""
+        if block.first_row > self.next_row:
+            held = self._waiting.get(block.first_row)
+            if held is None or block.count > held.block.count:
+                # of two cuts that begin alike the longer one says more; its offset may be the later one, but the
+                # position that is committed must not pass the earlier
+                first = offset if held is None else min(offset, held.offset)
+                self._waiting[block.first_row] = _Waiting(block, first)
+            return
+        self._fold(block)
+        while self._waiting:
+            ready = [row for row in self._waiting if row <= self.next_row]
+            if not ready:
+                return
+            self._fold(self._waiting.pop(min(ready)).block)
+
+    def _fold(self, block: Contributions) -> None:
+        if block.flush_before and block.first_row == self.next_row:
+            self._publish_if_new()
+        skip = self.next_row - block.first_row
+        if skip >= block.count:
+            return
+        seqs = block.seqs[skip:]
+        values = block.values[METHOD][skip:] if block.kind == "ok" else None
+        if len(block.names) > len(self.names):
+            self.names = list(block.names)
+        self.version = block.version
+        self.loss = block.loss
+        done = 0
+        while done < len(seqs):
+            due = self.settings.every - self.next_row % self.settings.every
+            step = min(due, len(seqs) - done)
+            if values is not None:
+                self.smoothing.update(values[done : done + step])
+                self.explained += step
+            else:
+                self.failed += step
+            done += step
+            self.next_row += step
+            self.seq = int(seqs[done - 1])
+            if self.next_row % self.settings.every == 0:
+                self._publish()
+
+    def _publish_if_new(self) -> None:
+        if self.published_row != self.next_row - 1:
+            self._publish()
+
+    def _publish(self) -> None:
+        """One `importance` record as of the newest folded row; none while nothing has been explained."""
+        if self.smoothing.count == 0:
+            return
+        row = self.next_row - 1
+        self.published_row = row
+        values, variances, raw = self.smoothing.value, self.smoothing.variance, self.smoothing.raw
+        self.records.append(
+            importance.encode(
+                stream=self.stream,
+                epoch=self.settings.epoch,
+                row=row,
+                seq=self.seq,
+                method=METHOD,
+                loss=self.loss,
+                alpha=self.settings.alpha,
+                sampling=self.settings.sampling,
+                n=self.smoothing.count,
+                coverage=self.explained / (self.next_row - self.settings.start),
+                model_version=self.version,
+                lag=row - self.version,
+                names=self.names[: len(values)],
+                value=values.tolist(),
+                raw=raw.tolist(),
+                variance=variances.tolist(),
+            )
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """What a successor needs, without the blocks that wait: those are read again."""
+        meta = {
+            "next_row": self.next_row,
+            "published_row": self.published_row,
+            "explained": self.explained,
+            "failed": self.failed,
+            "seq": self.seq,
+            "version": self.version,
+            "loss": self.loss,
+            "names": self.names,
+            "count": self.smoothing.count,
+        }
+        arrays = {"weight": self.smoothing.weight, "raw": self.smoothing.raw, "spread": self.smoothing.spread}
+        return meta, arrays
+
+    @classmethod
+    def restore(
+        cls, stream: str, settings: FoldSettings, meta: dict[str, Any], arrays: dict[str, NDArray[np.float64]]
+    ) -> "StreamFold":
+        """The fold as it was when `state` was taken.
+
+        Raises
+        ------
+        StateError
+            The state lacks something.
+        """
+        try:
+            smoothing = Smoothing(
+                settings.alpha,
+                int(meta["count"]),
+                arrays["weight"].copy(),
+                arrays["raw"].copy(),
+                arrays["spread"].copy(),
+            )
+            return cls(
+                stream=stream,
+                settings=settings,
+                next_row=int(meta["next_row"]),
+                smoothing=smoothing,
+                explained=int(meta["explained"]),
+                published_row=int(meta["published_row"]),
+                seq=int(meta["seq"]),
+                version=int(meta["version"]),
+                loss=str(meta["loss"]),
+                names=[str(name) for name in meta["names"]],
+                failed=int(meta["failed"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"progress.fold: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
+                "upgrade the fold, or start a new epoch"
+            ) from error

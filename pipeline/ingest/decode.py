@@ -1,0 +1,160 @@
+"""From the bytes of a message on `events` to events, with a reason for all that is not one.
+
+A message is one event, an array of events, or the flush mark. Good messages take the fast path, one typed decode of
+the whole; only when that fails is every element looked at by itself, so that the good ones go on and each bad one
+has its reason.
+"""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from topics import events
+from topics.errors import RecordError
+from topics.events import Event
+from topics.events_dead import Reason
+
+ID_BYTES = 256
+"""Longest `id` in UTF-8 bytes; part of the contract of `events`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What is not an event. `index` is its place in the array; None: the whole message."""
+
+    index: int | None
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The content of one message, in its order."""
+
+    events: list[tuple[int, Event]] = field(default_factory=list)
+    """(index in the message, event)"""
+    rejected: list[Rejected] = field(default_factory=list)
+    flush: bool = False
+
+
+_KEYS = frozenset(Event.__struct_fields__)
+
+
+def decode(value: bytes | None, limit: int) -> Decoded:
+    """The events in a message, and what of it is rejected and why.
+
+    Parameters
+    ----------
+    value
+        The message's value; None for a null message.
+    limit
+        Largest size in bytes.
+    """
+    if value is None:
+        return _whole(Reason.NULL_MESSAGE, "expected a JSON value, got a null message")
+    if len(value) > limit:
+        return _whole(Reason.TOO_LARGE, f"expected at most {limit} bytes, got {len(value)}")
+    try:
+        good = events.decode(value)
+    except RecordError:
+        return _each(value)
+    if any(type(event.id) is str and _long_id(event.id) for event in good):
+        return _each(value)
+    return Decoded(events=list(enumerate(good)))
+
+
+def _long_id(event_id: str) -> bool:
+    return len(event_id) * 4 > ID_BYTES and len(event_id.encode()) > ID_BYTES
+
+
+def _whole(reason: Reason, detail: str) -> Decoded:
+    return Decoded(rejected=[Rejected(None, reason, detail)])
+
+
+def _each(value: bytes) -> Decoded:
+    """The slow path: look at every element."""
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _whole(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}")
+    try:
+        content = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        return _whole(
+            Reason.NOT_JSON, f"expected JSON (NaN, Infinity and numbers beyond a double are not), got: {error}"
+        )
+    if not isinstance(content, list):
+        if events.is_flush(value):
+            return Decoded(flush=True)
+        event = _examine(content)
+        if isinstance(event, Event):
+            return Decoded(events=[(0, event)])
+        return _whole(*event)
+    decoded = Decoded()
+    for index, element in enumerate(content):
+        event = _examine(element)
+        if isinstance(event, Event):
+            decoded.events.append((index, event))
+        else:
+            decoded.rejected.append(Rejected(index, *event))
+    return decoded
+
+
+def _examine(element: Any) -> Event | tuple[Reason, str]:
+    """One element as an event, or why it is not one."""
+    if not isinstance(element, dict):
+        return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
+    unknown = sorted(element.keys() - _KEYS)
+    if unknown:
+        return Reason.UNKNOWN_KEY, f"expected the keys id, ts, x, y, got also {', '.join(map(repr, unknown[:3]))}"
+    if element.get("x") is None:
+        return Reason.NO_X, "expected `x`, an object of features, got none"
+    x = element["x"]
+    if not isinstance(x, dict):
+        return Reason.NO_X, f"expected `x` to be an object of features, got {_kind(x)}"
+    if not x:
+        return Reason.EMPTY_X, "expected at least one feature in `x`, got none"
+    features: dict[str, float | str | bool | None] = {}
+    for name, feature in x.items():
+        if isinstance(feature, (dict, list)):
+            return (
+                Reason.NESTED_VALUE,
+                f"expected a number, text, boolean or null in `x`, got {_kind(feature)} in {name!r}",
+            )
+        number = _number(feature)
+        if number is None:
+            features[name] = feature
+        elif isfinite(number):
+            features[name] = number
+        else:
+            return Reason.NOT_FINITE, f"expected a finite number, got one beyond a double in {name!r}"
+    event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
+    if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
+        return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
+    if isinstance(event_id, str) and _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} bytes, got {len(event_id.encode())}"
+    if ts is not None and (isinstance(ts, bool) or not isinstance(ts, int)):
+        return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
+    if isinstance(y, (dict, list)):
+        return Reason.BAD_TARGET, f"expected `y` to be a number, text or boolean, got {_kind(y)}"
+    return Event(x=features, id=event_id, ts=ts, y=y)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    names = {dict: "an object", list: "an array", str: "text", int: "an integer", float: "a number"}
+    return names[type(value)]

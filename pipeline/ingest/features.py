@@ -1,0 +1,192 @@
+"""Feature identity: which names a stream has, of which kind, and how an event becomes a row of numbers.
+
+What can happen to a feature is a state with a stated effect, never an error:
+
+=============  =========================================================================================
+new            gets the next slot; earlier rows have it absent
+vanished       absent in the rows that lack it; keeps its slot and kind
+missing        (null, or not in `x`) absent: NaN in the row, not in what the model is given
+re-typed       a value of another kind than the feature's first is treated as absent and counted
+over a limit   more features or categories than configured, or a longer name or text: absent, counted
+=============  =========================================================================================
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import nan
+
+Value = float | str | bool | None
+
+
+class Kind(IntEnum):
+    """The kind of a feature is that of its first value."""
+
+    NUMBER = 0
+    BOOLEAN = 1
+    TEXT = 2
+
+
+_KIND_OF = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLimits:
+    """Bounds of what one stream may make the pipeline remember."""
+
+    features: int = 2_000
+    categories: int = 10_000
+    text: int = 1_024
+    """Characters of a name or of a category."""
+
+
+@dataclass(slots=True)
+class FeatureCounts:
+    """Values that were treated as absent, and why."""
+
+    retyped: int = 0
+    over_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How events of one form (same names, same types, same order) become rows."""
+
+    direct: bool
+    """The values of `x`, as they come, are the row, and the model is given `x` itself."""
+    slots: tuple[tuple[str, int, bool], ...]
+    """(name, slot, is text) of every value that is used."""
+    retyped: int
+    over_limit: int
+
+
+_PLANS = 4_096  # forms remembered; a stream with optional features has some, a hostile one has endless
+
+
+@dataclass(slots=True)
+class FeatureTable:
+    """The features of one stream in the order of their first appearance ("slots").
+
+    Parameters
+    ----------
+    limits
+        Bounds; see `FeatureLimits`.
+    model_takes_text
+        Whether text features are part of what the model is given. They are part of the row in any case.
+
+    Examples
+    --------
+    >>> table = FeatureTable()
+    >>> values, given = table.encode({"price": 1.5, "day": "mon", "open": True})
+    >>> [float(value) for value in values], given
+    ([1.5, 0.0, 1.0], {'price': 1.5, 'day': 'mon', 'open': True})
+    >>> values, given = table.encode({"day": "tue", "price": None})
+    >>> [float(value) for value in values], given
+    ([nan, 1.0, nan], {'day': 'tue'})
+    """
+
+    limits: FeatureLimits = FeatureLimits()
+    model_takes_text: bool = True
+    names: list[str] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    categories: list[dict[str, int]] = field(default_factory=list)
+    """Per slot: text to code 0, 1, 2, ... in order of first appearance; empty unless the kind is TEXT."""
+    counts: FeatureCounts = field(default_factory=FeatureCounts)
+    _slot: dict[str, int] = field(default_factory=dict)
+    _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def encode(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
+        """The row of `x` (one float a slot, NaN where absent) and what the model is given of it.
+
+        Numbers and booleans stand as themselves, texts as their category's code.
+        """
+        form = (*x, *map(type, x.values()))
+        plan = self._plans.get(form)
+        if plan is None:
+            plan = self._remember(form, x)
+        if plan.direct:
+            return x.values(), x  # type: ignore[return-value]  # a direct plan has numbers and booleans only
+        self.counts.retyped += plan.retyped
+        self.counts.over_limit += plan.over_limit
+        row = [nan] * len(self.names)
+        given: dict[str, Value] = {}
+        for name, slot, is_text in plan.slots:
+            value = x[name]
+            if is_text:
+                code = self._category(slot, value)  # type: ignore[arg-type]
+                if code is None:
+                    self.counts.over_limit += 1
+                    continue
+                row[slot] = code
+                if self.model_takes_text:
+                    given[name] = value
+            else:
+                row[slot] = value  # type: ignore[assignment]
+                given[name] = value
+        return row, given
+
+    def given(self) -> list[bool]:
+        """Per slot, whether the model is given this feature at all."""
+        return [self.model_takes_text or kind is not Kind.TEXT for kind in self.kinds]
+
+    def _remember(self, form: tuple[object, ...], x: Mapping[str, Value]) -> _Plan:
+        known = len(self.names)
+        slots: list[tuple[str, int, bool]] = []
+        retyped = over_limit = 0
+        for name, value in x.items():
+            if value is None:
+                continue
+            kind = _KIND_OF[type(value)]
+            slot = self._slot.get(name)
+            if slot is None:
+                if len(self.names) >= self.limits.features or len(name) > self.limits.text:
+                    over_limit += 1
+                    continue
+                slot = self._slot[name] = len(self.names)
+                self.names.append(name)
+                self.kinds.append(kind)
+                self.categories.append({})
+            if kind is not self.kinds[slot]:
+                retyped += 1
+                continue
+            slots.append((name, slot, kind is Kind.TEXT))
+        direct = (
+            len(x) == len(slots)
+            and [slot for _, slot, _ in slots] == list(range(len(self.names)))
+            and not any(is_text for _, _, is_text in slots)
+        )
+        if len(self.names) > known or len(self._plans) >= _PLANS:
+            self._plans.clear()  # a plan that was direct no longer fills the row
+        plan = self._plans[form] = _Plan(direct, tuple(slots), retyped, over_limit)
+        return plan
+
+    def _category(self, slot: int, text: str) -> int | None:
+        codes = self.categories[slot]
+        code = codes.get(text)
+        if code is None and len(codes) < self.limits.categories and len(text) <= self.limits.text:
+            code = codes[text] = len(codes)
+        return code
+
+
+@dataclass(slots=True)
+class RowBuffer:
+    """Rows of equal width that wait to be cut into a block."""
+
+    width: int = 0
+    count: int = 0
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def append(self, row: Iterable[float]) -> None:
+        """Add one row of `width` values."""
+        self.values.extend(row)
+        self.count += 1
+
+    def clear(self, width: int) -> None:
+        """Forget the rows; those to come have `width` values."""
+        self.values = array("d")
+        self.count = 0
+        self.width = width

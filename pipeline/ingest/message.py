@@ -1,0 +1,34 @@
+"""A message as it came from `events`, and what becomes of one that is rejected."""
+
+from dataclasses import dataclass, field
+
+from pipeline.ingest.decode import Rejected
+from topics.events_dead import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record of the input topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+    """Kafka's, in ms; carried into the dead letter, never into a number."""
+
+
+@dataclass(slots=True)
+class Rejections:
+    """What was rejected of one message, gathered until all of it has been looked at."""
+
+    message: Message
+    found: list[Rejected] = field(default_factory=list)
+
+    def add(self, index: int | None, reason: Reason, detail: str) -> None:
+        """Note one rejection; `index` is the place in the array, None the whole message."""
+        self.found.append(Rejected(index, reason, detail))
+
+    def __bool__(self) -> bool:
+        return bool(self.found)

@@ -1,0 +1,18 @@
+"""How numerical kernels are compiled, said once.
+
+No fastmath and no parallel reductions: a kernel must give the same bits for a row whatever rows stand beside it.
+The GIL is released, so that a stage's event loop breathes while a block is evaluated.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def kernel(function: F) -> F:
+    """Compile `function` with numba; the machine code is cached on disk beside the module."""
+    compiled: F = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy")
+    return compiled

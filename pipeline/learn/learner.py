@@ -1,0 +1,284 @@
+"""The learner of one stream: predict, then fix everything about a row that depends on order, then learn.
+
+Pure: events in, records out. The stage around it decides when a block is cut; nothing else is left to it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.draws import stream_key
+from pipeline.errors import NotCompilable
+from pipeline.explain.losses import loss_for, loss_one
+from pipeline.ingest.admission import Accepted, Task
+from pipeline.ingest.features import FeatureTable, RowBuffer
+from pipeline.learn.reservoir import Reservoir
+from pipeline.learn.schedule import Schedule
+from pipeline.learn.settings import LearnSettings
+from pipeline.models.compile import compile_model
+from pipeline.models.generic import GenericPredictor
+from pipeline.models.predictor import Predictor
+from pipeline.models.stream_model import Prediction, StreamModel
+from topics import predictions, work
+from topics.work import NewCategories, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The model of a stream as of a version, in the form that is sent to the explainers."""
+
+    stream: str
+    version: int
+    predictor: Predictor
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What learners have produced and nobody has taken yet, in order."""
+
+    predictions: list[tuple[str, bytes]] = field(default_factory=list)
+    """(stream, record)"""
+    work: list[Work] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    """Lines for the log: what happened once and a person should know."""
+
+
+class StreamLearner:
+    """Learns one stream.
+
+    Parameters
+    ----------
+    stream, partition
+        Its name and its partition of `events`.
+    settings
+        Everything that is configured.
+    outbox
+        Where records go.
+    """
+
+    def __init__(self, stream: str, partition: int, settings: LearnSettings, outbox: Outbox) -> None:
+        self.stream = stream
+        self.partition = partition
+        self.settings = settings
+        self.rows = 0
+        """Events learned so far: the number of the next row and the version of the model."""
+        self.seqs = 0
+        """Events accepted so far."""
+        self.unlabelled = 0
+        self.outbox = outbox
+        self._schedule = Schedule(settings.doubling, settings.cadence)
+        self._features = FeatureTable(settings.limits, settings.model_takes_text)
+        self._model: StreamModel | None = None
+        self._loss = ""
+        self._metric = _RunningMean()
+        self._reservoir = Reservoir.empty(
+            settings.reservoir, settings.sampling, stream_key(settings.seed, stream)
+        )
+        self._buffer = RowBuffer()
+        self._seqs: list[int] = []
+        self._targets: list[float] = []
+        self._flush_before = False
+        self._known: dict[int, list[int]] = {}
+        """Per version that an open or coming block may name: how many categories each slot had then."""
+        self._most_rows = settings.block_rows
+        self._seen_features = 0
+        self._said: set[str] = set()
+
+    def step(self, accepted: Accepted, event_id: str) -> None:
+        """Predict and, if it is labelled, learn one event.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised in predict or learn. The event is then not a row.
+        """
+        self.seqs = accepted.seq + 1
+        row, given = self._features.encode(accepted.event.x)
+        if len(self._features) != self._seen_features:
+            self._say_unused()
+        target = accepted.target
+        if self._model is None and target is not None:
+            self._model = self._new_model(target)
+        if self._model is None:
+            self._predicted(accepted, event_id, None, None)
+            self.unlabelled += 1
+            return
+        prediction = self._model.predict(given)
+        self._predicted(accepted, event_id, prediction, target)
+        if target is None:
+            self.unlabelled += 1
+            return
+        self._model.learn(given, target)
+        if self._model.replaced:
+            self._say("a third class came: the binary model is replaced by one-vs-rest over fresh clones of it")
+        self._append(row, accepted.seq, target)
+
+    def flush(self) -> None:
+        """A flush mark stands here: close the block and say so to the fold."""
+        self.cut()
+        if self.rows > self.settings.start:
+            self._flush_before = True
+            self.outbox.work.append(
+                work.flush_item(
+                    stream=self.stream, epoch=self.settings.epoch, partition=self.partition, first_row=self.rows
+                )
+            )
+
+    def cut(self) -> None:
+        """Close the open block, if it has rows. When this is called changes no number of any row."""
+        count = self._buffer.count
+        if count == 0:
+            return
+        first = self.rows - count
+        block = np.frombuffer(self._buffer.values, dtype=np.float64).reshape(count, self._buffer.width)
+        draws = self._reservoir.pass_through(block, first, self.settings.start, self.settings.draws)
+        explained = draws.shape[0]
+        if explained:
+            self._send(self.rows - explained, block[count - explained :], draws)
+        self._buffer.clear(self._buffer.width)
+        self._seqs.clear()
+        self._targets.clear()
+
+    def _send(self, first_row: int, block: NDArray[np.float64], draws: NDArray[np.float64]) -> None:
+        model = self._model
+        if model is None:
+            return
+        version = self._schedule.version(first_row)
+        explained, width = block.shape
+        self.outbox.work.append(
+            Work(
+                stream=self.stream,
+                epoch=self.settings.epoch,
+                partition=self.partition,
+                first_row=first_row,
+                version=version,
+                seqs=np.array(self._seqs[-explained:], dtype=np.int64),
+                x=block,
+                y=np.array(self._targets[-explained:]),
+                draws={"ipfi": draws},
+                names=self._features.names[:width],
+                kinds=[int(kind) for kind in self._features.kinds[:width]],
+                classes=list(model.classes),
+                task=model.task.value,
+                loss=self._loss,
+                new_categories=self._new_categories(version, width),
+                flush_before=self._flush_before,
+            )
+        )
+        self._flush_before = False
+
+    def _new_categories(self, version: int, width: int) -> Mapping[int, NewCategories]:
+        """What explainers must be told beyond the snapshot: categories that came after it."""
+        known = self._known.get(version, [])
+        new = {}
+        for slot, codes in enumerate(self._features.categories[:width]):
+            first = known[slot] if slot < len(known) else 0
+            if len(codes) > first:
+                new[slot] = NewCategories(first, tuple(codes)[first:])
+        return new
+
+    def _append(self, row: Iterable[float], seq: int, target: str | float) -> None:
+        model = self._model
+        if model is None:
+            return
+        if len(self._features) != self._buffer.width:
+            self.cut()  # the rows of a block know the same features, so that what is published of a row is its own
+            self._buffer.clear(len(self._features))
+            self._most_rows = self._rows_of_a_block()
+        self._buffer.append(row)
+        self._seqs.append(seq)
+        self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
+        self.rows += 1
+        if self._schedule.due(self.rows):
+            self.cut()
+            if self._schedule.after(self.rows) > self.settings.start:
+                self._snapshot(model)
+        elif self._buffer.count >= self._most_rows:
+            self.cut()
+
+    def _rows_of_a_block(self) -> int:
+        """As many as are allowed: each takes its values, as many for each draw, its seq and its target."""
+        row_bytes = 8 * (self._buffer.width * (1 + self.settings.draws) + 2)
+        return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
+
+    def _snapshot(self, model: StreamModel) -> None:
+        try:
+            predictor: Predictor = compile_model(
+                model.river, self._features, model.labels, given=self._features.given()
+            )
+        except NotCompilable as reason:
+            predictor = GenericPredictor.of(model.river, self._features, model.labels, given=self._features.given())
+            self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
+        self._known = {self.rows: [len(codes) for codes in self._features.categories]}
+        self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor))
+
+    def _new_model(self, target: str | float) -> StreamModel:
+        task = Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION
+        self._loss = loss_for(task, self.settings.loss)
+        self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
+        return StreamModel(self.settings.factory, task, self.settings.many_classes)
+
+    def _predicted(
+        self, accepted: Accepted, event_id: str, prediction: Prediction | None, target: str | float | None
+    ) -> None:
+        """Publish the prediction, with its loss and the running metric if there is a label."""
+        loss: float | None = None
+        label_or_value: str | float | None = None
+        probabilities: Mapping[str, float] | None = None
+        if prediction is not None and prediction.given:
+            label_or_value = prediction.label if prediction.value is None else prediction.value
+            probabilities = prediction.probabilities
+            if target is not None:
+                value = prediction.value if prediction.value is not None else 0.0
+                loss = loss_one(self._loss, prediction.label, probabilities, value, target)
+                self._metric.update(
+                    float(prediction.label == target) if isinstance(target, str) else abs(value - target)
+                )
+        classification = self._model is None or self._model.task is Task.CLASSIFICATION
+        self.outbox.predictions.append(
+            (
+                self.stream,
+                predictions.encode(
+                    epoch=self.settings.epoch,
+                    stream=self.stream,
+                    seq=accepted.seq,
+                    id=event_id,
+                    prediction=label_or_value,
+                    probabilities=probabilities,
+                    target=target,
+                    loss=loss,
+                    loss_name=self._loss,
+                    metric_name="accuracy" if classification else "mae",
+                    metric_value=self._metric.value,
+                    model_version=self.rows,
+                ),
+            )
+        )
+
+    def _say_unused(self) -> None:
+        self._seen_features = len(self._features)
+        unused = [name for name, given in zip(self._features.names, self._features.given(), strict=True) if not given]
+        for name in unused:
+            self._say(f"feature {name!r} is text, which model {self.settings.model_name} does not use (importance 0)")
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.outbox.notices.append(f"stream {self.stream!r}: {line}")
+
+
+@dataclass(slots=True)
+class _RunningMean:
+    count: int = 0
+    total: float = 0.0
+
+    def update(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+
+    @property
+    def value(self) -> float | None:
+        return self.total / self.count if self.count else None

@@ -1,0 +1,36 @@
+"""What the learner must know, as one value that changes numbers or bounds nothing else."""
+
+from dataclasses import dataclass
+
+from pipeline.ingest.admission import Task
+from pipeline.ingest.features import FeatureLimits
+from pipeline.models.catalogue import ModelFactory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnSettings:
+    """Settings of every stream learner of a stage. See `pipeline.settings` for meaning and defaults."""
+
+    factory: ModelFactory
+    model_name: str
+    model_takes_text: bool
+    task: Task | None
+    many_classes: bool
+    seed: int
+    epoch: int
+    loss: str | None
+    sampling: str
+    reservoir: int
+    start: int
+    """t0: the first row that is explained."""
+    draws: int
+    doubling: int
+    cadence: int
+    block_rows: int
+    block_bytes: int
+    limits: FeatureLimits
+    message_bytes: int
+    stream_bytes: int
+    partitioner: str
+    event_partitions: int
+    """Partitions of `events`; 0: do not check where a message lies."""

@@ -1,0 +1,174 @@
+"""The branches of River's Hoeffding trees, flattened."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from river.tree.nodes import branch, hatc_nodes, hatr_nodes
+
+from pipeline.errors import NotCompilable
+from pipeline.models.arrays import Array, read_fields, require, require_range, sealed
+from pipeline.models.slots import ABSENT, Slots
+from pipeline.models.walk import (
+    LEAF,
+    NOMINAL_BINARY,
+    NOMINAL_MULTIWAY,
+    NUMERIC_BINARY,
+    NUMERIC_MULTIWAY,
+    UNTESTED,
+    Branches,
+)
+
+_KINDS: dict[type, int] = {
+    branch.NumericBinaryBranch: NUMERIC_BINARY,
+    branch.NominalBinaryBranch: NOMINAL_BINARY,
+    branch.NominalMultiwayBranch: NOMINAL_MULTIWAY,
+    branch.NumericMultiwayBranch: NUMERIC_MULTIWAY,
+    hatc_nodes.AdaNumBinaryBranchClass: NUMERIC_BINARY,
+    hatc_nodes.AdaNomBinaryBranchClass: NOMINAL_BINARY,
+    hatc_nodes.AdaNomMultiwayBranchClass: NOMINAL_MULTIWAY,
+    hatc_nodes.AdaNumMultiwayBranchClass: NUMERIC_MULTIWAY,
+    hatr_nodes.AdaNumBinaryBranchReg: NUMERIC_BINARY,
+    hatr_nodes.AdaNomBinaryBranchReg: NOMINAL_BINARY,
+    hatr_nodes.AdaNomMultiwayBranchReg: NOMINAL_MULTIWAY,
+    hatr_nodes.AdaNumMultiwayBranchReg: NUMERIC_MULTIWAY,
+}
+"""Exact types: a subclass may send a row elsewhere."""
+
+_FIELDS = (
+    ("kind", "i1"),
+    ("feature", "i4"),
+    ("threshold", "f8"),
+    ("first", "i4"),
+    ("last", "i4"),
+    ("common", "i4"),
+    ("alternate", "i4"),
+    ("case_value", "f8"),
+    ("case_child", "i4"),
+    ("root", "i4"),
+)
+
+
+def flatten(
+    roots: Iterable[Any], slots: Slots, leaf_types: Mapping[type, object], weight: Callable[[Any], float]
+) -> tuple[Branches, list[list[Any]]]:
+    """The branches of the trees at `roots` (None for one that has learned nothing), and each tree's leaves.
+
+    The leaves are numbered through all trees in the order in which they are returned.
+
+    Parameters
+    ----------
+    leaf_types
+        The exact types of leaf that the caller can flatten.
+    weight
+        The total weight that a leaf has seen; rows without a branch's feature go to the child that has seen most.
+
+    Raises
+    ------
+    NotCompilable
+        A node has a type that is not known.
+    """
+    nodes: list[list[float]] = []  # one list of Branches' first seven fields a node
+    cases: list[tuple[float, int]] = []
+    root_nodes: list[int] = []
+    leaves: list[list[Any]] = []
+    numbered = 0
+    for root in roots:
+        start = len(nodes)
+        root_nodes.append(start if root is not None else -1)
+        found = [root] if root is not None else []
+        own_leaves: list[Any] = []
+        children: list[tuple[int, int, int]] = []  # (node, first child, number of children), counted from `start`
+        weights: list[float] = []
+        for at, node in enumerate(found):  # grows on the way
+            kind = _KINDS.get(type(node))
+            if kind is None:
+                if type(node) not in leaf_types:
+                    raise NotCompilable(f"a tree has a node of type {type(node).__name__}, whose rules are not known")
+                nodes.append([LEAF, 0, 0.0, numbered, 0, 0, -1])
+                weights.append(weight(node))
+                own_leaves.append(node)
+                numbered += 1
+                continue
+            first = start + len(found)
+            children.append((at, len(found), len(node.children)))
+            found.extend(node.children)
+            alternate = getattr(node, "_alternate_tree", None)
+            if alternate is not None:
+                found.append(alternate)
+            slot, threshold, entries = _test(node, kind, slots)
+            last = first + 1
+            if entries is not None:
+                first, last = len(cases), len(cases) + len(entries)
+                cases.extend((value, start + children[-1][1] + child) for value, child in entries)
+            beside = -1 if alternate is None else start + len(found) - 1
+            if slot == ABSENT:
+                kind, slot = UNTESTED, 0
+            nodes.append([kind, slot, threshold, first, last, -1, beside])
+            weights.append(0.0)
+        for at, child, count in reversed(children):
+            below = weights[child : child + count]
+            weights[at] = sum(below)  # in the order and from the 0 of River's own sum
+            nodes[start + at][5] = start + child + max(range(count), key=below.__getitem__)
+        leaves.append(own_leaves)
+    columns = np.array(nodes, np.float64).reshape(len(nodes), 7).T  # node numbers are far below 2**53
+    arrays = [*columns, [value for value, _ in cases], [child for _, child in cases], root_nodes]
+    return Branches(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, _FIELDS, strict=True))), leaves
+
+
+def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[float, int]] | None]:
+    """Slot, threshold and, of a multiway branch, the cases: (value, place among the children), sorted."""
+    if kind == NUMERIC_BINARY:
+        return slots.numeric(node.feature, "a branch"), node.threshold, None
+    if kind == NUMERIC_MULTIWAY:
+        slot = slots.numeric(node.feature, "a branch")
+        return slot, node.radius, sorted((float(key), child) for key, child in node._mapping.items())
+    slot = slots.slot(node.feature)
+    if kind == NOMINAL_BINARY:
+        value = slots.value(slot, node.value)
+        return slot, np.nan if value is None else value, None  # a value that no row can hold equals none
+    values = ((slots.value(slot, key), child) for key, child in node._mapping.items())
+    return slot, 0.0, sorted((value, child) for value, child in values if value is not None)
+
+
+def read(arrays: Mapping[str, Array], features: int, leaves: int) -> Branches:
+    """The branches of a snapshot, checked so that no row can lead a kernel astray or in circles.
+
+    Raises
+    ------
+    FrameError
+        They do not describe trees over `features` slots with `leaves` leaves.
+    """
+    branches = Branches(*read_fields(arrays, _FIELDS))
+    kind, first, last, common = branches.kind, branches.first, branches.last, branches.common
+    count = kind.size
+    require(all(array.size == count for array in branches[:7]), "node arrays of one length")
+    require(branches.case_value.size == branches.case_child.size, "a child for each case")
+    require_range(kind, LEAF, UNTESTED + 1, "kinds of node")
+    require_range(branches.root, -1, count, "roots")
+    require_range(first[kind == LEAF], 0, leaves, "leaves of nodes")
+    at = np.arange(count, dtype=np.int64)
+    inner = at[kind != LEAF]
+    tested = (kind != LEAF) & (kind != UNTESTED)
+    require_range(branches.feature[tested], 0, features, "features of branches")
+    binary = at[(kind == NUMERIC_BINARY) | (kind == NOMINAL_BINARY)]
+    multiway = at[(kind == NOMINAL_MULTIWAY) | (kind == NUMERIC_MULTIWAY)]
+    lengths = last[multiway].astype(np.int64) - first[multiway]
+    require_range(first[multiway], 0, branches.case_child.size + 1, "ranges of cases")
+    require_range(last[multiway], 0, branches.case_child.size + 1, "ranges of cases")
+    require(np.all(lengths >= 0) and lengths.sum() == branches.case_child.size, "each case in one branch")
+    offsets = np.repeat(first[multiway] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+    owned = branches.case_child[(offsets + np.arange(lengths.sum())).astype(np.int64)]
+    parents = np.concatenate((binary, binary, np.repeat(multiway, lengths), inner))
+    below = np.concatenate((first[binary], last[binary], owned, common[inner])).astype(np.int64)
+    has_alternate = inner[branches.alternate[inner] >= 0]
+    alternates = branches.alternate[has_alternate]
+    require_range(below, 0, count, "children")
+    require(np.all(last[binary] == first[binary] + 1), "the children of a binary branch one after the other")
+    require_range(alternates, 0, count, "alternate trees")
+    require(np.all(below > parents) and np.all(alternates > has_alternate), "descendants after their ancestors")
+    # A node with two ways to it would let a few nodes stand for exponentially many.
+    edges = np.unique(parents * count + below) % max(count, 1)
+    reached = np.concatenate((edges, alternates, branches.root[branches.root >= 0]))
+    require(np.unique(reached).size == reached.size, "one way to each node")
+    return branches

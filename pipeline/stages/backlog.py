@@ -1,0 +1,156 @@
+"""What the learner has sent and the fold has not finished: the snapshots that must live on, and how much there is."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.errors import BrokerError
+from pipeline.learn.learner import Snapshot
+from pipeline.learn.schedule import Schedule
+from pipeline.models import snapshot as codec
+from pipeline.settings import Settings
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.names import topic
+from pipeline.transport.records import Record
+from topics import snapshots
+from topics.progress_learner import StreamProgress
+from topics.work import Work
+
+
+@dataclass(slots=True)
+class _Live:
+    """A published snapshot that some unfolded row may need."""
+
+    records: list[Record]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A block that is under way."""
+
+    stream: str
+    end_row: int
+    size: int
+
+
+class Backlog:
+    """Bounds how far the learner of one partition runs ahead, and ends the life of snapshots.
+
+    Parameters
+    ----------
+    settings
+        For the limits: rows ahead, bytes of snapshots (one is always admitted) and of work.
+    key
+        The HMAC key.
+    progress
+        Where the fold is.
+    """
+
+    def __init__(self, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+        self._settings = settings
+        self._key = key
+        self._progress = progress
+        self._schedule = Schedule(settings.snapshot.doubling, settings.snapshot.cadence)
+        self._live: dict[str, dict[int, _Live]] = {}
+        self._live_bytes = 0
+        self._inherited: dict[str, dict[int, int]] = {}
+        self._work: deque[_Sent] = deque()
+        self._work_bytes = 0
+        self._records: list[Record] = []
+        self._seen = -1
+
+    def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
+        """Snapshots that the predecessor has published: those that learning again does not need are ended."""
+        for name, stream in streams.items():
+            self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
+
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Publish a snapshot, unless all rows that could need it are folded.
+
+        Raises
+        ------
+        BrokerError
+            It is larger than the broker can hold.
+        """
+        stream, version = snapshot.stream, snapshot.version
+        if self._schedule.after(version) <= self._progress.next_row.get(stream, 0):
+            return
+        data = codec.encode(
+            snapshot.predictor, stream=stream, epoch=self._settings.epoch, version=version, key=self._key
+        )
+        if len(data) > self._settings.limits.snapshot_largest:
+            raise BrokerError(
+                f"stream {stream!r}: a snapshot of {len(data):,} bytes is more than the "
+                f"{self._settings.limits.snapshot_largest:,} that this broker can hold; use --broker local, "
+                "or a smaller model"
+            )
+        name = topic(self._settings, "snapshots")
+        records = [
+            Record(name, key, value, 0)
+            for key, value in snapshots.split(stream, self._settings.epoch, version, data)
+        ]
+        self._live.setdefault(stream, {})[version] = _Live(records, len(data))
+        self._live_bytes += len(data)
+        self._inherited.get(stream, {}).pop(version, None)
+        self._records += records
+
+    def sent_work(self, block: Work, size: int) -> None:
+        """A block of so many bytes is on its way."""
+        self._work.append(_Sent(block.stream, block.first_row + block.count, size))
+        self._work_bytes += size
+
+    def full(self, stream: str, rows: int) -> bool:
+        """Whether the learner of `stream`, at row `rows`, must wait."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        limits = self._settings.limits
+        folded = self._progress.next_row.get(stream, self._settings.start)
+        return (
+            rows - folded > limits.rows_ahead
+            or self._work_bytes > limits.work_bytes
+            or (self._live_bytes > limits.snapshot_bytes and self._several_live())
+        )
+
+    def live(self, stream: str) -> dict[str, int]:
+        """Version and number of chunks of the snapshots of a stream that are to be ended one day."""
+        mine = {str(version): len(live.records) for version, live in self._live.get(stream, {}).items()}
+        theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
+        return {**theirs, **mine}
+
+    def publish_again(self) -> None:
+        """Send every live snapshot once more."""
+        for versions in self._live.values():
+            for live in versions.values():
+                self._records += live.records
+
+    def take_records(self) -> list[Record]:
+        """Snapshots to be published and tombstones, since the last call."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        taken, self._records = self._records, []
+        return taken
+
+    def _several_live(self) -> bool:
+        return sum(len(versions) for versions in self._live.values()) > 1
+
+    def _advance(self) -> None:
+        """The fold has moved: forget what it has finished."""
+        self._seen = self._progress.changes
+        next_row = self._progress.next_row
+        while self._work and self._work[0].end_row <= next_row.get(self._work[0].stream, 0):
+            self._work_bytes -= self._work.popleft().size
+        for stream, folded in next_row.items():
+            for version in self._finished(self._live.get(stream, {}), folded):
+                live = self._live[stream].pop(version)
+                self._live_bytes -= live.size
+                self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
+            for version in self._finished(self._inherited.get(stream, {}), folded):
+                chunks = self._inherited[stream].pop(version)
+                name = topic(self._settings, "snapshots")
+                keys = snapshots.tombstones(stream, self._settings.epoch, version, chunks)
+                self._records += [Record(name, key, None, 0) for key in keys]
+
+    def _finished(self, versions: Mapping[int, object], folded: int) -> list[int]:
+        """The versions that no row from `folded` on is explained with."""
+        return [version for version in versions if self._schedule.after(version) <= folded]

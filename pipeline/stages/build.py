@@ -1,0 +1,116 @@
+"""A stage by its name, ready to run as a worker."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.errors import SettingsError
+from pipeline.settings import Settings
+from pipeline.stages import explainer, fold, learner
+from pipeline.stages.explainer import Explainer
+from pipeline.stages.fold import FoldPartition
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.learner import LearnerPartition
+from pipeline.stages.names import topic
+from pipeline.transport.connection import Connection
+from pipeline.transport.options import StageOptions
+from pipeline.transport.snapshot_table import TableSpec
+from pipeline.transport.stage import Stage
+from pipeline.transport.stateful import StatefulStage
+from pipeline.transport.stateless import StatelessStage
+from pipeline.transport.watch import Follower
+from pipeline.transport.worker import ExitCode, run_worker
+
+STAGES = ("learner", "explainer", "fold")
+
+
+def connection(settings: Settings) -> Connection:
+    """How the broker of the settings is reached."""
+    return Connection(settings.broker, settings.kafka, settings.worker.fetch_wait_ms)
+
+
+def options(stage: str, settings: Settings) -> StageOptions:
+    """How a worker of a stage presents itself to Kafka."""
+    return StageOptions(
+        name=stage,
+        instance=settings.worker.instance or uuid.uuid4().hex[:12],
+        prefix=settings.prefix,
+        session_timeout=settings.worker.session_seconds,
+        heartbeat_interval=settings.worker.heartbeat_seconds,
+    )
+
+
+def hmac_key(environment: Mapping[str, str]) -> bytes | None:
+    """The key that authenticates pickles: ``GLASSTREAM_HMAC_KEY``, or the content of ``GLASSTREAM_HMAC_KEY_FILE``.
+
+    Raises
+    ------
+    SettingsError
+        The file cannot be read, or the key is too short to protect anything.
+    """
+    file = environment.get("GLASSTREAM_HMAC_KEY_FILE")
+    text = environment.get("GLASSTREAM_HMAC_KEY")
+    if file and not text:
+        try:
+            text = Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise SettingsError([f"GLASSTREAM_HMAC_KEY_FILE: {file} cannot be read: {error.strerror}"]) from error
+    if not text:
+        return None
+    if len(text.encode()) < 16:
+        raise SettingsError(["GLASSTREAM_HMAC_KEY: expected at least 16 bytes, got fewer; `openssl rand -hex 32` makes one"])
+    return text.encode()
+
+
+def run(stage: str, settings: Settings) -> ExitCode:
+    """Run one worker of a stage until it is told to stop or cannot go on."""
+    key = hmac_key(os.environ)
+    make = {"learner": _learner, "explainer": _explainer, "fold": _fold}[stage]
+    return run_worker(lambda: make(settings, key), options(stage, settings))
+
+
+def _learner(settings: Settings, key: bytes | None) -> Stage:
+    progress = FoldProgress(settings.epoch)
+    settings.learn()  # a model that cannot be made is an error now, not at the first event
+    stage = StatefulStage(
+        connection(settings),
+        options("learner", settings),
+        input_topic=topic(settings, "events"),
+        state_topic=topic(settings, "progress.learner"),
+        make_state=lambda partition: LearnerPartition(partition, settings, key, progress),
+        topics=learner.needed_topics(settings),
+        commit_interval=settings.transaction.seconds,
+        commit_rows=settings.transaction.rows,
+    )
+    follower = Follower(
+        connection(settings), topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail
+    )
+    progress.attach(follower)
+    stage.services.append(follower)
+    return stage
+
+
+def _explainer(settings: Settings, key: bytes | None) -> Stage:
+    worker = Explainer(settings, key)
+    return StatelessStage(
+        connection(settings),
+        options("explainer", settings),
+        input_topic=topic(settings, "work"),
+        handle=worker.handle,
+        topics=explainer.needed_topics(settings),
+        table=TableSpec(topic(settings, "snapshots"), worker.on_snapshot),
+    )
+
+
+def _fold(settings: Settings, key: bytes | None) -> Stage:
+    return StatefulStage(
+        connection(settings),
+        options("fold", settings),
+        input_topic=topic(settings, "contributions"),
+        state_topic=topic(settings, "progress.fold"),
+        make_state=lambda partition: FoldPartition(partition, settings),
+        topics=fold.needed_topics(settings),
+        commit_interval=settings.transaction.seconds,
+        commit_rows=settings.transaction.rows,
+    )

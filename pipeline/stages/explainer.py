@@ -1,0 +1,104 @@
+"""The explainer stage: a block of `work` and the snapshot that it names in, its contributions out. No state."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from pipeline.errors import FrameError
+from pipeline.explain.explainer import explain
+from pipeline.models import snapshot as codec
+from pipeline.models.predictor import Predictor
+from pipeline.settings import Settings
+from pipeline.stages.names import topic
+from pipeline.transport.records import Message, Record
+from topics import contributions, snapshots, work
+from topics.snapshots import Identity
+from topics.work import Work
+
+log = logging.getLogger(__name__)
+
+_MODELS = 16
+"""Decoded models kept ready; a block that names an older one decodes it again."""
+_SAY_WAITING_SECONDS = 10.0
+
+
+class Explainer:
+    """Explains blocks with the snapshots that it has heard of.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    key
+        The HMAC key, for models that travel as a pickle.
+    """
+
+    def __init__(self, settings: Settings, key: bytes | None) -> None:
+        self.settings = settings
+        self.damaged = 0
+        """Messages that were not work."""
+        self._key = key
+        self._snapshots = snapshots.Assembler(2 * settings.limits.snapshot_bytes + settings.limits.snapshot_largest)
+        self._models: OrderedDict[Identity, Predictor] = OrderedDict()
+        self._arrived = asyncio.Condition()
+        self._wake: set[asyncio.Task[None]] = set()
+
+    def on_snapshot(self, key: bytes, value: bytes | None) -> None:
+        """Take one record of `snapshots`."""
+        if self._snapshots.add(key, value) is not None:
+            task = asyncio.get_running_loop().create_task(self._notify())
+            self._wake.add(task)
+            task.add_done_callback(self._wake.discard)
+
+    async def handle(self, message: Message) -> list[Record]:
+        """Explain one block; waits until its snapshot is there."""
+        try:
+            block = work.decode(message.value or b"")
+        except FrameError as error:
+            self.damaged += 1
+            log.error("%s is not work and is left out: %s", message.place, error)
+            return []
+        model = await self._model(block) if block.count else None
+        answer = await asyncio.to_thread(explain, block, model)
+        value = contributions.encode(answer)
+        name = topic(self.settings, contributions.TOPIC.name)
+        return [Record(name, contributions.key(block.stream), value, block.partition)]
+
+    async def _model(self, block: Work) -> Predictor:
+        identity = Identity(block.stream, block.epoch, block.version)
+        model = self._models.get(identity)
+        if model is None:
+            data = await self._bytes(identity)
+            model = self._models[identity] = await asyncio.to_thread(codec.decode, data, key=self._key)
+            while len(self._models) > _MODELS:
+                self._models.popitem(last=False)
+        self._models.move_to_end(identity)
+        return model
+
+    async def _bytes(self, identity: Identity) -> bytes:
+        """The snapshot's bytes, waited for: a block is explained with its own version or not at all."""
+        async with self._arrived:
+            while (data := self._snapshots.get(*identity)) is None:
+                try:
+                    await asyncio.wait_for(self._arrived.wait(), _SAY_WAITING_SECONDS)
+                except TimeoutError:
+                    log.warning(
+                        "stream %r: still waiting for version %d of its model; it comes on %s from the learner",
+                        identity.stream,
+                        identity.version,
+                        topic(self.settings, "snapshots"),
+                    )
+            return data
+
+    async def _notify(self) -> None:
+        async with self._arrived:
+            self._arrived.notify_all()
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    return {
+        topic(settings, work.TOPIC.name): settings.topics.work,
+        topic(settings, contributions.TOPIC.name): settings.topics.events,
+        topic(settings, snapshots.TOPIC.name): 1,
+    }

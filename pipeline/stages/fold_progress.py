@@ -1,0 +1,74 @@
+"""Where the fold is, as the learner sees it: committed rows per stream, from `progress.fold`."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from pipeline.errors import RecordError
+from topics import progress_fold
+
+log = logging.getLogger(__name__)
+
+OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
+
+
+class Followed(Protocol):
+    """What reads the topic: `pipeline.transport.watch.Follower`."""
+
+    def follow(self, partition: int) -> None:
+        """Begin to read a partition."""
+
+    def unfollow(self, partition: int) -> None:
+        """Read it no more."""
+
+
+class FoldProgress:
+    """The next row that the fold will fold, per stream."""
+
+    def __init__(self, epoch: int) -> None:
+        self.next_row: dict[str, int] = {}
+        self.changes = 0
+        """Grows whenever a stream moves."""
+        self._epoch = epoch
+        self._moved = asyncio.Event()
+        self._follower: Followed | None = None
+
+    def attach(self, follower: Followed) -> None:
+        """Say what reads the topic for us."""
+        self._follower = follower
+
+    def follow(self, partition: int) -> None:
+        """A partition is ours: its streams are of interest."""
+        if self._follower is not None:
+            self._follower.follow(partition)
+
+    def unfollow(self, partition: int) -> None:
+        """A partition is ours no more."""
+        if self._follower is not None:
+            self._follower.unfollow(partition)
+
+    def on_record(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Take one committed record of `progress.fold`."""
+        if key is None or value is None:
+            return
+        try:
+            record = progress_fold.decode(key, value)
+        except RecordError as error:
+            log.warning("progress.fold[%d]@%d is ignored: %s", partition, offset, error)
+            return
+        if not isinstance(record, progress_fold.StreamProgress) or record.epoch != self._epoch:
+            return
+        if record.next_row > self.next_row.get(record.stream, -1):
+            self.next_row[record.stream] = record.next_row
+            self.changes += 1
+            self._moved.set()
+
+    async def moved(self, timeout: float) -> bool:
+        """Wait until some stream has moved; False if none did in `timeout` seconds."""
+        self._moved.clear()
+        try:
+            await asyncio.wait_for(self._moved.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True

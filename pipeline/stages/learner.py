@@ -1,0 +1,222 @@
+"""The learner stage: `events` in; predictions, work, snapshots and dead letters out.
+
+For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
+in `pipeline.learn`); records and position become durable in one transaction. The learner waits, between two events,
+while it is too far ahead of the fold.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from pipeline.errors import LostInputError, StateError
+from pipeline.ingest.message import Message as InputMessage
+from pipeline.learn.dead_letters import dead_letter
+from pipeline.learn.learner import Outbox, StreamLearner
+from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.settings import Settings
+from pipeline.stages.backlog import Backlog
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.names import check_fingerprint, fingerprint, topic
+from pipeline.transport.records import Message, Outputs, Record
+from topics import contributions, events, predictions, progress_fold, progress_learner, work
+
+log = logging.getLogger(__name__)
+
+_YIELD_SECONDS = 0.02
+"""The event loop gets its turn after so long; an event of a slow model may take longer."""
+_STANDSTILL_SECONDS = 15.0
+"""If the fold has not moved for so long with work outstanding, live snapshots are published again."""
+
+
+class LearnerPartition:
+    """What the stage keeps for one partition of `events`.
+
+    Parameters
+    ----------
+    partition
+        Its number.
+    settings
+        The configuration.
+    key
+        The HMAC key, for models that travel as a pickle.
+    progress
+        Where the fold is.
+    """
+
+    def __init__(self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.core = PartitionLearner(partition, settings.learn())
+        self._backlog = Backlog(settings, key, progress)
+        self._progress = progress
+        self._first_offset = 0
+        self._sent_position: Position | None = None
+        self._fingerprint = fingerprint(settings)
+        self._pending_rows = 0
+        progress.follow(partition)
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Learn again from the first offset, silently up to where the predecessor committed.
+
+        Raises
+        ------
+        StateError
+            The state is of other settings, or needs input that is gone.
+        """
+        restored = progress_learner.restore(records)
+        found = restored.partition
+        where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
+        if found is None:
+            self._first_offset = low
+        else:
+            check_fingerprint(where, found.fingerprint, self.settings, found.epoch)
+            if found.first_offset < low:
+                raise LostInputError(
+                    f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
+                    f"{found.first_offset}, but the broker keeps it from {low} on; lengthen the retention of the topic "
+                    "before the next start, and begin anew with another --prefix"
+                )
+            if found.offset > high:
+                raise StateError(
+                    f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
+                    "deleted or made anew; begin anew with another --prefix"
+                )
+            self._first_offset = found.first_offset
+            self.core.silent_until = Position(found.offset, found.used)
+            self._sent_position = self.core.silent_until
+            if self.core.silent_until > Position(found.first_offset, 0):
+                log.info("learning %s events again up to offset %d", where, found.offset)
+        self._backlog.inherit(restored.streams)
+        self.core.position = Position(self._first_offset, 0)
+        return self._first_offset
+
+    async def feed(self, message: Message) -> None:
+        """Learn one message, yielding to the loop and holding back between events."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        source = InputMessage(
+            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
+        )
+        for learner in self.core.consume(source):
+            self._take()
+            if self._backlog.full(learner.stream, learner.rows):
+                await self._hold_back(learner)
+                last = loop.time()
+            elif (now := loop.time()) - last > _YIELD_SECONDS:
+                await asyncio.sleep(0)
+                last = now
+        self._take()
+
+    async def _hold_back(self, learner: StreamLearner) -> None:
+        """Wait until the fold has caught up; what has been learned is cut, sent and committed meanwhile."""
+        log.info("stream %r waits for the fold at row %d", learner.stream, learner.rows)
+        self.core.cut()
+        while self._backlog.full(learner.stream, learner.rows):
+            if not await self._progress.moved(_STANDSTILL_SECONDS):
+                log.warning(
+                    "the fold has stood still for %.0f s with work of stream %r outstanding; "
+                    "publishing its snapshots again",
+                    _STANDSTILL_SECONDS,
+                    learner.stream,
+                )
+                self._backlog.publish_again()
+
+    def _take(self) -> None:
+        """Encode snapshots as they come, so that their size counts at once."""
+        if self.core.outbox.snapshots:
+            for snapshot in self.core.outbox.snapshots:
+                self._backlog.add_snapshot(snapshot)
+            self.core.outbox.snapshots.clear()
+
+    def pending(self) -> int:
+        """Records that wait to be sent."""
+        return len(self.core.outbox.predictions)
+
+    def collect(self) -> Outputs:
+        """Everything since the last time: snapshots first, then records and progress in one transaction."""
+        if self.core.silent:
+            return Outputs(before=self._backlog.take_records())
+        self.core.cut()
+        self._take()
+        outbox, dead = self.core.take_outbox()
+        for notice in outbox.notices:
+            log.info("%s", notice)
+        before = self._backlog.take_records()
+        records = self._records(outbox)
+        for rejections in dead:
+            letter = dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes)
+            log.warning(
+                "rejected %s[%d]@%d: %s",
+                rejections.message.topic,
+                rejections.message.partition,
+                rejections.message.offset,
+                rejections.found[0].detail,
+            )
+            records.append(
+                Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)
+            )
+        if self.core.position == self._sent_position and not records:
+            return Outputs(before=before)
+        self._sent_position = self.core.position
+        return Outputs(before=before, records=records, progress=self._progress_records())
+
+    def _records(self, outbox: Outbox) -> list[Record]:
+        name = topic(self.settings, "predictions")
+        keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
+        records = [Record(name, keys[stream], value) for stream, value in outbox.predictions]
+        name = topic(self.settings, "work")
+        for block in outbox.work:
+            value = work.encode(block)
+            self._backlog.sent_work(block, len(value))
+            key = work.key(block.stream, block.first_row)
+            records.append(Record(name, key, value, work.partition(key, self.settings.topics.work)))
+        return records
+
+    def _progress_records(self) -> list[Record]:
+        position = self.core.position
+        key, value = progress_learner.encode(
+            progress_learner.PartitionProgress(
+                epoch=self.settings.epoch,
+                first_offset=self._first_offset,
+                offset=position.offset,
+                used=position.used,
+                fingerprint=self._fingerprint,
+            )
+        )
+        records = [Record("", key, value)]
+        for name, stream in self.core.streams.items():
+            key, value = progress_learner.encode(
+                progress_learner.StreamProgress(
+                    stream=name,
+                    epoch=self.settings.epoch,
+                    seqs=stream.admission.seq,
+                    rows=stream.learner.rows,
+                    snapshots=self._backlog.live(name),
+                    counts={"unlabelled": stream.learner.unlabelled},
+                )
+            )
+            records.append(Record("", key, value))
+        return records
+
+    def committed(self) -> None:
+        """Nothing to do: what was collected is durable."""
+
+    def dropped(self) -> None:
+        """The partition is another worker's now."""
+        self._progress.unfollow(self.partition)
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {
+        topic(settings, events.TOPIC.name): count,
+        topic(settings, "events.dead"): count,
+        topic(settings, predictions.TOPIC.name): None,
+        topic(settings, work.TOPIC.name): settings.topics.work,
+        topic(settings, contributions.TOPIC.name): count,
+        topic(settings, "snapshots"): 1,
+        topic(settings, progress_learner.TOPIC.name): count,
+        topic(settings, progress_fold.TOPIC.name): count,
+    }

@@ -1,0 +1,92 @@
+"""Reading a partition of state to its very end."""
+
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from pipeline.errors import BrokerError, StateError
+from pipeline.transport.connection import Connection
+
+#: Seconds a single poll waits.
+_POLL = 0.2
+
+
+def watermarks(connection: Connection, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+    """Return the first offset kept and the one after the last, open transactions included.
+
+    Raises
+    ------
+    BrokerError
+        When the broker does not say within `timeout` seconds.
+    """
+    client = Consumer(connection.consumer(read_committed=False))
+    try:
+        return _watermarks(client, topic, partition, timeout)
+    finally:
+        client.close()
+
+
+def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+    try:
+        found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout, cached=False)
+    except KafkaException as error:
+        raise BrokerError(f"no offsets of {topic}[{partition}] within {timeout:g} s: {error.args[0].str()}") from error
+    if found is None:
+        raise BrokerError(f"no offsets of {topic}[{partition}] within {timeout:g} s")
+    low, high = found
+    return int(low), int(high)
+
+
+def read_to_end(connection: Connection, topic: str, partition: int, timeout: float) -> dict[bytes, bytes]:
+    """Return the last committed value of every key in a partition of state; keys with a tombstone are left out.
+
+    The end is the high watermark as a read_uncommitted client sees it when the reading starts. It is reached when
+    the read_committed reader reports a position at or beyond it: the last offset is the marker of a transaction
+    and no record, so counting records would wait for ever, and records of aborted transactions never come. An open
+    transaction holds the reader back before the end; then there is no answer but a failure: going on with what was
+    read would count twice what the open transaction may still commit.
+
+    Raises
+    ------
+    StateError
+        When the end is not reached within `timeout` seconds.
+    BrokerError
+        When the broker does not answer.
+    """
+    deadline = time.monotonic() + timeout
+    low, high = watermarks(connection, topic, partition, timeout)
+    latest: dict[bytes, bytes] = {}
+    if low >= high:
+        return latest
+    reader = Consumer(connection.consumer(read_committed=True, enable_partition_eof=True))
+    position = low
+    try:
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        while position < high:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise StateError(
+                    f"{topic}[{partition}] was read to offset {position} of {high} within {timeout:g} s and no "
+                    "further: a transaction of another producer is still open there, or the broker is too slow. "
+                    "End the other producer, or wait until its transaction times out, and start again"
+                )
+            message = reader.poll(min(left, _POLL))
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                position = message.offset() + 1
+                key, value = message.key() or b"", message.value()
+                if value is None:
+                    latest.pop(key, None)
+                else:
+                    latest[key] = value
+            elif error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, message.offset())  # behind markers and aborted records
+            elif not error.retriable():
+                raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
+    except KafkaException as error:
+        raise BrokerError(f"{topic}[{partition}] cannot be read: {error.args[0].str()}") from error
+    finally:
+        reader.close()
+    return latest

@@ -1,0 +1,58 @@
+"""What goes in and out of a stage: messages, records, and what must become durable together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was read. `timestamp` is Kafka's, in milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int = 0
+
+    @property
+    def place(self) -> str:
+        """Return where it was read, as errors name it: `topic[partition]@offset`."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record to be written. Without a partition its key decides (murmur2), without a key chance does."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a stage with state has produced since it was last asked.
+
+    Attributes
+    ----------
+    before : sequence of Record
+        Delivered and confirmed before the transaction begins: what a record of the transaction refers to.
+    records : sequence of Record
+        The outputs of the transaction.
+    progress : sequence of Record
+        The state as of exactly these outputs. Whatever topic and partition a record names, it goes to the stage's
+        state topic, to the partition of the input.
+    """
+
+    before: Sequence[Record] = field(default_factory=tuple)
+    records: Sequence[Record] = field(default_factory=tuple)
+    progress: Sequence[Record] = field(default_factory=tuple)
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.records or self.progress)

@@ -1,0 +1,329 @@
+"""What every stage does with its partitions: take them over, hand their messages on, let them go.
+
+A stage owns a *lane* for every input partition it has taken over in the present generation of its group. The agent
+hands a message to the lane of its partition, or drops it when there is none: then somebody else has the partition, or
+we have not taken it over yet, and it will be read again from where the lane begins.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+from faust.types import TP
+
+from pipeline.errors import BrokerError
+from pipeline.transport.app import make_app
+from pipeline.transport.connection import Connection
+from pipeline.transport.options import StageOptions
+from pipeline.transport.records import Message
+from pipeline.transport.sequence import Sequence, Verdict
+from pipeline.transport.topic_check import check_topics
+
+log = logging.getLogger(__name__)
+
+#: Seconds a lane may keep the event loop before it lets the others (heartbeats are in a thread of their own) have it.
+YIELD_AFTER = 0.02
+#: Seconds between two looks at lanes that wait for nothing.
+WATCH_INTERVAL = 1.0
+#: Seconds after which a seek that did not bring the next message is repeated. The way is full of later ones.
+SEEK_AGAIN_AFTER = 2.0
+
+
+class Lane(ABC):
+    """One input partition while it is ours."""
+
+    def __init__(self, stage: "Stage", partition: int, generation: int) -> None:
+        self.stage = stage
+        self.partition = partition
+        self.generation = generation
+        self.tp = TP(stage.input_topic, partition)
+        #: Where the reading is; None until it is known where it begins.
+        self.sequence: Sequence | None = None
+        self.open = True
+        self.waiting: deque[tuple[Any, Message]] = deque()
+        self.arrived = asyncio.Event()
+        self.held = False
+        self._sought_at = -SEEK_AGAIN_AFTER
+        self._last_look: tuple[int, int | None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def drop(self) -> None:
+        """Let the partition go at once; nothing that is not durable is made so."""
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Finish what is in flight, make it durable, and let the partition go."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work`; its failure ends the worker, unless the partition has been let go."""
+        task = asyncio.ensure_future(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def cancel_tasks(self) -> None:
+        """Cancel everything that was spawned and wait for its end."""
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - every failure of a stage's code ends the worker
+            if self.open:
+                self.stage.fail(error)
+
+    def offer(self, event: Any) -> None:
+        """Take a message, if it is the next."""
+        sequence = self.sequence
+        message = event.message
+        if sequence is None or not self.open:
+            return
+        verdict = sequence.judge(message.offset, message.follows)
+        if verdict is Verdict.NEXT:
+            self.waiting.append((event, _to_message(message)))
+            self.arrived.set()
+            if not self.held and len(self.waiting) >= self.stage.options.queue_messages:
+                self.held = True
+                self.stage.app.consumer.on_buffer_full(self.tp)
+        elif verdict is Verdict.MISSING:
+            self.read_again()
+
+    def begin(self, offset: int) -> None:
+        """Expect `offset` next: it is being sought."""
+        if self.sequence is None:
+            self.sequence = Sequence(offset)
+        self._sought_at = asyncio.get_running_loop().time()
+
+    def next_waiting(self) -> tuple[Any, Message]:
+        """Take the oldest message that waits; reading goes on when few are left."""
+        item = self.waiting.popleft()
+        if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
+            self.held = False
+            self.stage.app.consumer.on_buffer_drop(self.tp)
+        return item
+
+    def read_again(self) -> None:
+        """Seek back to the next message, unless that was just done."""
+        if self.sequence is None or not self.open:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._sought_at < SEEK_AGAIN_AFTER:
+            return
+        self._sought_at = now
+        self.stage.lost += 1
+        log.warning(
+            "%s[%d]: messages from offset %d on were lost on the way here and are read again",
+            self.tp.topic,
+            self.partition,
+            self.sequence.next_offset,
+        )
+        self.spawn(self._seek_back(self.sequence.next_offset))
+
+    async def _seek_back(self, offset: int) -> None:
+        await self.stage.app.consumer.seek_back(self.tp, offset)
+
+    def look(self) -> None:
+        """Notice messages that were handed out and never came, with none after them to tell."""
+        if self.sequence is None or self.held:
+            self._last_look = None
+            return
+        handed = self.stage.app.consumer.handed(self.tp)
+        look = (self.sequence.next_offset, handed)
+        if handed is not None and handed > self.sequence.next_offset and look == self._last_look:
+            self.read_again()
+        self._last_look = look
+
+
+class Service(Protocol):
+    """Something that lives as long as a stage does."""
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """End."""
+
+
+class Stage(ABC):
+    """A Faust application that reads one topic, partition by partition.
+
+    Parameters
+    ----------
+    connection : Connection
+    options : StageOptions
+    input_topic : str
+    topics : mapping
+        Every topic that is needed, and how many partitions it must have (None: any number).
+
+    Attributes
+    ----------
+    ended : asyncio.Event
+        Set when the stage cannot go on.
+    failure : Exception or None
+        Why.
+    lost : int
+        How many times messages were lost on the way and read again; 0 as long as Faust behaves as we make it.
+    services : list of Service
+        Started before the application, stopped after it; fill it before `start`.
+    """
+
+    def __init__(
+        self, connection: Connection, options: StageOptions, input_topic: str, topics: Mapping[str, int | None]
+    ) -> None:
+        self.connection = connection
+        self.options = options
+        self.input_topic = input_topic
+        self.topics = {input_topic: None, **topics}
+        self.lanes: dict[int, Lane] = {}
+        self.ended = asyncio.Event()
+        self.failure: Exception | None = None
+        self.lost = 0
+        self.services: list[Service] = []
+        #: How many rebalances have begun: work begun before the last one is void.
+        self.revocations = 0
+        self._draining = False
+        self._watch: asyncio.Task[None] | None = None
+        self._taken_over = asyncio.Event()
+        self._unsettled_since: float | None = None
+        self.app = make_app(connection, options)
+        self.app.positions = self.positions
+        self.app.seeking = self.seeking
+        self.app.on_partitions_revoked.connect(self._revoked)
+        self.app.on_rebalance_complete.connect(self._assigned)
+        topic = self.app.topic(input_topic, key_type=bytes, value_type=bytes, allow_empty=True)
+        self.app.agent(topic, name=options.name)(self._consume)
+
+    @abstractmethod
+    async def take_over(self, partition: int, generation: int) -> Lane | None:
+        """Make a partition ours, or return None when it was revoked meanwhile. An error ends the worker."""
+
+    @abstractmethod
+    async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
+        """Return where to read the partitions of the input from."""
+
+    def seeking(self, positions: Mapping[TP, int]) -> None:
+        """Expect messages from these offsets on; those that were fetched before the seek are none of them."""
+        for tp, offset in positions.items():
+            lane = self.lanes.get(tp.partition)
+            if lane is not None:
+                lane.begin(offset)
+
+    async def start(self) -> None:
+        """Check the topics, then start; returns when the first partitions have been taken over.
+
+        Raises
+        ------
+        TopicError, BrokerError
+        """
+        await asyncio.to_thread(check_topics, self.connection, self.topics)
+        for service in self.services:
+            await service.start()
+        self._watch = asyncio.ensure_future(self._look())
+        await self.app.start()
+
+    async def stop(self, *, drain: bool = True) -> None:
+        """End; with `drain`, what is in flight is finished and made durable first."""
+        self._draining = True
+        if self._watch is not None:
+            self._watch.cancel()
+        lanes = list(self.lanes.values())
+        if drain and self.failure is None:
+            await asyncio.gather(*(lane.drain() for lane in lanes))
+        else:
+            await asyncio.gather(*(lane.drop() for lane in lanes))
+        await self.app.stop()
+        self.lanes.clear()
+        for service in reversed(self.services):
+            await service.stop()
+
+    async def wait_crashed(self) -> None:
+        """Wait until Faust has given up, which is a failure, or was stopped."""
+        await self.app.wait_until_stopped()
+        if self.app.crash_reason is not None:
+            self.fail(_as_exception(self.app.crash_reason))
+
+    def fail(self, error: Exception) -> None:
+        """End the worker because of `error`; the first one counts."""
+        if self.failure is None:
+            self.failure = error
+            self.ended.set()
+
+    async def wait_taken_over(self) -> None:
+        """Wait until the partitions of the first generation are ours."""
+        await self._taken_over.wait()
+
+    async def _consume(self, stream: Any) -> None:
+        lanes = self.lanes
+        try:
+            async for event in stream.noack().events():
+                message = event.message
+                lane = lanes.get(message.partition)
+                if lane is not None and lane.generation == message.generation_id and not self._draining:
+                    lane.offer(event)
+        except Exception as error:  # noqa: BLE001 - Faust would restart the agent and go on without the message
+            self.fail(error)
+
+    async def _revoked(self, *args: Any, **kwargs: Any) -> None:
+        self.revocations += 1
+        lanes = list(self.lanes.values())
+        self.lanes.clear()
+        for lane in lanes:
+            self.app.consumer.forget(lane.tp)
+        await asyncio.gather(*(lane.drop() for lane in lanes))
+
+    async def _assigned(self, *args: Any, **kwargs: Any) -> None:
+        if self._draining or self.failure is not None:
+            return
+        generation = self.app.consumer_generation_id
+        partitions = sorted(tp.partition for tp in self.app.consumer.assignment() if tp.topic == self.input_topic)
+        outcomes = await asyncio.gather(
+            *(self.take_over(partition, generation) for partition in partitions), return_exceptions=True
+        )
+        for partition, outcome in zip(partitions, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                self.fail(outcome)
+            elif isinstance(outcome, Lane):
+                self.lanes[partition] = outcome
+        self._taken_over.set()
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL)
+            if self.app.rebalancing:
+                self._unsettled_since = self._unsettled_since or loop.time()
+                self.check_stall(loop.time() - self._unsettled_since)
+                continue
+            self._unsettled_since = None
+            for lane in list(self.lanes.values()):
+                lane.look()
+
+    def check_stall(self, seconds: float) -> None:
+        """End the worker when a rebalance has been going on for longer than anything in it may take."""
+        limit = 60.0 + 2 * self.options.session_timeout + self.options.take_over_timeout
+        if seconds > limit:
+            self.fail(TimeoutError(f"a rebalance of {self.options.group} has not ended after {limit:g} s"))
+
+
+def _as_exception(reason: BaseException) -> Exception:
+    return reason if isinstance(reason, Exception) else BrokerError(f"the Kafka client was cancelled: {reason!r}")
+
+
+def _to_message(message: Any) -> Message:
+    timestamp = message.timestamp
+    return Message(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.key,
+        message.value,
+        tuple(message.headers or ()),
+        0 if timestamp is None else round(timestamp * 1000.0),
+    )

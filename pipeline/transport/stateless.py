@@ -1,0 +1,137 @@
+"""A stage without state: every message is worked on by itself, and acknowledged when its results are safe."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from faust.types import TP
+
+from pipeline.transport.connection import Connection
+from pipeline.transport.options import StageOptions
+from pipeline.transport.producers import ConfirmedProducer
+from pipeline.transport.records import Message, Record
+from pipeline.transport.snapshot_table import TableSpec, follow_topic
+from pipeline.transport.stage import YIELD_AFTER, Lane, Stage
+
+#: Seconds a stop waits for the message in hand, and for what was produced to be acknowledged.
+_DRAIN_PATIENCE = 3.0
+
+Handle = Callable[[Message], Awaitable[Iterable[Record]]]
+
+
+class WorkLane(Lane):
+    """A partition whose messages are worked on in order, and acknowledged in order."""
+
+    stage: "StatelessStage"
+
+    def __init__(self, stage: "StatelessStage", partition: int, generation: int) -> None:
+        super().__init__(stage, partition, generation)
+        #: Messages whose results are on the way, oldest first; its size bounds how many may be.
+        self._unconfirmed: asyncio.Queue[tuple[Any, asyncio.Future[None]]] = asyncio.Queue(stage.in_flight)
+        self._busy = False
+        self._idle = asyncio.Event()
+        self.spawn(self._work())
+        self.spawn(self._confirm())
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        handle, producer = self.stage.handle, self.stage.producer
+        since = loop.time()
+        while True:
+            while self.waiting:
+                self._idle.clear()
+                event, message = self.next_waiting()
+                records = await handle(message)
+                await self._unconfirmed.put((event, await producer.begin(records)))
+                if loop.time() - since > YIELD_AFTER:
+                    await asyncio.sleep(0)
+                    since = loop.time()
+            self._idle.set()
+            self.arrived.clear()
+            await self.arrived.wait()
+            since = loop.time()
+
+    async def _confirm(self) -> None:
+        while True:
+            event, confirmed = await self._unconfirmed.get()
+            await confirmed
+            event.ack()
+            self._unconfirmed.task_done()
+
+    async def drop(self) -> None:
+        """Cancel what is in progress: whoever has the partition next does it again."""
+        self.open = False
+        await self.cancel_tasks()
+
+    async def drain(self) -> None:
+        """Finish the message in hand and wait until what was produced is safe, for a while."""
+        self.waiting.clear()
+        try:
+            async with asyncio.timeout(_DRAIN_PATIENCE):
+                await self._idle.wait()
+                await self._unconfirmed.join()
+        except TimeoutError:
+            pass  # not acknowledged, so it is done again
+        await self.drop()
+
+
+class StatelessStage(Stage):
+    """Runs a stage without state.
+
+    Parameters
+    ----------
+    connection : Connection
+    options : StageOptions
+    input_topic : str
+    handle : callable
+        Turns a message into records. It may wait; messages of a partition come one after the other, partitions
+        beside each other.
+    topics : mapping
+        Every topic that is needed beside the input, with its number of partitions (None: any number).
+    table : TableSpec, optional
+        A topic that is followed whole.
+    in_flight : int
+        Messages of a partition whose results may be on the way at a time.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        options: StageOptions,
+        *,
+        input_topic: str,
+        handle: Handle,
+        topics: Mapping[str, int | None] | None = None,
+        table: TableSpec | None = None,
+        in_flight: int = 64,
+    ) -> None:
+        needed = {table.topic: 1} if table is not None else {}
+        super().__init__(connection, options, input_topic, {**needed, **(topics or {})})
+        self.handle = handle
+        self.in_flight = in_flight
+        self.producer = ConfirmedProducer(connection, deadline=options.commit_deadline)
+        if table is not None:
+            follow_topic(self.app, table, self.fail)
+
+    async def take_over(self, partition: int, generation: int) -> Lane | None:
+        """Open a lane; where it begins is known when the offsets are."""
+        return WorkLane(self, partition, generation)
+
+    async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
+        """Return the committed offset of each partition; the first one kept where none is committed, or it is gone."""
+        fresh = {tp for tp in tps if (lane := self.lanes.get(tp.partition)) is not None and lane.sequence is None}
+        known = {
+            tp: lane.sequence.next_offset
+            for tp in tps - fresh
+            if (lane := self.lanes.get(tp.partition)) is not None and lane.sequence is not None
+        }
+        if not fresh:
+            return known
+        committed = await self.app.consumer.committed(fresh)
+        low = await self.app.consumer.earliest_offsets(*fresh)
+        return known | {tp: max(committed[tp] or 0, low[tp] or 0) for tp in fresh}
+
+    async def stop(self, *, drain: bool = True) -> None:
+        """End, and close the producer."""
+        await super().stop(drain=drain)
+        await asyncio.to_thread(self.producer.close)

@@ -1,0 +1,136 @@
+"""The process of a worker: event loop, logging, signals, exit code."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import uvloop
+
+from pipeline.errors import BrokerError, FencedError, GlasstreamError, SettingsError, StateError, TopicError
+from pipeline.transport.options import StageOptions
+from pipeline.transport.stage import Stage
+
+log = logging.getLogger(__name__)
+
+#: Seconds an orderly end may take before the process ends without it.
+STOP_PATIENCE = 15.0
+
+
+class ExitCode(IntEnum):
+    """How a worker ended."""
+
+    OK = 0
+    USAGE = 2
+    STATE = 3  # what was committed cannot be continued
+    FENCED = 4  # another worker has the partition
+    BROKER = 5  # no broker, a topic that is not as it should be, or a broker that does not answer in time
+    FAILED = 6  # the code of the stage raised
+    STALLED = 7  # the group does not settle
+
+
+def exit_code(error: BaseException | None) -> ExitCode:
+    """Return the exit code for what a worker ended with."""
+    if error is None:
+        return ExitCode.OK
+    for kind, code in (
+        (FencedError, ExitCode.FENCED),
+        (StateError, ExitCode.STATE),
+        (TopicError, ExitCode.BROKER),
+        (BrokerError, ExitCode.BROKER),
+        (SettingsError, ExitCode.USAGE),
+        (TimeoutError, ExitCode.STALLED),
+    ):
+        if isinstance(error, kind):
+            return code
+    return ExitCode.FAILED
+
+
+def configure_logging(options: StageOptions) -> None:
+    """Print warnings, and what our own modules have to say, one line each, on stderr."""
+    name = f"{options.name} {options.instance}" if options.instance != options.name else options.name
+    logging.basicConfig(
+        level=logging.WARNING,
+        stream=sys.stderr,
+        format=f"%(asctime)s %(levelname)-7s {name}: %(message)s",
+        datefmt="%H:%M:%S",
+        force=True,
+    )
+    logging.getLogger("pipeline").setLevel(logging.INFO)
+    # They warn of every rebalance and of every connection that a stopping broker closes.
+    for noisy in ("aiokafka", "faust", "mode"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    # It calls an error what it tries again: a broker that has not elected a coordinator yet.
+    logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
+
+
+def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
+    """Run the stage that `build` makes until it is told to stop or cannot go on; never raises.
+
+    SIGTERM and SIGINT end it in order: what is in flight is committed, the group is left, the code is 0. A second
+    signal ends it at once.
+    """
+    configure_logging(options)
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # for the loops of Faust's threads too
+    with asyncio.Runner() as runner:
+        return runner.run(_live(build))
+
+
+async def _live(build: Callable[[], Stage]) -> ExitCode:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        if told.is_set():
+            os._exit(ExitCode.FAILED)
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell)
+    try:
+        stage = build()
+    except Exception as error:  # noqa: BLE001 - it ends the process, with a line and a code
+        return _conclude(error)
+    await _until(stage, told)
+    try:
+        await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
+    except TimeoutError:
+        log.error("the worker did not end within %g s and is cut off", STOP_PATIENCE)
+        _conclude(stage.failure)
+        os._exit(exit_code(stage.failure) or ExitCode.FAILED)
+    except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
+        stage.fail(error)
+    return _conclude(stage.failure)
+
+
+async def _until(stage: Stage, told: asyncio.Event) -> None:
+    """Start the stage and return when it was told to stop or has failed."""
+    starting = asyncio.ensure_future(stage.start())
+    crashed = asyncio.ensure_future(stage.wait_crashed())
+    signalled = asyncio.ensure_future(told.wait())
+    ended = asyncio.ensure_future(stage.ended.wait())
+    waiting: set[asyncio.Future[Any]] = {starting, crashed, signalled, ended}
+    while True:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if starting in done and starting.exception() is None and done == {starting}:
+            continue  # running; wait for the end
+        break
+    if starting.done() and not starting.cancelled():
+        error = starting.exception()
+        if isinstance(error, Exception):
+            stage.fail(error)
+    for task in waiting - {starting}:
+        task.cancel()
+
+
+def _conclude(error: BaseException | None) -> ExitCode:
+    code = exit_code(error)
+    if error is not None:
+        trace = error if code is ExitCode.FAILED else None
+        kind = "" if isinstance(error, GlasstreamError) else f"{type(error).__name__}: "
+        log.error("ends with code %d (%s): %s%s", code, code.name.lower(), kind, error, exc_info=trace)
+    return code

@@ -1,0 +1,84 @@
+"""What `--broker` can say, and what it gets."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from pipeline.brokers.choose import Broker, TopicRequest, open_broker
+from pipeline.errors import BrokerError
+
+
+def partitions(broker: Broker, names: list[str]) -> dict[str, int]:
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=20).topics
+    return {name: len(topics[name].partitions) for name in names}
+
+
+def test_embedded() -> None:
+    with open_broker("embedded") as broker:
+        assert broker.kind == "embedded"
+        broker.create_topics([TopicRequest("a", 3, {"cleanup.policy": "compact"}), TopicRequest("b", 1, {})])
+        assert partitions(broker, ["a", "b"]) == {"a": 3, "b": 1}
+
+
+def test_a_given_kafka(kafka: str, prefix: str) -> None:
+    name = f"{prefix}a"
+    with open_broker(kafka) as broker:
+        assert (broker.kind, broker.bootstrap) == ("given", kafka)
+        broker.create_topics([TopicRequest(name, 3, {"cleanup.policy": "compact"})])
+        assert partitions(broker, [name]) == {name: 3}
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        admin = AdminClient({"bootstrap.servers": kafka})
+        config = admin.describe_configs([resource])[resource].result(20)
+        assert config["cleanup.policy"].value == "compact"
+        with pytest.raises(BrokerError, match=f"expected to create {name}"):
+            broker.create_topics([TopicRequest(name, 3, {})])
+
+
+@pytest.mark.slow
+def test_local(kafka: str) -> None:
+    said: list[str] = []
+    with open_broker("local", log=said.append) as broker:
+        assert broker.kind == "local"
+        broker.create_topics([TopicRequest("a", 2, {})])
+        assert partitions(broker, ["a"]) == {"a": 2}
+    assert any(broker.bootstrap in line for line in said)
+
+
+def refusal(spec: str, **options: Any) -> str:
+    with pytest.raises(BrokerError) as raised, open_broker(spec, **options):
+        pass
+    return str(raised.value)
+
+
+def test_nobody_at_the_address() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers, and nobody else can
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        said = refusal(address, deadline_s=0.3)
+    assert f"expected a Kafka at {address}; no answer in 0.3 s" in said
+    assert "--broker local" in said
+
+
+def test_somebody_who_does_not_speak_kafka() -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        assert "no answer in 0.3 s" in refusal(f"127.0.0.1:{mute.getsockname()[1]}", deadline_s=0.3)
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "a:1,,b:2", "none", "a b:1", "::1:9092"]
+)
+def test_what_is_no_broker(spec: str) -> None:
+    assert refusal(spec) == f"expected --broker embedded, local, or HOST:PORT,...; got {spec!r}"
+
+
+def test_a_client_setting_that_does_not_exist_is_named() -> None:
+    assert "no.such.setting" in refusal("127.0.0.1:9", client={"no.such.setting": "1"})
+
+
+def test_data_is_for_local_only(tmp_path: Path) -> None:
+    assert "expected --data with --broker local only" in refusal("embedded", data=tmp_path)

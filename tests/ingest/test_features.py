@@ -1,0 +1,96 @@
+"""Feature identity: every state of a feature has its stated effect."""
+
+from math import isnan
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.ingest.features import FeatureLimits, FeatureTable, Kind
+
+
+def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:
+    values, given_to_model = table.encode(x)
+    return [float(value) for value in values], dict(given_to_model)
+
+
+def test_a_new_feature_gets_the_next_slot_and_a_vanished_one_keeps_its_own() -> None:
+    table = FeatureTable()
+    row(table, {"b": 1.0})
+    values, _ = row(table, {"a": 2.0})
+    assert table.names == ["b", "a"]
+    assert isnan(values[0]) and values[1] == 2.0
+
+
+def test_null_is_absent_and_does_not_say_what_kind_a_feature_is() -> None:
+    table = FeatureTable()
+    assert row(table, {"a": None}) == ([], {})
+    row(table, {"a": "text"})
+    assert table.kinds == [Kind.TEXT]
+    values, model = row(table, {"a": None})
+    assert isnan(values[0]) and model == {}
+
+
+def test_a_retyped_value_is_absent_and_counted() -> None:
+    table = FeatureTable()
+    row(table, {"a": 1.0, "b": "x", "c": True})
+    values, model = row(table, {"a": "1", "b": 2.0, "c": 1.0})
+    assert all(map(isnan, values)) and model == {}
+    assert table.counts.retyped == 3
+    assert row(table, {"a": 3.0, "b": "x", "c": False})[1] == {"a": 3.0, "b": "x", "c": False}
+
+
+def test_limits_make_absent_and_count() -> None:
+    table = FeatureTable(FeatureLimits(features=2, categories=2, text=3))
+    row(table, {"a": "x", "long name": 1.0, "b": 1.0, "c": 1.0})
+    assert table.names == ["a", "b"]
+    assert table.counts.over_limit == 2
+    row(table, {"a": "y"})
+    values, model = row(table, {"a": "z"})
+    assert isnan(values[0]) and model == {}
+    values, model = row(table, {"a": "text too long"})
+    assert isnan(values[0]) and model == {}
+    assert table.counts.over_limit == 4
+    assert row(table, {"a": "x"})[1] == {"a": "x"}
+
+
+def test_a_model_for_numbers_is_not_given_texts_and_the_row_keeps_them() -> None:
+    table = FeatureTable(model_takes_text=False)
+    values, model = row(table, {"a": "x", "b": 1.0, "c": True})
+    assert values == [0.0, 1.0, 1.0]
+    assert model == {"b": 1.0, "c": True}
+    assert table.given() == [False, True, True]
+
+
+values = st.none() | st.booleans() | st.floats(allow_nan=False) | st.sampled_from(["u", "v", "w"])
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcde"), values), max_size=20))
+def test_rows_equal_a_plain_reference(events: list[dict]) -> None:
+    table = FeatureTable()
+    names: list[str] = []
+    kinds: dict[str, type] = {}
+    codes: dict[str, list[str]] = {}
+    for x in events:
+        got, model = row(table, x)
+        expected_model = {}
+        for name, value in x.items():
+            if value is None:
+                continue
+            if name not in kinds:
+                names.append(name)
+                kinds[name] = type(value)
+            if type(value) is kinds[name]:
+                expected_model[name] = value
+                if isinstance(value, str) and value not in codes.setdefault(name, []):
+                    codes[name].append(value)
+        expected = [
+            float("nan")
+            if name not in expected_model
+            else float(codes[name].index(expected_model[name]))
+            if isinstance(expected_model[name], str)
+            else float(expected_model[name])
+            for name in names
+        ]
+        assert str(got) == str(expected)
+        assert model == expected_model
+        assert table.names == names

@@ -1,0 +1,128 @@
+"""Topics on a real Kafka: created as the contract says, and every deviation reported."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
+import topics
+from topics import admin
+from topics.admin import Finding
+from topics.errors import TopicError
+
+pytestmark = pytest.mark.kafka
+
+COUNTS = {"events": 2, "work": 3}
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture
+def client(kafka: str, prefix: str) -> Iterator[AdminClient]:
+    """A client whose topics of this test's prefix are deleted in the end."""
+    made = AdminClient({"bootstrap.servers": kafka})
+    yield made
+    admin.delete(made, prefix)
+
+
+def partitions(client: AdminClient) -> dict[str, int]:
+    """Number of partitions of every topic that the broker lists."""
+    return {name: len(topic.partitions) for name, topic in client.list_topics(timeout=TIMEOUT_S).topics.items()}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(TIMEOUT_S)
+
+
+def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) -> None:
+    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in topics.ALL]
+    assert admin.verify(client, COUNTS, prefix) == []
+    present = client.list_topics(timeout=TIMEOUT_S).topics
+    for description in admin.show(COUNTS, prefix):
+        assert len(present[description.name].partitions) == description.partitions
+
+
+def test_create_leaves_what_is_there(client: AdminClient, prefix: str) -> None:
+    admin.create(client, COUNTS, prefix)
+    alter(client, f"{prefix}events", "retention.ms", "123456789")
+    assert admin.create(client, {"events": 9, "work": 9}, prefix) == []
+    assert admin.verify(client, COUNTS, prefix) == []  # retention of public topics is the operator's
+
+
+def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
+    admin.create(client, COUNTS, prefix)
+    name: Callable[[str], str] = lambda topic: prefix + topic  # noqa: E731
+    for future in client.delete_topics([name("importance")], operation_timeout=TIMEOUT_S).values():
+        future.result(TIMEOUT_S)
+    for future in client.create_partitions([NewPartitions(name("contributions"), 4)]).values():
+        future.result(TIMEOUT_S)
+    wait_until(lambda: name("importance") not in partitions(client) and partitions(client)[name("contributions")] == 4)
+    alter(client, name("snapshots"), "cleanup.policy", "compact,delete")
+    alter(client, name("snapshots"), "segment.bytes", "1048576")
+    alter(client, name("progress.fold"), "min.cleanable.dirty.ratio", "0.5")
+    alter(client, name("work"), "retention.bytes", "-1")
+    assert sorted(admin.verify(client, COUNTS, prefix), key=str) == [
+        Finding(name("contributions"), "partitions", "2", "4"),
+        Finding(name("importance"), "the topic", "to exist", "none"),
+        Finding(name("progress.fold"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
+        Finding(name("snapshots"), "cleanup.policy", "compact", "compact,delete"),
+        Finding(name("snapshots"), "segment.bytes", "16777216", "1048576"),
+        Finding(name("work"), "retention.bytes", "1073741824", "-1"),
+    ]
+    assert str(Finding("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
+
+
+def test_other_counts_are_other_contracts(client: AdminClient, prefix: str) -> None:
+    admin.create(client, COUNTS, prefix)
+    found = admin.verify(client, {"events": 2, "work": 5}, prefix)
+    assert found == [Finding(f"{prefix}work", "partitions", "5", "3")]
+
+
+def test_settings_take_the_place_of_the_contracts_configuration(client: AdminClient, prefix: str) -> None:
+    overrides = {"events": {"max.message.bytes": "4194304"}}
+    admin.create(client, COUNTS, prefix, overrides)
+    assert admin.verify(client, COUNTS, prefix, overrides) == []
+    assert [(finding.topic, finding.what, finding.found) for finding in admin.verify(client, COUNTS, prefix)] == [
+        (f"{prefix}events", "max.message.bytes", "4194304")
+    ]
+
+
+def test_delete_takes_what_is_there_and_nothing_else(client: AdminClient, prefix: str) -> None:
+    other = f"other-{prefix}"
+    admin.create(client, COUNTS, other)
+    admin.create(client, COUNTS, prefix)
+    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in topics.ALL)
+    assert admin.delete(client, prefix) == []
+    assert admin.verify(client, COUNTS, other) == []
+    admin.delete(client, other)
+
+
+def test_what_the_broker_refuses_is_a_topic_error(client: AdminClient, prefix: str) -> None:
+    with pytest.raises(TopicError, match="create"):
+        admin.create(client, COUNTS, "not allowed/")
+    with pytest.raises(TopicError, match="create"):
+        admin.create(client, COUNTS, prefix, replication=7)
+
+
+def test_no_broker_is_a_topic_error() -> None:
+    nobody = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    for call in (admin.verify, admin.create):
+        with pytest.raises(TopicError):
+            call(nobody, COUNTS, "nobody.", timeout=0.5)

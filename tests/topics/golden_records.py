@@ -1,0 +1,234 @@
+"""One record of every type, and the bytes that were checked in for it.
+
+`python tests/topics/golden_records.py` writes the files that are missing. It never touches one that is there: those
+bytes are on the topics of users, and today's code must write and read them. A new version of a record gets a new file.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import orjson
+
+from topics import (
+    contributions,
+    events,
+    events_dead,
+    importance,
+    predictions,
+    progress_fold,
+    progress_learner,
+    snapshots,
+    work,
+)
+
+DIRECTORY: Final = Path(__file__).resolve().parents[1] / "golden"
+
+SNAPSHOT: Final = bytes(range(256)) * 3
+FINGERPRINT: Final = {"seed": 7, "model": "forest", "alpha": 0.001, "explain": True, "loss": None}
+
+
+def event() -> bytes:
+    return events.encode({"id": "e-1", "ts": 1700000000000, "x": {"age": 31, "car": "Škoda", "new": None}, "y": "a"})
+
+
+def array_of_events() -> bytes:
+    return events.encode([{"x": {"age": 31.5, "new": True}, "y": 1}, {"x": {"age": -1e-9}, "id": 12}])
+
+
+def dead_letter() -> bytes:
+    headers = events_dead.headers(
+        epoch=0,
+        reason=events_dead.Reason.REJECTED_ELEMENTS,
+        topic="glasstream.events",
+        partition=1,
+        offset=42,
+        time=1700000000000,
+        detail="1 of 3 elements rejected",
+        rejected=[(2, events_dead.Reason.NO_X)],
+    )
+    return b"\n".join(name.encode() + b": " + text for name, text in headers)
+
+
+def prediction() -> bytes:
+    return predictions.encode(
+        epoch=0,
+        stream="elec2",
+        seq=100,
+        id="0-1-0",
+        prediction="UP",
+        probabilities={"UP": 0.75, "DOWN": 0.25},
+        target="DOWN",
+        loss=1.0,
+        loss_name="zero_one",
+        metric_name="accuracy",
+        metric_value=0.5,
+        model_version=99,
+    )
+
+
+def prediction_of_nothing() -> bytes:
+    return predictions.encode(
+        epoch=0,
+        stream="bike",
+        seq=0,
+        id="first",
+        prediction=None,
+        probabilities=None,
+        target=3.5,
+        loss=None,
+        loss_name="squared",
+        metric_name="mae",
+        metric_value=None,
+        model_version=0,
+    )
+
+
+def estimate() -> bytes:
+    return importance.encode(
+        epoch=0,
+        stream="agrawal",
+        row=199,
+        seq=203,
+        method="ipfi",
+        loss="zero_one",
+        alpha=0.001,
+        sampling="geometric",
+        n=100,
+        coverage=0.5,
+        model_version=128,
+        lag=71,
+        names=["salary", "age", "car"],
+        value=np.array([0.5, -0.125, -0.125]),
+        raw=np.array([0.25, -0.0625, -0.0625]),
+        variance=np.array([0.0625, 0.0, 1.0]),
+    )
+
+
+def block() -> work.Work:
+    return work.Work(
+        stream="agrawal/a",
+        epoch=0,
+        partition=1,
+        first_row=100,
+        version=64,
+        seqs=np.array([100, 102, 103]),
+        x=np.array([[1.5, 0.0], [np.nan, 2.0], [-0.0, 3.0]]),
+        y=np.array([0.0, 1.0, 1.0]),
+        draws={"ipfi": np.arange(12.0).reshape(3, 2, 2)},
+        names=["age", "car"],
+        kinds=[0, 2],
+        classes=["no", "yes"],
+        task="classification",
+        loss="zero_one",
+        new_categories={1: work.NewCategories(2, ("Škoda", "Tatra"))},
+        flush_before=True,
+    )
+
+
+def explained() -> contributions.Contributions:
+    return contributions.Contributions(
+        stream="agrawal/a",
+        epoch=0,
+        partition=1,
+        first_row=100,
+        version=64,
+        seqs=np.array([100, 102, 103]),
+        kind="ok",
+        names=["age", "car"],
+        values={"ipfi": np.array([[0.5, 0.0], [1.0, -1.0], [0.0, -0.0]])},
+        loss="zero_one",
+        flush_before=True,
+    )
+
+
+def failed() -> contributions.Contributions:
+    return contributions.Contributions(
+        stream="agrawal/a",
+        epoch=0,
+        partition=1,
+        first_row=103,
+        version=64,
+        seqs=np.array([104]),
+        kind="failed",
+        names=["age", "car"],
+        reason="ValueError: no",
+        loss="zero_one",
+    )
+
+
+def learner_partition() -> progress_learner.PartitionProgress:
+    return progress_learner.PartitionProgress(epoch=0, first_offset=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
+
+
+def learner_stream() -> progress_learner.StreamProgress:
+    return progress_learner.StreamProgress(
+        stream="elec2", epoch=0, seqs=103, rows=100, sent=100, counts={"unlabelled": 3, "retyped": 1}
+    )
+
+
+def fold_partition() -> progress_fold.PartitionProgress:
+    return progress_fold.PartitionProgress(epoch=0, offset=9, fingerprint=dict(FINGERPRINT))
+
+
+def fold_state() -> progress_fold.FoldState:
+    return progress_fold.FoldState(
+        progress=progress_fold.StreamProgress(stream="elec2", epoch=0, next_row=200, published_row=199),
+        meta={"names": ["age", "car"], "count": 100},
+        arrays={"raw": np.array([0.25, 0.5]), "weight": np.array([1.0, 0.5])},
+    )
+
+
+def _fold_stream(index: int) -> bytes:
+    _, value = progress_fold.encode_stream(fold_state())[index]
+    if value is None:
+        raise ValueError("a state has no tombstone for its first chunk")
+    return value
+
+
+def _flush_of_work() -> bytes:
+    return work.encode(work.flush_item(stream="elec2", epoch=0, partition=0, first_row=200))
+
+
+def _flush_of_contributions() -> bytes:
+    return contributions.encode(contributions.flush_item(stream="elec2", epoch=0, partition=0, first_row=200))
+
+
+GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
+    "events.v1.one.json": event,
+    "events.v1.array.json": array_of_events,
+    "events.v1.flush.json": lambda: events.FLUSH,
+    "events.dead.v1.headers.txt": dead_letter,
+    "predictions.v1.json": prediction,
+    "predictions.v1.nothing.json": prediction_of_nothing,
+    "importance.v1.json": estimate,
+    "work.v1.bin": lambda: work.encode(block()),
+    "work.v1.flush.bin": _flush_of_work,
+    "contributions.v1.ok.bin": lambda: contributions.encode(explained()),
+    "contributions.v1.failed.bin": lambda: contributions.encode(failed()),
+    "contributions.v1.flush.bin": _flush_of_contributions,
+    "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
+    "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
+    "progress.learner.v1.partition.json": lambda: progress_learner.encode(learner_partition())[1],
+    "progress.learner.v1.stream.json": lambda: progress_learner.encode(learner_stream())[1],
+    "progress.fold.v1.partition.json": lambda: progress_fold.encode_partition(fold_partition())[1],
+    "progress.fold.v1.stream.json": lambda: _fold_stream(0),
+    "progress.fold.v1.state.bin": lambda: _fold_stream(1),
+}
+
+
+def checked_in(name: str) -> bytes:
+    """The bytes of a golden file."""
+    return (DIRECTORY / name).read_bytes()
+
+
+def fields(data: bytes) -> list[str]:
+    """Names of a JSON record's fields, in their order."""
+    return list(orjson.loads(data))
+
+
+if __name__ == "__main__":
+    for file, encoder in GOLDEN.items():
+        if not (DIRECTORY / file).exists():
+            (DIRECTORY / file).write_bytes(encoder())

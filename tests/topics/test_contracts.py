@@ -1,0 +1,143 @@
+"""The catalogue says what the architecture demands, and the schemas checked in are those of the types."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import topics
+from topics import schema
+from topics.contract import MIB, Topic
+from topics.errors import ContractError, TopicError
+
+TOPICS = {topic.name: topic for topic in topics.ALL}
+COUNTS = {"events": 4, "work": 12}
+
+
+def test_every_topic_is_in_the_catalogue_once() -> None:
+    assert sorted(TOPICS) == [
+        "contributions",
+        "events",
+        "events.dead",
+        "importance",
+        "predictions",
+        "progress.fold",
+        "progress.learner",
+        "snapshots",
+        "work",
+    ]
+    assert len(TOPICS) == len(topics.ALL)
+
+
+@pytest.mark.parametrize("topic", topics.ALL, ids=lambda topic: topic.name)
+def test_a_contract_is_complete(topic: Topic) -> None:
+    assert topic.full_name() == f"glasstream.{topic.name}"
+    assert topic.full_name("run-1.") == f"run-1.{topic.name}"
+    assert topic.holds and topic.key and topic.partitioning and topic.read_by
+    assert topic.schema_version is not None
+    assert topic.config["cleanup.policy"] in ("delete", "compact")
+    assert all(isinstance(value, str) for value in topic.config.values())
+
+
+def test_public_topics_are_json_and_internal_ones_bounded() -> None:
+    assert {name for name, topic in TOPICS.items() if topic.public} == {
+        "events",
+        "events.dead",
+        "predictions",
+        "importance",
+    }
+    for topic in topics.ALL:
+        if topic.public:
+            assert topic.config["cleanup.policy"] == "delete"
+        elif topic.config["cleanup.policy"] == "compact":
+            assert topic.config["segment.bytes"] == str(16 * MIB)
+            assert topic.config["segment.ms"] == "600000"
+            assert topic.config["min.cleanable.dirty.ratio"] == "0.1"
+        else:
+            assert int(topic.config["retention.bytes"]) > 0
+    compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
+    assert compacted == {"snapshots", "progress.learner", "progress.fold"}
+
+
+def test_a_dead_letter_may_be_larger_than_an_event() -> None:
+    sizes = [int(TOPICS[name].config["max.message.bytes"]) for name in ("events", "events.dead")]
+    assert MIB <= sizes[0] < sizes[1]
+
+
+def test_partitions_follow_events_or_work() -> None:
+    found = {name: topic.partition_count(COUNTS) for name, topic in TOPICS.items()}
+    assert found == {**dict.fromkeys(TOPICS, 4), "work": 12, "snapshots": 1}
+    for counts in ({}, {"events": 0}, {"work": 3}):
+        with pytest.raises(TopicError, match="expected a count of events from 1 on"):
+            TOPICS["events"].partition_count(counts)
+
+
+def test_the_schemas_checked_in_are_those_of_the_types() -> None:
+    assert schema.findings() == []
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The checked-in schemas, to be tampered with."""
+    return Path(shutil.copytree(schema.DIRECTORY, tmp_path / "schemas"))
+
+
+def changed_type(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    schemas = schema.generate()
+    change(schemas["predictions.v1"]["$defs"]["Prediction"])
+    monkeypatch.setattr(schema, "generate", lambda: schemas)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record["properties"].update(extra={"type": "string"}),
+        lambda record: record["required"].remove("loss"),
+        lambda record: record["properties"].update(seq={"type": "string"}),
+        lambda record: record["properties"].update(stream=record["properties"].pop("stream")),  # order
+        lambda record: record["properties"].update(title={"type": "string"}),
+    ],
+)
+def test_a_changed_record_without_a_changed_version_is_found(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    changed_type(monkeypatch, change)
+    assert schema.findings(copy) == [
+        "predictions.v1: its type changed and its version did not; raise VERSION in the topic's module"
+    ]
+    with pytest.raises(ContractError, match=r"predictions\.v1.*raise VERSION"):
+        schema.write(copy)
+
+
+def test_a_changed_description_is_no_changed_record(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_type(monkeypatch, lambda record: record.update(description="better"))
+    assert schema.findings(copy) == [
+        "predictions.v1: the checked-in schema is not today's; run `python -m topics.schema`"
+    ]
+    assert schema.write(copy) == ["predictions.v1"]
+    assert schema.findings(copy) == []
+
+
+def test_a_schema_changed_together_with_its_file_is_found(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_type(monkeypatch, lambda record: record["required"].remove("loss"))
+    path = copy / "predictions.v1.json"
+    path.write_bytes(orjson.dumps(schema.generate()["predictions.v1"]))
+    assert any("raise VERSION" in line for line in schema.findings(copy))
+    assert any("not the one that was published" in line for line in schema.findings(copy))
+
+
+def test_a_new_version_stands_beside_the_old_one(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas = schema.generate()
+    schemas["predictions.v2"] = {**schemas.pop("predictions.v1"), "type": "object"}
+    monkeypatch.setattr(schema, "generate", lambda: schemas)
+    assert schema.findings(copy) == [
+        "predictions.v2: expected its digest in digests.json, got none; run `python -m topics.schema`"
+    ]
+    assert schema.write(copy) == ["predictions.v2"]
+    assert schema.findings(copy) == []
+    (copy / "predictions.v1.json").unlink()
+    assert schema.findings(copy) == [
+        "predictions.v1: expected the schema of every version on the list, got none for this one"
+    ]

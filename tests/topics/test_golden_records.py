@@ -1,0 +1,153 @@
+"""Bytes that were once written are written today, and read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_records import (
+    DIRECTORY,
+    GOLDEN,
+    SNAPSHOT,
+    block,
+    checked_in,
+    estimate,
+    explained,
+    failed,
+    fields,
+    fold_partition,
+    fold_state,
+    learner_partition,
+    learner_stream,
+    prediction,
+)
+
+import topics
+from topics import (
+    contributions,
+    events,
+    events_dead,
+    importance,
+    predictions,
+    progress_fold,
+    progress_learner,
+    snapshots,
+    work,
+)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_todays_encoder_writes_the_golden_bytes(name: str) -> None:
+    assert GOLDEN[name]() == checked_in(name)
+
+
+def test_every_golden_file_belongs_to_a_record_and_every_topic_has_one() -> None:
+    assert {path.name for path in Path(DIRECTORY).iterdir()} == set(GOLDEN)
+    for topic in topics.ALL:
+        assert any(name.startswith(f"{topic.name}.v{topic.schema_version}") for name in GOLDEN), topic.name
+
+
+def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
+    assert fields(prediction()) == [
+        *("schema_version", "epoch", "stream", "seq", "id", "prediction", "probabilities", "target", "loss"),
+        *("loss_name", "metric", "model_version"),
+    ]
+    assert fields(estimate()) == [
+        *("schema_version", "epoch", "stream", "row", "seq", "method", "loss", "alpha", "sampling", "interval"),
+        *("n", "coverage", "model_version", "lag", "features"),
+    ]
+
+
+def test_events_are_read() -> None:
+    (one,) = events.decode(checked_in("events.v1.one.json"))
+    assert one == events.Event(x={"age": 31.0, "car": "Škoda", "new": None}, id="e-1", ts=1700000000000, y="a")
+    two = events.decode(checked_in("events.v1.array.json"))
+    assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
+    assert events.is_flush(checked_in("events.v1.flush.json"))
+
+
+def test_a_dead_letter_is_read() -> None:
+    lines = checked_in("events.dead.v1.headers.txt").split(b"\n")
+    headers = [(name.decode(), text) for name, text in (line.split(b": ", 1) for line in lines)]
+    assert events_dead.decode(headers) == events_dead.DeadLetter(
+        schema_version=1,
+        epoch=0,
+        reason="rejected_elements",
+        topic="glasstream.events",
+        partition=1,
+        offset=42,
+        time=1700000000000,
+        detail="1 of 3 elements rejected",
+        rejected=[(2, "no_x")],
+    )
+
+
+def test_predictions_are_read() -> None:
+    record = predictions.decode(checked_in("predictions.v1.json"))
+    assert (record.stream, record.seq, record.prediction, record.target) == ("elec2", 100, "UP", "DOWN")
+    assert record.probabilities == {"DOWN": 0.25, "UP": 0.75}
+    assert record.metric == predictions.Metric("accuracy", 0.5)
+    nothing = predictions.decode(checked_in("predictions.v1.nothing.json"))
+    assert (nothing.prediction, nothing.probabilities, nothing.loss, nothing.metric.value) == (None, None, None, None)
+    assert nothing.target == 3.5
+
+
+def test_importance_is_read() -> None:
+    record = importance.decode(checked_in("importance.v1.json"))
+    assert list(record.features) == ["age", "car", "salary"]
+    assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
+    assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
+    assert record.interval == importance.Interval(None, None)
+
+
+def test_work_is_read() -> None:
+    read, written = work.decode(checked_in("work.v1.bin")), block()
+    for name in ("seqs", "x", "y"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(written, name), strict=True)
+    np.testing.assert_array_equal(read.draws["ipfi"], written.draws["ipfi"], strict=True)
+    for name in ("stream", "epoch", "partition", "first_row", "version", "names", "kinds", "classes", "task", "loss"):
+        assert getattr(read, name) == getattr(written, name)
+    assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
+    assert read.flush_before
+    flush = work.decode(checked_in("work.v1.flush.bin"))
+    assert (flush.count, flush.first_row, flush.flush_before) == (0, 200, True)
+
+
+def test_contributions_are_read() -> None:
+    read = contributions.decode(checked_in("contributions.v1.ok.bin"))
+    np.testing.assert_array_equal(read.values["ipfi"], explained().values["ipfi"], strict=True)
+    assert (read.kind, read.first_row, read.loss, read.flush_before) == ("ok", 100, "zero_one", True)
+    no = contributions.decode(checked_in("contributions.v1.failed.bin"))
+    assert (no.kind, no.reason, no.count, no.values) == ("failed", failed().reason, 1, {})
+    assert contributions.decode(checked_in("contributions.v1.flush.bin")).kind == "flush"
+
+
+def test_a_snapshot_is_read() -> None:
+    assembler = snapshots.Assembler(1 << 20)
+    for index in (1, 0):
+        assembler.add(b"elec2/0/64/%d" % index, checked_in(f"snapshots.v1.chunk-{index}.bin"))
+    assert assembler.get("elec2", 0, 64) == SNAPSHOT
+
+
+def test_progress_of_the_learner_is_read() -> None:
+    restored = progress_learner.restore(
+        {
+            progress_learner.PARTITION_KEY: checked_in("progress.learner.v1.partition.json"),
+            b"elec2": checked_in("progress.learner.v1.stream.json"),
+        }
+    )
+    assert restored == progress_learner.Restored(learner_partition(), {"elec2": learner_stream()})
+
+
+def test_progress_of_the_fold_is_read() -> None:
+    restored = progress_fold.restore(
+        {
+            progress_learner.PARTITION_KEY: checked_in("progress.fold.v1.partition.json"),
+            b"elec2": checked_in("progress.fold.v1.stream.json"),
+            b"\xffstate/elec2/0": checked_in("progress.fold.v1.state.bin"),
+        }
+    )
+    assert restored.partition == fold_partition()
+    assert restored.streams["elec2"].progress == fold_state().progress
+    assert restored.streams["elec2"].meta == fold_state().meta
+    for name, array in fold_state().arrays.items():
+        np.testing.assert_array_equal(restored.streams["elec2"].arrays[name], array, strict=True)

@@ -1,0 +1,223 @@
+"""Laws of `work` and `contributions`: they come back bit for bit, and a block that contradicts itself is refused."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_records import block, explained, failed
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from topics import contributions, frames, work
+from topics.errors import FrameError
+
+any_float = st.floats(width=64)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> work.Work:
+    count, d, n = draw(st.integers(1, 4)), draw(st.integers(0, 3)), draw(st.integers(0, 2))
+    first_row = draw(st.integers(1, 2**40))
+    steps = draw(st.lists(st.integers(1, 5), min_size=count, max_size=count))
+    classification = draw(st.booleans())
+    classes = draw(st.lists(st.text(max_size=4), min_size=1, max_size=3, unique=True)) if classification else []
+    kinds = draw(st.lists(st.integers(0, 2), min_size=d, max_size=d))
+    categories = st.tuples(
+        st.integers(0, 9), st.lists(st.text(max_size=3), min_size=1, max_size=2, unique=True).map(tuple)
+    )
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    return work.Work(
+        stream=draw(st.text(max_size=8)),
+        epoch=draw(st.integers(0, 3)),
+        partition=draw(st.integers(0, 3)),
+        first_row=first_row,
+        version=draw(st.integers(1, first_row)),
+        seqs=first_row + np.cumsum(np.array(steps, np.int64)),
+        x=draw(hnp.arrays(np.float64, (count, d), elements=any_float)),
+        y=(
+            draw(hnp.arrays(np.float64, count, elements=st.integers(0, len(classes) - 1).map(float)))
+            if classification
+            else draw(hnp.arrays(np.float64, count, elements=finite))
+        ),
+        draws={"ipfi": draw(hnp.arrays(np.float64, (count, n, d), elements=any_float))},
+        names=draw(st.lists(st.text(max_size=4), min_size=d, max_size=d, unique=True)),
+        kinds=kinds,
+        classes=classes,
+        task="classification" if classification else "regression",
+        loss="zero_one",
+        new_categories={slot: work.NewCategories(*draw(categories)) for slot, kind in enumerate(kinds) if kind == 2},
+        flush_before=draw(st.booleans()),
+    )
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two fields are the same, arrays bit for bit."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return one == other
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for field in fields(one):
+        assert same(getattr(one, field.name), getattr(other, field.name)), field.name
+
+
+@given(blocks())
+def test_a_block_comes_back_bit_for_bit(written: work.Work) -> None:
+    data = work.encode(written)
+    read = work.decode(data)
+    assert_same(read, written)
+    assert work.encode(read) == data
+
+
+@given(blocks(), st.sampled_from(["ok", "failed"]))
+def test_contributions_come_back_bit_for_bit(of: work.Work, kind: str) -> None:
+    written = contributions.Contributions(
+        stream=of.stream,
+        epoch=of.epoch,
+        partition=of.partition,
+        first_row=of.first_row,
+        version=of.version,
+        seqs=of.seqs,
+        kind=kind,
+        names=of.names,
+        values={"ipfi": of.x} if kind == "ok" else {},
+        reason="" if kind == "ok" else "KeyError: 'a'",
+        loss=of.loss,
+        flush_before=of.flush_before,
+    )
+    data = contributions.encode(written)
+    read = contributions.decode(data)
+    assert_same(read, written)
+    assert contributions.encode(read) == data
+    assert contributions.partition(read) == of.partition
+
+
+def test_flush_items_come_back() -> None:
+    item = work.flush_item(stream="s", epoch=0, partition=2, first_row=0)
+    assert_same(work.decode(work.encode(item)), item)
+    answer = contributions.flush_item(stream="s", epoch=0, partition=2, first_row=0)
+    assert_same(contributions.decode(contributions.encode(answer)), answer)
+    assert item.count == answer.count == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": np.zeros((2, 2))}, r"x: expected float64\[3, 2\]"),
+        ({"x": np.zeros((3, 2), np.float32)}, "got float32"),
+        ({"y": np.zeros((3, 1))}, r"y: expected float64\[3\]"),
+        ({"seqs": np.arange(100.0, 103.0)}, "seqs: expected int64"),
+        ({"seqs": np.array([100, 100, 101])}, "increasing seqs"),
+        ({"seqs": np.array([99, 100, 101])}, "none below its row"),
+        ({"draws": {"ipfi": np.zeros((3, 2, 3))}}, r"draws of ipfi: expected float64\[3, 2, 2\]"),
+        ({"draws": {"ipfi": np.zeros((3, 2))}}, "draws of ipfi"),
+        ({"names": ["age", "age"]}, "2 different names"),
+        ({"kinds": [0]}, "as many kinds"),
+        ({"kinds": [0, 3]}, None),
+        ({"new_categories": {0: work.NewCategories(0, ("a",))}}, "a slot of kind text"),
+        ({"new_categories": {2: work.NewCategories(0, ("a",))}}, "a slot of kind text"),
+        ({"new_categories": {1: work.NewCategories(0, ())}}, "some texts"),
+        ({"new_categories": {1: work.NewCategories(0, ("a", "a"))}}, "different texts"),
+        ({"first_row": -1}, "from 0 on"),
+        ({"epoch": -1}, "from 0 on"),
+        ({"partition": -1}, "from 0 on"),
+        ({"version": 0}, "model version from 1"),
+        ({"version": 101}, "model version from 1 to the first row 100"),
+        ({"y": np.array([0.0, 2.0, 0.0])}, "indices of 2 classes"),
+        ({"y": np.array([0.0, -1.0, 0.0])}, "indices of 2 classes"),
+        ({"y": np.array([0.0, 0.5, 0.0])}, "indices of 2 classes"),
+        ({"y": np.array([0.0, np.nan, 0.0])}, "indices of 2 classes"),
+        ({"task": "regression", "classes": [], "y": np.array([0.0, np.inf, 0.0])}, "finite labels"),
+        ({"task": "regression"}, "none for regression"),
+        ({"task": "ranking"}, "task of classification or regression"),
+        ({"loss": ""}, "and a loss"),
+        ({"classes": ["no", "no"]}, "different classes"),
+    ],
+)
+def test_a_block_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str | None) -> None:
+    with pytest.raises(FrameError, match=message):
+        data = work.encode(replace(block(), **changes))
+        work.decode(data)
+
+
+def test_an_item_without_rows_is_a_flush() -> None:
+    item = work.flush_item(stream="s", epoch=0, partition=2, first_row=7)
+    with pytest.raises(FrameError, match="expected rows or a flush mark"):
+        work.encode(replace(item, flush_before=False))
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "message"),
+    [
+        (explained, {"values": {"ipfi": np.zeros((3, 3))}}, r"values of ipfi: expected float64\[3, 2\]"),
+        (explained, {"values": {}}, "expected values where the kind is ok"),
+        (explained, {"kind": "flush"}, "expected rows, or none and a flush mark"),
+        (explained, {"kind": "failed"}, "reason where it is failed"),
+        (explained, {"kind": "maybe"}, "expected a kind of ok, failed, flush"),
+        (explained, {"reason": "no"}, "reason where it is failed"),
+        (explained, {"seqs": np.array([102, 101, 103])}, "increasing seqs"),
+        (explained, {"seqs": np.empty(0, np.int64), "values": {"ipfi": np.zeros((0, 2))}}, "expected rows"),
+        (explained, {"version": 101}, "a version from 1 to the first row 100"),
+        (explained, {"names": ["a", "a"]}, "different names"),
+        (explained, {"first_row": -5}, "from 0 on"),
+        (failed, {"reason": ""}, "reason where it is failed"),
+        (failed, {"values": {"ipfi": np.zeros((1, 2))}}, "values where the kind is ok"),
+    ],
+)
+def test_contributions_that_contradict_themselves_are_refused(
+    record: Callable[[], contributions.Contributions], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(FrameError, match=message):
+        contributions.encode(replace(record(), **changes))
+
+
+@pytest.mark.parametrize("decode", [work.decode, contributions.decode])
+def test_one_record_is_not_taken_for_the_other(decode: Callable[[bytes], object]) -> None:
+    other = work.encode(block()) if decode is contributions.decode else contributions.encode(explained())
+    with pytest.raises(FrameError):
+        decode(other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decode", "data"),
+    [
+        ("work", work.decode, work.encode(block())),
+        ("contributions", contributions.decode, contributions.encode(explained())),
+    ],
+)
+def test_every_other_frame_under_the_same_kind_is_refused(
+    kind: str, decode: Callable[[bytes], object], data: bytes
+) -> None:
+    frame = frames.decode(data, kind, 1)
+    decode(frames.encode(kind, 1, frame.meta, frame.arrays))
+    for left_out in frame.meta:
+        with pytest.raises(FrameError, match=left_out):
+            decode(frames.encode(kind, 1, {n: v for n, v in frame.meta.items() if n != left_out}, frame.arrays))
+        with pytest.raises(FrameError):
+            decode(frames.encode(kind, 1, {**frame.meta, left_out: {"?": 1}}, frame.arrays))
+    with pytest.raises(FrameError, match="more"):
+        decode(frames.encode(kind, 1, {**frame.meta, "more": 1}, frame.arrays))
+    with pytest.raises(FrameError, match="more"):
+        decode(frames.encode(kind, 1, frame.meta, {**frame.arrays, "more": np.zeros(1)}))
+    for left_out in frame.arrays:
+        if "/" not in left_out:
+            with pytest.raises(FrameError):
+                decode(frames.encode(kind, 1, frame.meta, {n: a for n, a in frame.arrays.items() if n != left_out}))
+
+
+def test_a_slot_given_twice_is_refused() -> None:
+    frame = frames.decode(work.encode(block()), "work", 1)
+    twice = {**frame.meta, "new_categories": [[1, 2, ["a"]], [1, 3, ["b"]]]}
+    with pytest.raises(FrameError, match="once per slot"):
+        work.decode(frames.encode("work", 1, twice, frame.arrays))
+
+
+def test_the_key_of_a_block_says_where_it_begins() -> None:
+    assert work.key("a/b", 120) == b"a/b/120"
+    assert contributions.key("Škoda") == "Škoda".encode()

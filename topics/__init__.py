@@ -1,0 +1,31 @@
+"""The contract: what is on which topic, in which form, under which key, and how the broker must keep it."""
+
+from typing import Final
+
+from topics import (
+    contributions,
+    events,
+    events_dead,
+    importance,
+    predictions,
+    progress_fold,
+    progress_learner,
+    snapshots,
+    work,
+)
+from topics.contract import DEFAULT_PREFIX, Topic
+
+ALL: Final[tuple[Topic, ...]] = (
+    events.TOPIC,
+    events_dead.TOPIC,
+    predictions.TOPIC,
+    work.TOPIC,
+    contributions.TOPIC,
+    snapshots.TOPIC,
+    progress_learner.TOPIC,
+    progress_fold.TOPIC,
+    importance.TOPIC,
+)
+"""Every topic, in the order of the flow."""
+
+__all__ = ["ALL", "DEFAULT_PREFIX", "Topic"]

@@ -1,0 +1,212 @@
+"""`contributions`: what each feature contributed to each row of a block, or why the block could not be explained.
+
+They come back in any order and possibly more than once; the fold puts them in order by the rows' numbers alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from topics import frames
+from topics.contract import QUEUE, Topic
+from topics.errors import FrameError
+from topics.frames import Array
+
+VERSION: Final = 1
+_FRAME_KIND: Final = "contributions"
+_VALUES: Final = "values/"  # begins the name of every array of contributions
+
+TOPIC: Final = Topic(
+    name="contributions",
+    holds="the contributions of every feature to the rows of a block, or why there are none",
+    key="stream",
+    partitioning="the stream's partition of events, set explicitly",
+    partitions="events",
+    codec="frame",
+    read_by=("fold",),
+    public=False,
+    schema_version=VERSION,
+    config=QUEUE,
+)
+
+Kind = Literal["ok", "failed", "flush"]
+_KINDS: Final = get_args(Kind)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Contributions:
+    """What an explainer makes of a block of `count` rows with `d` features.
+
+    Attributes
+    ----------
+    stream, epoch, partition, first_row, version, flush_before
+        as in the block.
+    kind
+        `ok`; `failed`: the model raised, the rows count as unexplained; `flush`: there are no rows, a flush mark
+        stands before `first_row`.
+    reason
+        why it failed; empty otherwise.
+    names
+        the features' names, per slot.
+    seqs
+        int64[count], increasing: the rows' events.
+    values
+        per method float64[count, d]; empty unless `kind` is `ok`.
+    loss
+        name of the loss that the values are differences of.
+    """
+
+    stream: str
+    epoch: int
+    partition: int
+    first_row: int
+    version: int
+    seqs: Array
+    kind: str
+    names: list[str] = field(default_factory=list)
+    values: Mapping[str, Array] = field(default_factory=dict)
+    reason: str = ""
+    loss: str = ""
+    flush_before: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.seqs)
+
+
+def flush_item(*, stream: str, epoch: int, partition: int, first_row: int) -> Contributions:
+    """The item without rows that stands for a flush mark right before `first_row`."""
+    return Contributions(
+        stream=stream,
+        epoch=epoch,
+        partition=partition,
+        first_row=first_row,
+        version=0,
+        seqs=np.empty(0, np.int64),
+        kind="flush",
+        flush_before=True,
+    )
+
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    stream: str
+    epoch: _Natural
+    partition: _Natural
+    first_row: _Natural
+    version: _Natural
+    kind: Kind
+    names: list[str]
+    reason: str
+    loss: str
+    flush_before: bool
+
+
+def key(stream: str) -> bytes:
+    """Key of a stream's contributions."""
+    return stream.encode()
+
+
+def partition(contributions: Contributions) -> int:
+    """Partition of a record: that of the stream's events, as the block said, whatever the key hashes to."""
+    return contributions.partition
+
+
+def encode(contributions: Contributions) -> bytes:
+    """Bytes of a record.
+
+    Raises
+    ------
+    FrameError
+        the record contradicts itself.
+    """
+    _check(contributions)
+    meta = {
+        "stream": contributions.stream,
+        "epoch": contributions.epoch,
+        "partition": contributions.partition,
+        "first_row": contributions.first_row,
+        "version": contributions.version,
+        "kind": contributions.kind,
+        "names": contributions.names,
+        "reason": contributions.reason,
+        "loss": contributions.loss,
+        "flush_before": contributions.flush_before,
+    }
+    arrays = {_VALUES + method: values for method, values in contributions.values.items()}
+    return frames.encode(_FRAME_KIND, VERSION, meta, {"seqs": contributions.seqs, **arrays})
+
+
+def decode(data: bytes | memoryview) -> Contributions:
+    """The record in `data`; its arrays are read-only views.
+
+    Raises
+    ------
+    FrameError
+        the bytes are not such a record, or one that contradicts itself.
+    """
+    frame = frames.decode(data, _FRAME_KIND, VERSION)
+    try:
+        meta = msgspec.convert(frame.meta, _Meta)
+    except msgspec.ValidationError as error:
+        raise FrameError(f"the meta of a contributions frame: {error}") from error
+    arrays = dict(frame.arrays)
+    seqs = arrays.pop("seqs", None)
+    if seqs is None or not all(name.startswith(_VALUES) for name in arrays):
+        raise FrameError(f"a contributions frame: expected the arrays seqs and values, got {sorted(frame.arrays)}")
+    contributions = Contributions(
+        stream=meta.stream,
+        epoch=meta.epoch,
+        partition=meta.partition,
+        first_row=meta.first_row,
+        version=meta.version,
+        seqs=seqs,
+        kind=meta.kind,
+        names=meta.names,
+        values={name.removeprefix(_VALUES): values for name, values in arrays.items()},
+        reason=meta.reason,
+        loss=meta.loss,
+        flush_before=meta.flush_before,
+    )
+    _check(contributions)
+    return contributions
+
+
+def _check(record: Contributions) -> None:
+    """Refuse a record that contradicts itself."""
+    findings: list[str] = []
+    count, d = len(record.seqs), len(record.names)
+    findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
+    for method, values in record.values.items():
+        findings += frames.mismatch(f"values of {method}", values, "float64", (count, d))
+    if len(set(record.names)) != d:
+        findings.append(f"expected different names, got {record.names}")
+    if min(record.first_row, record.epoch, record.partition, record.version) < 0:
+        findings.append(
+            f"expected first row, epoch, partition and version from 0 on, got {record.first_row}, {record.epoch}, "
+            f"{record.partition}, {record.version}"
+        )
+    if record.kind not in _KINDS:
+        findings.append(f"expected a kind of {', '.join(_KINDS)}, got {record.kind!r}")
+    elif (record.kind == "flush") != (count == 0) or (record.kind == "flush" and not record.flush_before):
+        findings.append(f"expected rows, or none and a flush mark, got {count} rows of kind {record.kind!r}")
+    if (record.kind == "ok") != bool(record.values) or (record.kind == "failed") != bool(record.reason):
+        findings.append(
+            f"expected values where the kind is ok and a reason where it is failed, got kind {record.kind!r}, "
+            f"values of {sorted(record.values)} and the reason {record.reason!r}"
+        )
+    if not findings and count:
+        if not 1 <= record.version <= record.first_row:
+            findings.append(f"expected a version from 1 to the first row {record.first_row}, got {record.version}")
+        if record.seqs[0] < record.first_row or bool((record.seqs[1:] <= record.seqs[:-1]).any()):
+            findings.append("expected increasing seqs, none below its row")
+    if findings:
+        raise FrameError(
+            f"contributions of stream {record.stream!r}, first row {record.first_row}: {'; '.join(findings)}"
+        )

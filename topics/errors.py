@@ -1,0 +1,24 @@
+"""The root of the project's errors, and those of the contracts."""
+
+
+class GlasstreamError(Exception):
+    """Root of every error that Glasstream raises on purpose.
+
+    A message says what was expected, what came, where, and what to do.
+    """
+
+
+class ContractError(GlasstreamError):
+    """Something on or about a topic does not fit its contract."""
+
+
+class FrameError(ContractError):
+    """Bytes that should be a binary record are damaged, foreign or of a version this reader does not know."""
+
+
+class RecordError(ContractError):
+    """A JSON record does not fit its type."""
+
+
+class TopicError(ContractError):
+    """A topic is missing or is not configured as its contract says."""

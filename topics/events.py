@@ -1,0 +1,121 @@
+"""`events`: what goes in. One event, an array of events, or the flush mark, as JSON; the key is the stream's name.
+
+This module says what a good message is. A reader that must say what is wrong with a bad one looks at it again, element
+by element; limits (size, length of names) are the reader's configuration.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+
+from topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic
+from topics.errors import RecordError, TopicError
+from topics.murmur2 import crc32_partition, murmur2_partition
+from topics.record import encode_record
+
+VERSION: Final = 1
+
+TOPIC: Final = Topic(
+    name="events",
+    holds="one event, an array of events, or the flush mark",
+    key="stream",
+    partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
+    partitions="events",
+    codec="json",
+    read_by=("learner",),
+    public=True,
+    schema_version=VERSION,
+    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
+)
+
+Value = float | str | bool | None
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One event.
+
+    Attributes
+    ----------
+    x
+        features by name; null is a feature that is absent from this event.
+    id
+        name of the event, carried to its prediction as text; up to 256 bytes.
+    ts
+        time of the event in milliseconds; carried only.
+    y
+        the target; absent or null: the event is predicted and not learned.
+    """
+
+    x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]
+    id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
+    ts: int | None = None
+    y: int | float | str | bool | None = None
+
+
+FLUSH: Final = b'{"flush":true}'
+"""The flush mark: what is unpublished is to be published. Alone in its message, never inside an array."""
+
+PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
+    {"murmur2": murmur2_partition, "crc32": crc32_partition}
+)
+
+_one: Final = msgspec.json.Decoder(Event)
+_many: Final = msgspec.json.Decoder(list[Event])
+
+
+def key(stream: str) -> bytes:
+    """Key of a stream's events."""
+    return stream.encode()
+
+
+def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
+    """Partition on which the events of a key belong; TopicError unless `partitioner` is one of `PARTITIONERS`."""
+    choose = PARTITIONERS.get(partitioner)
+    if choose is None:
+        raise TopicError(f"partitioner of events: expected {' or '.join(PARTITIONERS)}, got {partitioner!r}")
+    return choose(key, partitions)
+
+
+def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
+    """Bytes of one event or of an array of events.
+
+    Raises
+    ------
+    RecordError
+        a value that JSON cannot hold, NaN and the infinities among them.
+    """
+    return encode_record("events", events)
+
+
+def decode(data: bytes) -> list[Event]:
+    """The events of a message all of whose content is good.
+
+    Raises
+    ------
+    RecordError
+        anything in it is not an event; the flush mark is none.
+    """
+    try:
+        return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"events: expected an event or an array of events: {error}") from error
+
+
+def is_flush(data: bytes) -> bool:
+    """Whether a message is the flush mark, however it is spaced.
+
+    >>> is_flush(b'{"flush": true}'), is_flush(b'{"flush": false}'), is_flush(b'[{"flush": true}]')
+    (True, False, False)
+    """
+    if data == FLUSH:
+        return True
+    if b'"flush"' not in data[:64]:  # no message of events pays for the parse
+        return False
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and found.keys() == {"flush"} and found["flush"] is True

@@ -1,0 +1,154 @@
+"""`events.dead`: input that was rejected, with its original bytes; reason and origin are in the headers.
+
+Key, value and partition are as received. A value too large even for this topic is left out and its size stated.
+Header values are text: numbers in decimal, `rejected` as JSON.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+import msgspec
+import orjson
+
+from topics.contract import DEFAULT_MAX_MESSAGE_BYTES, MIB, Topic
+from topics.errors import RecordError
+
+VERSION: Final = 1
+
+# Eight times what `events` takes by default: topics of users may be configured larger than ours.
+MAX_VALUE_BYTES: Final = 8 * MIB
+
+TOPIC: Final = Topic(
+    name="events.dead",
+    holds="a rejected message as it was received; headers say why, from where and when",
+    key="as received",
+    partitioning="the partition it was received on, set explicitly",
+    partitions="events",
+    codec="raw",
+    read_by=("people", "glasstream tail"),
+    public=True,
+    schema_version=VERSION,
+    config={
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(MAX_VALUE_BYTES + DEFAULT_MAX_MESSAGE_BYTES),  # and the headers
+    },
+)
+
+
+class Reason(StrEnum):
+    """Why a message, or an element of one, was rejected."""
+
+    NULL_MESSAGE = "null_message"
+    TOO_LARGE = "too_large"
+    NOT_UTF8 = "not_utf8"
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    UNKNOWN_KEY = "unknown_key"
+    NO_X = "no_x"
+    EMPTY_X = "empty_x"
+    NESTED_VALUE = "nested_value"
+    NOT_FINITE = "not_finite"
+    BAD_ID = "bad_id"
+    BAD_TS = "bad_ts"
+    BAD_TARGET = "bad_target"
+    TARGET_KIND = "target_kind"
+    MISSING_STREAM = "missing_stream"
+    BAD_STREAM = "bad_stream"
+    WRONG_PARTITION = "wrong_partition"
+    MODEL_ERROR = "model_error"
+    REJECTED_ELEMENTS = "rejected_elements"
+    """Some elements of an array; header `rejected` says which and why. The others went on."""
+
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The headers of a rejected message.
+
+    Attributes
+    ----------
+    epoch
+        of the learner that rejected it.
+    reason
+        a code of `Reason`.
+    topic, partition, offset
+        where it was received.
+    time
+        when it was rejected, in milliseconds since 1970.
+    detail
+        the same reason for people: what was expected and what came.
+    rejected
+        [index, reason] of each rejected element of an array; absent where the whole message was rejected.
+    omitted_bytes
+        size of the value, where it was too large to be kept.
+    """
+
+    schema_version: Literal[1]
+    epoch: _Natural
+    reason: str
+    topic: str
+    partition: _Natural
+    offset: _Natural
+    time: _Natural
+    detail: str = ""
+    rejected: list[tuple[_Natural, str]] | None = None
+    omitted_bytes: _Natural | None = None
+
+
+def headers(
+    *,
+    epoch: int,
+    reason: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    time: int,
+    detail: str = "",
+    rejected: Sequence[tuple[int, str]] | None = None,
+    omitted_bytes: int | None = None,
+) -> list[tuple[str, bytes]]:
+    """Headers of a dead letter, in the order of `DeadLetter`'s fields."""
+    texts = {
+        "schema_version": str(VERSION),
+        "epoch": str(epoch),
+        "reason": str(reason),
+        "topic": topic,
+        "partition": str(partition),
+        "offset": str(offset),
+        "time": str(time),
+    }
+    if detail:
+        texts["detail"] = detail
+    if rejected is not None:
+        texts["rejected"] = orjson.dumps([[index, str(why)] for index, why in rejected]).decode()
+    if omitted_bytes is not None:
+        texts["omitted_bytes"] = str(omitted_bytes)
+    return [(name, text.encode("utf-8", "backslashreplace")) for name, text in texts.items()]
+
+
+def value(original: bytes | None, limit: int = MAX_VALUE_BYTES) -> tuple[bytes | None, int | None]:
+    """What of the original goes into the dead letter, and its size where it is too large (then nothing of it)."""
+    if original is not None and len(original) > limit:
+        return None, len(original)
+    return original, None
+
+
+def decode(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter:
+    """The headers of a dead letter; those of others are skipped.
+
+    Raises
+    ------
+    RecordError
+        a header is missing or is not what it should be.
+    """
+    fields: dict[str, object] = {}
+    try:
+        for name, data in headers:
+            if name in DeadLetter.__struct_fields__ and data is not None:
+                fields[name] = orjson.loads(data) if name == "rejected" else data.decode()
+        # Not strict: numbers are text in a header.
+        return msgspec.convert(fields, DeadLetter, strict=False)
+    except (msgspec.ValidationError, orjson.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"events.dead: expected the headers of a dead letter: {error}") from error
