@@ -1,20 +1,20 @@
 """Every error of Glasstream in one tree.
 
-    GlasstreamError
-    ├── ContractError                 what is on a topic, or the topic itself, does not fit its contract
-    │   ├── FrameError                a damaged, foreign or too new binary record
-    │   ├── RecordError               a JSON record of the wrong form
-    │   └── TopicError                a missing or wrongly configured topic
-    ├── SettingsError                 configuration; all findings at once
-    ├── InputError                    a CSV file or an argument that cannot be used
-    ├── ModelError                    a model that cannot be made or used
-    │   ├── ModelRaised               a model raised, or gave no finite number, in predict or learn
-    │   └── NotCompilable             no compiled form for this model; the generic predictor serves it
-    ├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
-    ├── BrokerError                   no broker, or one that cannot do what is asked
-    └── StateError                    a stage cannot continue from what was committed
-        ├── FencedError               another worker has taken this partition over
-        └── LostInputError            input that is needed again is no longer kept by the broker
+GlasstreamError
+├── ContractError                 what is on a topic, or the topic itself, does not fit its contract
+│   ├── FrameError                a damaged, foreign or too new binary record
+│   ├── RecordError               a JSON record of the wrong form
+│   └── TopicError                a missing or wrongly configured topic
+├── SettingsError                 configuration; all findings at once
+├── InputError                    a CSV file or an argument that cannot be used
+├── ModelError                    a model that cannot be made or used
+│   ├── ModelRaised               a model raised, or gave no finite number, in predict or learn
+│   └── NotCompilable             no compiled form for this model; the generic predictor serves it
+├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
+├── BrokerError                   no broker, or one that cannot do what is asked
+└── StateError                    a stage cannot continue from what was committed
+    ├── FencedError               another worker has taken this partition over
+    └── LostInputError            input that is needed again is no longer kept by the broker
 """
 
 from topics.errors import ContractError, FrameError, GlasstreamError, RecordError, TopicError

@@ -5,14 +5,12 @@ The GIL is released, so that a stage's event loop breathes while a block is eval
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., object])
 
-
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba; the machine code is cached on disk beside the module."""
-    compiled: F = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy")
+    compiled: Callable[..., Any] = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy")
     return compiled

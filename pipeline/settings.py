@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from pipeline.errors import SettingsError
 from pipeline.explain.losses import LOSSES
@@ -25,11 +25,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the configuration."""
-
-
-class Model(_Section):
+class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is learned.
 
     Attributes
@@ -47,7 +43,7 @@ class Model(_Section):
     many_classes: bool = False
 
 
-class Explain(_Section):
+class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the model is explained.
 
     Attributes
@@ -74,27 +70,27 @@ class Explain(_Section):
     loss: str | None = None
 
 
-class Snapshot(_Section):
+class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the model is snapshotted: at 1, 2, 4, ... `doubling` learned rows, then every `cadence`."""
 
     doubling: Positive = 256
     cadence: Positive = 500
 
 
-class Publish(_Section):
+class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often a record is published: when (row + 1) mod `every` is 0. Changes no number."""
 
     every: Positive = 100
 
 
-class Block(_Section):
+class Block(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rows of one stream that travel together, at most: so many, and so many bytes of numbers."""
 
     rows: Positive = 500
     bytes: Annotated[int, Meta(ge=65_536)] = 512 * 1024
 
 
-class Limits(_Section):
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds.
 
     Attributes
@@ -129,14 +125,14 @@ class Limits(_Section):
     snapshot_largest: Positive = 64 * 1024 * 1024
 
 
-class Transaction(_Section):
+class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often learner and fold commit: after `seconds`, or `rows`."""
 
     seconds: Annotated[float, Meta(gt=0, le=10)] = 0.2
     rows: Positive = 2_000
 
 
-class Topics(_Section):
+class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Partition counts, replication, and how a key finds its partition of `events`."""
 
     events: Positive = 4
@@ -145,7 +141,7 @@ class Topics(_Section):
     partitioner: Literal["murmur2", "crc32"] = "murmur2"
 
 
-class Worker(_Section):
+class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One worker's place in its group.
 
     Attributes
@@ -164,7 +160,7 @@ class Worker(_Section):
     fetch_wait_ms: Positive = 100
 
 
-class Settings(_Section):
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be configured.
 
     Attributes
@@ -281,7 +277,7 @@ NOT_SETTINGS = frozenset({"HMAC_KEY", "HMAC_KEY_FILE", "CONFIG", "DATA", "PEERS"
 _SECTIONS = {
     field.name: field.type
     for field in msgspec.structs.fields(Settings)
-    if isinstance(field.type, type) and issubclass(field.type, _Section)
+    if isinstance(field.type, type) and issubclass(field.type, Struct)
 }
 
 
@@ -365,7 +361,9 @@ def _from_environment(environment: Mapping[str, str], findings: list[str]) -> di
         section, _, rest = name.partition("_")
         key = f"{section}.{rest}" if section in _SECTIONS and rest else name
         if key == "kafka":
-            findings.append(f"{variable}: expected one variable a setting, such as {ENVIRONMENT}KAFKA_SECURITY_PROTOCOL")
+            findings.append(
+                f"{variable}: expected one variable a setting, such as {ENVIRONMENT}KAFKA_SECURITY_PROTOCOL"
+            )
         elif name.startswith("kafka_"):
             values["kafka." + name.removeprefix("kafka_").replace("_", ".")] = (environment[variable], variable)
         else:
@@ -397,7 +395,7 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
             findings.append(f"{key}: expected a key of the configuration, got an unknown one ({source})")
     if findings:
         return None
-    sections = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
+    sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
     return Settings(**top, **sections, kafka=kafka)
 
 
@@ -417,7 +415,9 @@ def to_environment(settings: Settings) -> dict[str, str]:
     variables = {}
     for key, value in values.items():
         if key == "kafka":
-            variables.update({f"{ENVIRONMENT}KAFKA_{name.replace('.', '_').upper()}": text for name, text in value.items()})
+            variables.update(
+                {f"{ENVIRONMENT}KAFKA_{name.replace('.', '_').upper()}": text for name, text in value.items()}
+            )
         elif value != defaults[key] and value is not None:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             variables[ENVIRONMENT + key.replace(".", "_").upper()] = text

@@ -73,8 +73,8 @@ class StreamProgress(msgspec.Struct, frozen=True):
         events accepted: the next one gets this seq.
     rows
         rows learned: the next one gets this number.
-    sent
-        rows whose block was sent, or that are not explained: the next block begins with this row.
+    snapshots
+        versions of the model that are published and not ended, with the number of records of each.
     counts
         running counters by name, such as events without a label.
     """
@@ -83,7 +83,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     epoch: _Natural
     seqs: _Natural
     rows: _Natural
-    sent: _Natural
+    snapshots: dict[str, _Natural] = {}
     counts: dict[str, int] = {}
     schema_version: Literal[1] = VERSION
 
@@ -110,6 +110,7 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
     if isinstance(record, PartitionProgress):
         fields["fingerprint"] = dict(sorted(record.fingerprint.items()))
         return PARTITION_KEY, encode_record("progress.learner", fields)
+    fields["snapshots"] = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
     fields["counts"] = dict(sorted(record.counts.items()))
     return key(record.stream), encode_record("progress.learner", fields)
 

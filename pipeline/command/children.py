@@ -147,6 +147,7 @@ def _name(code: int) -> str:
 
 def die_with_parent() -> None:
     """In a child: end at once when the parent is gone, which its end of our standard input tells."""
+
     def wait_for_the_end() -> None:
         while os.read(0, 4096):
             pass

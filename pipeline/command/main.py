@@ -190,7 +190,9 @@ def _expect_address(settings: Settings) -> None:
         addresses(settings.broker)
     except BrokerError as error:
         raise SettingsError(
-            [f"broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER), got {settings.broker!r}"]
+            [
+                f"broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER), got {settings.broker!r}"
+            ]
         ) from error
 
 

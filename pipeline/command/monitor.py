@@ -58,12 +58,20 @@ class Monitor:
         Where, and under which prefix.
     on_records
         Called with a public topic's name (without the prefix) and its new records, in order.
+    public
+        The public topics that are read.
     from_start
         Read the public topics from their first record; otherwise from what comes after now.
     """
 
     def __init__(
-        self, connection: Connection, settings: Settings, on_records: OnRecords, *, from_start: bool = True
+        self,
+        connection: Connection,
+        settings: Settings,
+        on_records: OnRecords,
+        *,
+        public: tuple[str, ...] = PUBLIC,
+        from_start: bool = True,
     ) -> None:
         self.progress = Progress()
         self._prefix = settings.prefix
@@ -71,13 +79,13 @@ class Monitor:
         self._reader = Consumer(connection.consumer(read_committed=True, enable_partition_eof=True))
         self._ends: dict[tuple[str, int], int] = {}
         self._partitions: list[tuple[str, int]] = []
-        counts = settings.topics.events
-        for topic in (*PUBLIC, *_PROGRESS):
-            self._partitions += [(topic, partition) for partition in range(counts)]
+        self._public = public
+        for topic in (*public, *_PROGRESS):
+            self._partitions += [(topic, partition) for partition in range(settings.topics.events)]
         start: list[TopicPartition] = []
         for topic, partition in self._partitions:
             offset = OFFSET_BEGINNING
-            if topic in PUBLIC and not from_start:
+            if topic in public and not from_start:
                 offset = self._high(topic, partition)
             start.append(TopicPartition(self._prefix + topic, partition, offset))
         self._reader.assign(start)
@@ -103,7 +111,7 @@ class Monitor:
                 continue
             count += 1
             self._ends.pop((topic, message.partition()), None)
-            if topic in PUBLIC:
+            if topic in self._public:
                 batches.setdefault(topic, []).append(message)
             else:
                 self.progress.take(topic, message)
@@ -121,8 +129,10 @@ class Monitor:
         return lag
 
     def ends(self) -> Mapping[tuple[str, int], int]:
-        """The ends of the public topics' partitions now; to be handed to `read_up_to`."""
-        return {(topic, number): self._high(topic, number) for topic, number in self._partitions if topic in PUBLIC}
+        """The ends of the public topics' partitions now; to be handed to `has_read`."""
+        return {
+            (topic, number): self._high(topic, number) for topic, number in self._partitions if topic in self._public
+        }
 
     def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
         """Whether all records before `ends` have been read (the last ones may be markers of transactions)."""

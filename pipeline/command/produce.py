@@ -18,7 +18,10 @@ def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
         A message would be larger than the topic takes.
     """
     replay = Replay(
-        connection(settings), settings, source.stream, pack(source.events(), rows_per_message, settings.limits.message_bytes)
+        connection(settings),
+        settings,
+        source.stream,
+        pack(source.events(), rows_per_message, settings.limits.message_bytes),
     )
     while replay.end is None:
         replay.step(0)

@@ -6,10 +6,13 @@ from pipeline.explain.explainer import explain
 from pipeline.fold.partition import PartitionFold
 from pipeline.ingest.message import Message
 from pipeline.learn.partition import PartitionLearner
+from pipeline.models import snapshot as codec
 from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings
 from pipeline.learn.dead_letters import dead_letter
 from topics import events
+
+_KEY = b"what leaves no process needs no secret"
 
 Published = tuple[str, bytes]
 """(topic without the prefix, record)"""
@@ -55,7 +58,7 @@ class Reference:
             self._folds[message.partition] = PartitionFold(message.partition, self.settings.fold())
         fold = self._folds[message.partition]
         for _ in learner.consume(message):
-            pass
+            self._keep_snapshots(learner)
         learner.cut()
         outbox, dead = learner.take_outbox()
         self.notices += outbox.notices
@@ -63,16 +66,28 @@ class Reference:
             yield "predictions", record
         for rejections in dead:
             yield "events.dead", dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes).as_json()
-        for snapshot in outbox.snapshots:
-            self._models[snapshot.stream, snapshot.version] = snapshot.predictor
         for block in outbox.work:
             model = self._models[block.stream, block.version] if block.count else None
-            fold.offer(explain(block, model), self._contributions)
-            self._contributions += 1
+            for contribution in explain(block, model):
+                fold.offer(contribution, self._contributions)
+                self._contributions += 1
             self._forget(block.stream, block.version)
         for _, record in fold.take_records():
             yield "importance", record
         fold.take_changed()
+
+    def _keep_snapshots(self, learner: PartitionLearner) -> None:
+        """Snapshots go through their bytes, as on the way to an explainer: the model itself learns on."""
+        for snapshot in learner.outbox.snapshots:
+            data = codec.encode(
+                snapshot.predictor,
+                stream=snapshot.stream,
+                epoch=self.settings.epoch,
+                version=snapshot.version,
+                key=_KEY,
+            )
+            self._models[snapshot.stream, snapshot.version] = codec.decode(data, key=_KEY)
+        learner.outbox.snapshots.clear()
 
     def _forget(self, stream: str, version: int) -> None:
         for name, old in [key for key in self._models if key[0] == stream and key[1] < version]:

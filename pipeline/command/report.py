@@ -83,7 +83,9 @@ class Report:
             newest = stream.newest
             rate = f" in {seconds:,.1f} s" if seconds else ""
             if newest is None:
-                self._console.print(f"{name}: {stream.predicted:,} events{rate}, {stream.metric}; nothing explained yet")
+                self._console.print(
+                    f"{name}: {stream.predicted:,} events{rate}, {stream.metric}; nothing explained yet"
+                )
                 continue
             table = Table(
                 title=f"{name}: importance after row {newest.row:,} "

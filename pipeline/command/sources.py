@@ -159,7 +159,9 @@ class CsvFile:
             raise InputError(f"{self.path}: expected a header line, got an empty file")
         repeated = sorted({name for name in header if header.count(name) > 1})
         if repeated:
-            raise InputError(f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice")
+            raise InputError(
+                f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice"
+            )
         if self.target not in header:
             raise InputError(
                 f"{self.path}: expected a target column {self.target!r}, got {', '.join(header)[:200]}; "

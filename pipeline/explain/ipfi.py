@@ -60,7 +60,7 @@ def contributions(
 
 
 @kernel
-def _same(a, b):  # type: ignore[no-untyped-def]
+def same(a, b):  # type: ignore[no-untyped-def]
     return a == b or (np.isnan(a) and np.isnan(b))
 
 
@@ -72,7 +72,7 @@ def _perturb(rows, draws):  # type: ignore[no-untyped-def]
     for i in range(count):
         for j in range(width):
             for k in range(n):
-                if not _same(draws[i, k, j], rows[i, j]):
+                if not same(draws[i, k, j], rows[i, j]):
                     total += 1
     batch = np.empty((total, width))
     owner = np.empty(total, np.int64)
@@ -83,7 +83,7 @@ def _perturb(rows, draws):  # type: ignore[no-untyped-def]
         at += 1
         for j in range(width):
             for k in range(n):
-                if not _same(draws[i, k, j], rows[i, j]):
+                if not same(draws[i, k, j], rows[i, j]):
                     batch[at] = rows[i]
                     batch[at, j] = draws[i, k, j]
                     owner[at] = i
@@ -101,7 +101,7 @@ def _average(cost, rows, draws, out):  # type: ignore[no-untyped-def]
         for j in range(width):
             total = 0.0
             for k in range(n):
-                if not _same(draws[i, k, j], rows[i, j]):
+                if not same(draws[i, k, j], rows[i, j]):
                     total += cost[at] - before
                     at += 1
             out[i, j] = total / n

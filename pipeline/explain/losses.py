@@ -76,7 +76,7 @@ def loss_one(
         return abs(value - target)  # type: ignore[operator]
     probabilities = probabilities or {}
     if name == "cross_entropy":
-        return -log(min(max(probabilities.get(target, 0.0), CLIP), 1.0))  # type: ignore[call-overload]
+        return -log(min(max(probabilities.get(str(target), 0.0), CLIP), 1.0))
     seen = target in probabilities
     total = 0.0 if seen else 1.0
     for key, probability in probabilities.items():

@@ -61,11 +61,9 @@ class Admission:
 
     def admit(self, event: Event) -> Accepted | tuple[Reason, str]:
         """Accept an event and number it, or say why not; a rejected event leaves no trace here."""
-        target: str | float | None = None
-        if event.y is not None:
-            target = self._target(event.y)
-            if isinstance(target, tuple):
-                return target
+        target = None if event.y is None else self._target(event.y)
+        if isinstance(target, tuple):
+            return target
         accepted = Accepted(self.seq, event, target)
         self.seq += 1
         return accepted

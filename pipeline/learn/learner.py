@@ -74,13 +74,12 @@ class StreamLearner:
         self._model: StreamModel | None = None
         self._loss = ""
         self._metric = _RunningMean()
-        self._reservoir = Reservoir.empty(
-            settings.reservoir, settings.sampling, stream_key(settings.seed, stream)
-        )
+        self._reservoir = Reservoir.empty(settings.reservoir, settings.sampling, stream_key(settings.seed, stream))
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._targets: list[float] = []
         self._flush_before = False
+        self._through_river = False
         self._known: dict[int, list[int]] = {}
         """Per version that an open or coming block may name: how many categories each slot had then."""
         self._most_rows = settings.block_rows
@@ -171,7 +170,12 @@ class StreamLearner:
         self._flush_before = False
 
     def _new_categories(self, version: int, width: int) -> Mapping[int, NewCategories]:
-        """What explainers must be told beyond the snapshot: categories that came after it."""
+        """What River itself must be told beyond the snapshot: texts of categories that came after it.
+
+        To a compiled predictor they are unseen categories, whatever their text.
+        """
+        if not self._through_river:
+            return {}
         known = self._known.get(version, [])
         new = {}
         for slot, codes in enumerate(self._features.categories[:width]):
@@ -210,8 +214,9 @@ class StreamLearner:
                 model.river, self._features, model.labels, given=self._features.given()
             )
         except NotCompilable as reason:
-            predictor = GenericPredictor.of(model.river, self._features, model.labels, given=self._features.given())
+            predictor = GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
+        self._through_river = not predictor.compiled
         self._known = {self.rows: [len(codes) for codes in self._features.categories]}
         self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor))
 

@@ -98,12 +98,12 @@ def flatten(
                 found.append(alternate)
             slot, threshold, entries = _test(node, kind, slots)
             last = first + 1
-            if entries is not None:
+            if slot == ABSENT:
+                kind, slot = UNTESTED, 0
+            elif entries is not None:
                 first, last = len(cases), len(cases) + len(entries)
                 cases.extend((value, start + children[-1][1] + child) for value, child in entries)
             beside = -1 if alternate is None else start + len(found) - 1
-            if slot == ABSENT:
-                kind, slot = UNTESTED, 0
             nodes.append([kind, slot, threshold, first, last, -1, beside])
             weights.append(0.0)
         for at, child, count in reversed(children):

@@ -155,7 +155,7 @@ def _find(values: Floats, first: int, last: int, x: float) -> int:
 
 
 @kernel
-def _step(branches: Branches, node: int, rows: Floats, i: int) -> tuple[int, bool]:
+def _step(branches: Branches, node: Any, rows: Floats, i: int) -> tuple[Any, Any]:
     """The child of a branch to which row i goes, and whether for want of a way of its own."""
     kind = branches.kind[node]
     common = branches.common[node]
@@ -186,11 +186,11 @@ def _descend(
     first: Array,
     common: Array,
     alternate: Array,
-    node: int,
-    passed: bool,
+    node: Any,
+    passed: Any,
     rows: Floats,
     i: int,
-) -> tuple[int, bool]:
+) -> tuple[Any, Any]:
     """The first node from `node` on that is no plain numeric branch, and whether it was reached for want of a way.
 
     Most branches are such; this loop is kept free of all other cases.
@@ -199,10 +199,7 @@ def _descend(
     while kind[at] == NUMERIC_BINARY and alternate[at] < 0:
         x = rows[i, np.uint64(feature[at])]
         passed = x != x
-        if passed:
-            at = np.uint64(common[at])
-        else:
-            at = np.uint64(first[at]) + np.uint64(x > threshold[at])
+        at = np.uint64(common[at]) if passed else np.uint64(first[at]) + np.uint64(x > threshold[at])
     return np.int64(at), passed
 
 

@@ -87,8 +87,7 @@ class Backlog:
             )
         name = topic(self._settings, "snapshots")
         records = [
-            Record(name, key, value, 0)
-            for key, value in snapshots.split(stream, self._settings.epoch, version, data)
+            Record(name, key, value, 0) for key, value in snapshots.split(stream, self._settings.epoch, version, data)
         ]
         self._live.setdefault(stream, {})[version] = _Live(records, len(data))
         self._live_bytes += len(data)

@@ -59,7 +59,9 @@ def hmac_key(environment: Mapping[str, str]) -> bytes | None:
     if not text:
         return None
     if len(text.encode()) < 16:
-        raise SettingsError(["GLASSTREAM_HMAC_KEY: expected at least 16 bytes, got fewer; `openssl rand -hex 32` makes one"])
+        raise SettingsError(
+            ["GLASSTREAM_HMAC_KEY: expected at least 16 bytes, got fewer; `openssl rand -hex 32` makes one"]
+        )
     return text.encode()
 
 
@@ -83,9 +85,7 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
-    follower = Follower(
-        connection(settings), topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail
-    )
+    follower = Follower(connection(settings), topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)
     return stage

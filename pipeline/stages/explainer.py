@@ -59,10 +59,9 @@ class Explainer:
             log.error("%s is not work and is left out: %s", message.place, error)
             return []
         model = await self._model(block) if block.count else None
-        answer = await asyncio.to_thread(explain, block, model)
-        value = contributions.encode(answer)
-        name = topic(self.settings, contributions.TOPIC.name)
-        return [Record(name, contributions.key(block.stream), value, block.partition)]
+        answers = await asyncio.to_thread(explain, block, model)
+        name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
+        return [Record(name, key, contributions.encode(answer), block.partition) for answer in answers]
 
     async def _model(self, block: Work) -> Predictor:
         identity = Identity(block.stream, block.epoch, block.version)

@@ -92,7 +92,9 @@ def test_any_bytes_are_events_or_have_a_reason(value: bytes) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "y", "id", "a"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "y", "id", "a"]), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -110,9 +112,7 @@ def test_every_element_is_accounted_for(elements: list[object]) -> None:
 
 def test_seq_counts_accepted_events_only() -> None:
     admission = Admission()
-    outcomes = [
-        admission.admit(Event(x={"a": 1.0}, y=y)) for y in ("up", None, 3, "down", True, "up")
-    ]
+    outcomes = [admission.admit(Event(x={"a": 1.0}, y=y)) for y in ("up", None, 3, "down", True, "up")]
     assert [one.seq for one in outcomes if isinstance(one, Accepted)] == [0, 1, 2, 3]
     assert [one[0] for one in outcomes if not isinstance(one, Accepted)] == [Reason.TARGET_KIND] * 2
 

@@ -37,6 +37,13 @@ def partitions(client: AdminClient) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in client.list_topics(timeout=TIMEOUT_S).topics.items()}
 
 
+def config(client: AdminClient, topic: str) -> dict[str, ConfigEntry]:
+    """The broker's configuration of a topic."""
+    (future,) = client.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    found: dict[str, ConfigEntry] = future.result(TIMEOUT_S)
+    return found
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
@@ -49,6 +56,7 @@ def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for future in client.incremental_alter_configs([resource]).values():
         future.result(TIMEOUT_S)
+    wait_until(lambda: config(client, topic)[name].value == value)
 
 
 def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) -> None:

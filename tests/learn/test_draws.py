@@ -16,9 +16,12 @@ def test_philox_known_answers() -> None:
         0xA20BC7C6,
         0x6D5451FD,
     ]
-    assert [
-        int(word) for word in philox(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0)
-    ] == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+    assert [int(word) for word in philox(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0)] == [
+        0xD16CFE09,
+        0x94FDCCEB,
+        0x5001E420,
+        0x24126EA1,
+    ]
 
 
 def test_draws_are_uniform_below_the_bound() -> None:

@@ -27,9 +27,7 @@ def test_how_rows_are_cut_into_blocks_changes_no_draw(sampling: str) -> None:
     reservoir = Reservoir.empty(20, sampling, stream_key(2, "law"))
     times = np.arange(500, dtype=float).reshape(-1, 1)
     cuts = [0, 1, 7, 19, 20, 21, 60, 333, 499, 500]
-    parts = [
-        reservoir.pass_through(times[a:b], a, 20, 3)[:, :, 0] for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
+    parts = [reservoir.pass_through(times[a:b], a, 20, 3)[:, :, 0] for a, b in zip(cuts, cuts[1:], strict=False)]
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 

@@ -1,6 +1,6 @@
 """One record of every type, and the bytes that were checked in for it.
 
-`python tests/topics/golden_records.py` writes the files that are missing. It never touches one that is there: those
+`python -m tests.topics.golden_records` writes the files that are missing. It never touches one that is there: those
 bytes are on the topics of users, and today's code must write and read them. A new version of a record gets a new file.
 """
 
@@ -164,7 +164,12 @@ def learner_partition() -> progress_learner.PartitionProgress:
 
 def learner_stream() -> progress_learner.StreamProgress:
     return progress_learner.StreamProgress(
-        stream="elec2", epoch=0, seqs=103, rows=100, sent=100, counts={"unlabelled": 3, "retyped": 1}
+        stream="elec2",
+        epoch=0,
+        seqs=103,
+        rows=100,
+        snapshots={"64": 1, "100": 2},
+        counts={"unlabelled": 3, "retyped": 1},
     )
 
 

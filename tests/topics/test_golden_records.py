@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_records import (
+
+import topics
+from tests.topics.golden_records import (
     DIRECTORY,
     GOLDEN,
     SNAPSHOT,
@@ -20,8 +22,6 @@ from golden_records import (
     learner_stream,
     prediction,
 )
-
-import topics
 from topics import (
     contributions,
     events,

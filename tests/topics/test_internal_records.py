@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_records import block, explained, failed
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.topics.golden_records import block, explained, failed
 from topics import contributions, frames, work
 from topics.errors import FrameError
 

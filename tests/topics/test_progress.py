@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_records import fold_partition, fold_state, learner_partition, learner_stream
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.topics.golden_records import fold_partition, fold_state, learner_partition, learner_stream
 from topics import progress_fold, progress_learner
 from topics.errors import FrameError, RecordError
 from topics.progress_learner import PARTITION_KEY
@@ -47,7 +47,7 @@ def test_the_learner_finds_what_it_committed(numbers: Any, fingerprint: Any, str
     partition = progress_learner.PartitionProgress(fingerprint=fingerprint, **numbers)
     records = [
         progress_learner.StreamProgress(
-            stream=stream, epoch=0, seqs=index + 2, rows=index + 1, sent=index, counts={"b": 1, "a": 2}
+            stream=stream, epoch=0, seqs=index + 2, rows=index + 1, snapshots={"2": 1, "1": 3}, counts={"b": 1, "a": 2}
         )
         for index, stream in enumerate(streams)
     ]

@@ -6,10 +6,10 @@ import jsonschema
 import numpy as np
 import orjson
 import pytest
-from golden_records import GOLDEN, checked_in
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.topics.golden_records import GOLDEN, checked_in
 from topics import events, events_dead, importance, predictions, schema
 from topics.errors import RecordError
 

@@ -223,9 +223,7 @@ class Worker:
 def main() -> int:
     bootstrap, prefix, instance = sys.argv[1:]
     given = options(prefix, instance)
-    return run_worker(
-        lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given
-    )
+    return run_worker(lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given)
 
 
 if __name__ == "__main__":

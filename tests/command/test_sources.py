@@ -1,0 +1,111 @@
+"""CSV files: what becomes of cells, and one clear line for what cannot be used."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pipeline.command.messages import pack
+from pipeline.command.sources import BundledStream, CsvFile
+from pipeline.errors import InputError
+from pipeline.ingest.admission import Task
+
+
+def csv(folder: Path, text: str, name: str = "events.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def events(path: Path, target: str = "y", rows: int | None = None, task: Task | None = None) -> list[dict]:
+    source = CsvFile(path, target, "s", rows)
+    source.look(task)
+    return list(source.events())
+
+
+def test_cells_become_numbers_booleans_and_text(tmp_path: Path) -> None:
+    path = csv(tmp_path, "n,b,t,y\n1,true,x,up\n2.5,FALSE,7,down\n,,,\n-3e2,True,,up\n")
+    assert events(path) == [
+        {"id": 0, "x": {"n": 1.0, "b": True, "t": "x"}, "y": "up"},
+        {"id": 1, "x": {"n": 2.5, "b": False, "t": "7"}, "y": "down"},
+        {"id": 2, "x": {"n": None, "b": None, "t": None}},
+        {"id": 3, "x": {"n": -300.0, "b": True}, "y": "up"},
+    ]
+
+
+def test_a_later_cell_of_another_kind_goes_as_text(tmp_path: Path) -> None:
+    path = csv(tmp_path, "a,y\n" + "1,u\n" * 1_000 + "oops,u\nnan,u\n")
+    assert [event["x"]["a"] for event in events(path)[-3:]] == [1.0, "oops", "nan"]
+
+
+def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "packed.csv"
+    path.write_bytes(gzip.compress(b"a,y\n1,u\n"))
+    assert len(events(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"),
+    [
+        (["up", "down"], Task.CLASSIFICATION),
+        (["true", "false"], Task.CLASSIFICATION),
+        (["1", "0", "2.0"], Task.CLASSIFICATION),
+        ([str(n) for n in range(20)], Task.CLASSIFICATION),
+        ([str(n) for n in range(21)], Task.REGRESSION),
+        (["1", "2.5"], Task.REGRESSION),
+    ],
+)
+def test_the_task_is_seen_in_the_target(tmp_path: Path, targets: list[str], task: Task) -> None:
+    path = csv(tmp_path, "a,y\n" + "".join(f"1,{target}\n" for target in targets))
+    look = CsvFile(path, "y", "s").look(None)
+    assert look.task is task
+    assert look.classes == (len(targets) if task is Task.CLASSIFICATION else 0)
+
+
+def test_rows_limits(tmp_path: Path) -> None:
+    assert len(events(csv(tmp_path, "a,y\n" + "1,u\n" * 10), rows=3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a header line, got an empty file"),
+        ("a,y\n", "expected rows below the header, got none"),
+        ("a,b\n1,2\n", "expected a target column 'y', got a, b"),
+        ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
+        ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
+        ("y\n1\n", "expected at least one column beside the target"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match="events.csv") as caught:
+        events(csv(tmp_path, text))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        events(tmp_path / "none.csv")
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "binary.csv"
+    path.write_bytes(b"a,y\n\xff\xfe,1\n")
+    with pytest.raises(InputError, match="expected CSV in UTF-8"):
+        events(path)
+
+
+def test_the_bundled_stream_is_the_same_for_a_seed() -> None:
+    first = list(BundledStream(seed=3, rows=200).events())
+    assert len(first) == 200
+    assert [event["id"] for event in first] == list(range(200))
+    assert first == list(BundledStream(seed=3, rows=200).events())
+
+
+def test_messages_hold_so_many_events_and_no_more_bytes_than_allowed() -> None:
+    source = [{"id": n, "x": {"a": 1.0}} for n in range(7)]
+    assert [count for _, count in pack(source, 3, 1_000)] == [3, 3, 1]
+    assert next(pack(source, 1, 1_000))[0].startswith(b"{")
+    with pytest.raises(InputError, match="lower --rows-per-message"):
+        list(pack(source, 7, 100))

@@ -1,0 +1,173 @@
+"""What the tests of predictors share: a model with its feature table, compared with River itself on any rows."""
+
+import csv
+import gzip
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from river.datasets import synth
+
+from pipeline.ingest.features import FeatureTable
+from pipeline.models import snapshot
+from pipeline.models.checks import check_splits
+from pipeline.models.compile import compile_model
+from pipeline.models.generic import GenericPredictor
+from pipeline.models.predictor import NO_LABEL, Output, Predictor
+
+Event = tuple[dict[str, Any], Any]
+
+
+@dataclass
+class Watched:
+    """A River model that learns, and the predictors made of it."""
+
+    model: Any
+    classification: bool
+    table: FeatureTable = field(default_factory=FeatureTable)
+    labels: dict[Any, str] = field(default_factory=dict)
+
+    def learn(self, x: dict[str, Any], y: Any) -> None:
+        _, given = self.table.encode(x)
+        if self.classification:
+            self.labels.setdefault(y, f"class {y}")
+        self.model.learn_one(dict(given), y)
+
+    def compiled(self) -> Predictor:
+        """The compiled predictor, by way of a snapshot's bytes."""
+        labels = self.labels if self.classification else None
+        predictor = compile_model(self.model, self.table, labels, given=self.table.given())
+        return snapshot.decode(snapshot.encode(predictor, stream="s", epoch=0, version=1, key=None), key=None)
+
+    def generic(self) -> GenericPredictor:
+        labels = self.labels if self.classification else None
+        return GenericPredictor(self.model, self.table, labels, given=self.table.given())
+
+    def rows(self, xs: list[dict[str, Any]]) -> np.ndarray:
+        """The rows of `xs`; features and categories that are new widen the table."""
+        encoded = [list(self.table.encode(x)[0]) for x in xs]
+        rows = np.full((len(xs), len(self.table)), np.nan)
+        for row, values in zip(rows, encoded, strict=True):
+            row[: len(values)] = values
+        return rows
+
+    def river(self, xs: list[dict[str, Any]]) -> Output:
+        """What River itself says."""
+        columns = {key: column for column, key in enumerate(self.labels)}
+        values = np.zeros((len(xs), len(columns) if self.classification else 1))
+        labels = np.full(len(xs), NO_LABEL)
+        for i, x in enumerate(xs):
+            x = {name: value for name, value in x.items() if value is not None}
+            if self.classification:
+                for key, probability in self.model.predict_proba_one(x).items():
+                    if key in columns:
+                        values[i, columns[key]] = probability
+                label = self.model.predict_one(x)
+                labels[i] = NO_LABEL if label is None else columns.get(label, NO_LABEL)
+            else:
+                values[i, 0] = self.model.predict_one(x)
+        return Output(values, labels)
+
+    def check(self, xs: list[dict[str, Any]], tolerance: float = 1e-9) -> None:
+        """Check that the compiled predictor says of `xs` what River says, and of each row alone the same bits."""
+        predictor = self.compiled()
+        said = check_splits(predictor, self.rows(xs), splits=2)
+        wanted = self.river(xs)
+        assert np.all(np.abs(said.values - wanted.values) <= tolerance * (1 + np.abs(wanted.values)))
+        assert said.labels.tolist() == wanted.labels.tolist()
+
+
+@pytest.fixture(scope="session")
+def watch() -> Callable[..., Watched]:
+    return Watched
+
+
+def mixed(xs: list[dict[str, Any]], seed: int, count: int) -> list[dict[str, Any]]:
+    """Rows as an explainer makes them: each feature from another row or absent."""
+    rng = random.Random(seed)
+    names = list(dict.fromkeys(name for x in xs for name in x))
+    made = []
+    for _ in range(count):
+        x = {name: rng.choice(xs).get(name) for name in names if rng.random() < 0.9}
+        made.append({name: value for name, value in x.items() if value is not None})
+    return made
+
+
+@pytest.fixture(scope="session")
+def follow() -> Callable[[Watched, list[Event], int], None]:
+    """Learns a stream and compares at `moments` of it, on events of then and on mixtures of them."""
+
+    def run(watched: Watched, events: list[Event], moments: int) -> None:
+        due = {round(len(events) ** (k / moments)) for k in range(moments + 1)}
+        due |= set(np.linspace(len(events) / moments, len(events), moments, dtype=int).tolist())
+        for count, (x, y) in enumerate(events, 1):
+            watched.learn(x, y)
+            if count in due:
+                recent = [x for x, _ in events[max(0, count - 20) : count + 10]]
+                watched.check([*recent, *mixed(recent, count, 30), {}])
+
+    return run
+
+
+def _csv(path: Path, target: str, limit: int) -> list[dict[str, str]]:
+    with gzip.open(path, "rt", newline="") as file:
+        return [row for row, _ in zip(csv.DictReader(file), range(limit), strict=False)]
+
+
+@pytest.fixture(scope="session")
+def elec2(data_dir: Path) -> Callable[[int], list[Event]]:
+    def read(limit: int) -> list[Event]:
+        rows = _csv(data_dir / "elec2.csv.gz", "target", limit)
+        return [({k: float(v) for k, v in row.items() if k != "target" and v}, row["target"]) for row in rows]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def bike_hourly(data_dir: Path) -> Callable[[int], list[Event]]:
+    def read(limit: int) -> list[Event]:
+        rows = _csv(data_dir / "bike_hourly.csv.gz", "target", limit)
+        return [({k: float(v) for k, v in row.items() if k != "target" and v}, float(row["target"])) for row in rows]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def agrawal() -> Callable[[int], list[Event]]:
+    def read(limit: int) -> list[Event]:
+        half = limit // 2
+        streams = (synth.Agrawal(function, seed).take(half) for function, seed in ((6, 1), (1, 2)))
+        return [({name: float(value) for name, value in x.items()}, y) for stream in streams for x, y in stream]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def odd() -> Callable[..., list[Event]]:
+    """Categories, booleans, absent values, categories and features that appear late; three classes."""
+
+    def make(limit: int, *, regression: bool = False, text: bool = True) -> list[Event]:
+        return list(_odd(limit, regression, text))
+
+    return make
+
+
+def _odd(limit: int, regression: bool, text: bool) -> Iterator[Event]:
+    rng = random.Random(5)
+    for i in range(limit):
+        colour = rng.choice(["red", "green", "blue", "grey"][: 3 + (i > limit // 2)])
+        town = f"t{rng.randrange(3 + i * 9 // limit)}"
+        size, weight, open_ = rng.gauss(0, 1), rng.uniform(0, 10), rng.random() < 0.4
+        score = 2 * (colour == "red") - 3 * (colour == "grey") + size + (weight > 5) * (1 if town == "t1" else -2) + open_
+        x: dict[str, Any] = {"size": size, "weight": weight, "open": open_}
+        if text:
+            x |= {"colour": colour, "town": town}
+        if i > limit // 3:
+            x["late"] = rng.gauss(score, 1)
+        x = {name: value for name, value in x.items() if rng.random() > 0.1}
+        score += rng.gauss(0, 0.3)
+        yield x, score if regression else ("low" if score < -1 else "high" if score > 1.5 else "middle")
