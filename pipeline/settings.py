@@ -152,12 +152,15 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Of the group membership.
     fetch_wait_ms
         How long a broker may hold a fetch back when there is nothing new.
+    check_crcs
+        Whether what is fetched is checked against its checksum; librdkafka's mock cluster writes wrong ones.
     """
 
     instance: str | None = None
     session_seconds: Annotated[float, Meta(ge=1)] = 20.0
     heartbeat_seconds: Annotated[float, Meta(gt=0)] = 3.0
     fetch_wait_ms: Positive = 100
+    check_crcs: bool = True
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -239,7 +239,9 @@ def for_embedded(settings: Settings) -> Settings:
             snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
         ),
         block=msgspec.structs.replace(settings.block, bytes=min(settings.block.bytes, mib // 4)),
-        worker=msgspec.structs.replace(settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10),
+        worker=msgspec.structs.replace(
+            settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
+        ),
     )
 
 

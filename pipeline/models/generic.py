@@ -65,7 +65,7 @@ class GenericPredictor:
         rows = np.asarray(rows, np.float64)
         if rows.ndim != 2:
             raise ModelError(f"expected rows as float64[n, d], got an array of shape {rows.shape}")
-        values = np.zeros((len(rows), max(len(self.classes), self.task == REGRESSION)))
+        values = np.zeros((len(rows), 1 if self._labels is None else len(self.classes)))
         labels = np.full(len(rows), NO_LABEL, np.int64)
         for i, row in enumerate(rows.tolist()):
             x = self._event(row)

@@ -27,7 +27,7 @@ STAGES = ("learner", "explainer", "fold")
 
 def connection(settings: Settings) -> Connection:
     """How the broker of the settings is reached."""
-    return Connection(settings.broker, settings.kafka, settings.worker.fetch_wait_ms)
+    return Connection(settings.broker, settings.kafka, settings.worker.fetch_wait_ms, settings.worker.check_crcs)
 
 
 def options(stage: str, settings: Settings) -> StageOptions:

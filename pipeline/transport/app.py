@@ -74,6 +74,7 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         broker_client_id=f"{options.group}.{options.instance}",
         broker_session_timeout=options.session_timeout,
         broker_heartbeat_interval=options.heartbeat_interval,
+        broker_check_crcs=connection.check_crcs,
         broker_commit_interval=1.0,  # for the display of lag only
         broker_commit_livelock_soft_timeout=_NEVER,
         stream_processing_timeout=_NEVER,
@@ -86,6 +87,8 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         topic_allow_declare=False,
         topic_disable_leader=True,  # Faust's leader topic fails on replicated clusters
         store="memory://",
+        key_serializer="raw",  # with Faust's json a message that is none never reaches the agent
+        value_serializer="raw",
         web_enabled=False,
         autodiscover=False,
     )

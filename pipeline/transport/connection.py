@@ -33,11 +33,15 @@ class Connection:
     fetch_wait_ms : int
         How long a broker may hold a fetch back when there is nothing new. A real Kafka answers as soon as there is
         something; librdkafka's mock cluster does not, there it is the latency of every hop: set 10 for it.
+    check_crcs : bool
+        Whether Faust's consumer checks what it fetched. The mock cluster writes transaction markers with a wrong
+        checksum, so there it must not (librdkafka does not by default).
     """
 
     bootstrap: str
     extra: Mapping[str, str] = field(default_factory=dict)
     fetch_wait_ms: int = 100
+    check_crcs: bool = True
 
     def client(self, **settings: object) -> dict[str, Any]:
         """Return a librdkafka configuration; `_` in the names of `settings` stands for a dot."""

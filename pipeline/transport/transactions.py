@@ -13,6 +13,11 @@ from pipeline.transport.records import Record
 #: What a broker answers to a producer that another one with the same name has replaced.
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
+#: How often the records of a transaction are written before the broker's refusal counts as final, and the seconds in
+#: between: librdkafka itself tries again what a moment can heal, what it gives up is seldom healed by another one.
+ATTEMPTS = 3
+ATTEMPT_PAUSE = 0.5
+
 #: Seconds until the broker aborts a transaction whose producer is gone. It bounds how long a killed worker may hold
 #: readers back that come before its successor does.
 TRANSACTION_TIMEOUT = 60.0
@@ -72,7 +77,9 @@ class TransactionalProducer:
         """
         batch = list(records)
         until = self._until(self._deadline)
+        attempts = 0
         while True:
+            attempts += 1
             try:
                 self._producer.begin_transaction()
                 for record in batch:
@@ -81,8 +88,11 @@ class TransactionalProducer:
             except KafkaException as error:
                 cause = self._reject(error)
                 self.abort()
-                if time.monotonic() >= until or not cause.txn_requires_abort():
-                    raise BrokerError(f"transaction of {self._id} failed: {cause.str()}") from error
+                if attempts == ATTEMPTS or time.monotonic() >= until or not cause.txn_requires_abort():
+                    raise BrokerError(
+                        f"a transaction of {self._id} failed, attempt {attempts} of {ATTEMPTS}: {cause.str()}"
+                    ) from error
+                time.sleep(ATTEMPT_PAUSE)
             else:
                 return
 

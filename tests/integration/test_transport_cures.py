@@ -330,7 +330,6 @@ def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start
     asyncio.run(run())
     assert not done["a"]
     everything = [(partition, offset) for partition in range(2) for offset in range(300)]
-    print("DBG", len(set(done["b"])), sorted(set(everything) - set(done["b"]))[:3])
     assert (sorted(set(done["b"])) == everything) is cured  # what was not committed yet is done again
 
 

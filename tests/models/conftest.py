@@ -162,7 +162,9 @@ def _odd(limit: int, regression: bool, text: bool) -> Iterator[Event]:
         colour = rng.choice(["red", "green", "blue", "grey"][: 3 + (i > limit // 2)])
         town = f"t{rng.randrange(3 + i * 9 // limit)}"
         size, weight, open_ = rng.gauss(0, 1), rng.uniform(0, 10), rng.random() < 0.4
-        score = 2 * (colour == "red") - 3 * (colour == "grey") + size + (weight > 5) * (1 if town == "t1" else -2) + open_
+        score = 3 * (colour == "red") - 3 * (colour == "grey") + 2 * (town == "t1") + size + (weight > 5) + open_
+        if i % (limit // 2) > limit // 4:
+            score = -score  # the concept changes, so that adaptive trees grow alternates
         x: dict[str, Any] = {"size": size, "weight": weight, "open": open_}
         if text:
             x |= {"colour": colour, "town": town}

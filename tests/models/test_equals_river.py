@@ -1,7 +1,7 @@
 """A compiled predictor says what River says, to 1e-9, at every moment of the learning and on every row."""
 
 import pytest
-from river import compose, forest, linear_model, multiclass, optim, preprocessing, tree
+from river import compose, drift, forest, linear_model, multiclass, optim, preprocessing, tree
 
 MOMENTS = 20
 
@@ -18,7 +18,7 @@ CLASSIFIERS = {
     ),
     "adaptive tree": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=7),
     "adaptive tree that changes": lambda: tree.HoeffdingAdaptiveTreeClassifier(
-        seed=7, grace_period=30, delta=0.05, drift_window_threshold=2000
+        seed=7, grace_period=20, delta=0.2, drift_detector=drift.ADWIN(0.3, clock=4), drift_window_threshold=2000
     ),
     "adaptive tree of majorities": lambda: tree.HoeffdingAdaptiveTreeClassifier(
         seed=7, grace_period=50, delta=0.01, leaf_prediction="mc"
@@ -32,20 +32,21 @@ CLASSIFIERS = {
     "tree of exhaustive splits": lambda: tree.HoeffdingTreeClassifier(
         grace_period=50, delta=0.01, splitter=tree.splitter.ExhaustiveSplitter()
     ),
-    "binary tree": lambda: tree.HoeffdingTreeClassifier(grace_period=50, delta=0.01, binary_split=True),
+    "binary tree": lambda: tree.HoeffdingTreeClassifier(grace_period=20, delta=0.2, binary_split=True),
     "small tree": lambda: tree.HoeffdingTreeClassifier(
         grace_period=50, delta=0.01, max_size=0.02, memory_estimate_period=200
     ),
 }
 REGRESSORS = {
     "forest": lambda: forest.ARFRegressor(n_models=10, seed=7),
+    "forest of models": lambda: forest.ARFRegressor(n_models=4, seed=7, leaf_prediction="model"),
     "forest by its mean": lambda: forest.ARFRegressor(n_models=9, seed=7, aggregation_method="mean"),
     "forest by its weighted mean": lambda: forest.ARFRegressor(
         n_models=3, seed=7, aggregation_method="mean", disable_weighted_vote=False
     ),
     "adaptive tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=7),
     "adaptive tree that changes": lambda: tree.HoeffdingAdaptiveTreeRegressor(
-        seed=7, grace_period=30, delta=0.05, drift_window_threshold=2000, leaf_prediction="model"
+        seed=7, grace_period=20, delta=0.2, drift_detector=drift.ADWIN(0.3, clock=4), drift_window_threshold=2000
     ),
     "tree": lambda: tree.HoeffdingTreeRegressor(grace_period=50, delta=0.01),
     "tree of models": lambda: tree.HoeffdingTreeRegressor(grace_period=50, delta=0.01, leaf_prediction="model"),
@@ -60,7 +61,12 @@ REGRESSORS = {
 TEXT_REGRESSORS = {
     "forest": lambda: forest.ARFRegressor(n_models=4, seed=7, leaf_prediction="mean"),
     "adaptive tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(
-        seed=7, grace_period=50, delta=0.01, leaf_prediction="mean"
+        seed=7,
+        grace_period=20,
+        delta=0.2,
+        leaf_prediction="mean",
+        drift_detector=drift.ADWIN(0.3, clock=4),
+        drift_window_threshold=2000,
     ),
     "tree": lambda: tree.HoeffdingTreeRegressor(grace_period=50, delta=0.01, leaf_prediction="mean"),
     "binary tree": lambda: tree.HoeffdingTreeRegressor(
