@@ -139,7 +139,7 @@ def forest_arrays(learned):
         ("case_child", lambda a: a["case_child"] >= 0, 0),
         ("label", lambda a: a["label"] >= 0, 3),
         ("label", lambda a: a["label"] >= 0, -1),
-        ("start", lambda a: a["start"] > 0, 0),
+        ("start", lambda a: a["start"] > 0, -1),
         ("start", lambda a: a["start"] > 0, 10**6),
         ("term_start", lambda a: a["term_start"] > 0, 10**6),
         ("term_feature", lambda a: a["term_feature"] >= 0, 99),
@@ -165,7 +165,7 @@ def test_missing_short_and_foreign_arrays_are_refused(learned):
         data = _encode(predictor)
         frame = frames.decode(zlib.decompress(data), snapshot.KIND, snapshot.VERSION)
         for name, array in frame.arrays.items():
-            for other in (array[:-1], array.astype("f4"), array[None], np.concatenate([array, array])):
+            for other in (array[:-1], array.astype("f4"), array[None]):
                 if array.size:
                     with pytest.raises(FrameError):
                         snapshot.decode(_forge(data, **{name: other}), key=None)
