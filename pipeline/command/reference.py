@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from pipeline.explain.explainer import explain
 from pipeline.fold.partition import PartitionFold
 from pipeline.ingest.message import Message
+from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.partition import PartitionLearner
 from pipeline.models import snapshot as codec
 from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings
-from pipeline.learn.dead_letters import dead_letter
 from topics import events
 
 _KEY = b"what leaves no process needs no secret"

@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,12 +114,8 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
         create_topics(broker, settings)
-        environment = {**os.environ, **to_environment(settings)}
-        environment.setdefault("GLASSTREAM_HMAC_KEY", secrets.token_hex(32))
-        environment.setdefault("NUMBA_NUM_THREADS", "1")
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         try:
-            with Children(environment, restart=not embedded, say=say) as children:
+            with Children(environment(settings), restart=not embedded, say=say) as children:
                 children.add("fold", "fold-1")
                 for number in range(plan.explainers):
                     children.add("explainer", f"explainer-{number + 1}")
@@ -243,6 +238,15 @@ def for_embedded(settings: Settings) -> Settings:
             settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
         ),
     )
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What the stages are started with: the settings, a key of their own if there is none, one numba thread each."""
+    variables = {**os.environ, **to_environment(settings)}
+    variables.setdefault("GLASSTREAM_HMAC_KEY", secrets.token_hex(32))
+    variables.setdefault("NUMBA_NUM_THREADS", "1")
+    variables["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return variables
 
 
 def _as_json(topic: str, message: Message) -> bytes:

@@ -7,9 +7,10 @@ same class and so gives an event the same number.
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+from typing import NamedTuple
 
-from topics.events_dead import Reason
 from topics.events import Event
+from topics.events_dead import Reason
 
 
 class Task(StrEnum):
@@ -19,8 +20,7 @@ class Task(StrEnum):
     REGRESSION = "regression"
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """An accepted event. `target` is a class label (text), a number, or None without a label."""
 
     seq: int
@@ -61,9 +61,14 @@ class Admission:
 
     def admit(self, event: Event) -> Accepted | tuple[Reason, str]:
         """Accept an event and number it, or say why not; a rejected event leaves no trace here."""
-        target = None if event.y is None else self._target(event.y)
-        if isinstance(target, tuple):
-            return target
+        y = event.y
+        if y is None or (type(y) is str and self.target_kind is str and self.task is Task.CLASSIFICATION):
+            target: str | float | None = y  # what most events are needs no further look
+        else:
+            outcome = self._target(y)
+            if isinstance(outcome, tuple):
+                return outcome
+            target = outcome
         accepted = Accepted(self.seq, event, target)
         self.seq += 1
         return accepted

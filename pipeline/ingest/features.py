@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import nan
 
+import numpy as np
+from numpy.typing import NDArray
+
 Value = float | str | bool | None
 
 
@@ -184,6 +187,12 @@ class RowBuffer:
         """Add one row of `width` values."""
         self.values.extend(row)
         self.count += 1
+
+    def matrix(self) -> NDArray[np.float64]:
+        """(count, width) the rows, without a copy."""
+        if not self.values:
+            return np.empty((self.count, self.width))
+        return np.frombuffer(self.values, dtype=np.float64).reshape(self.count, self.width)
 
     def clear(self, width: int) -> None:
         """Forget the rows; those to come have `width` values."""

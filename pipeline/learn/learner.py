@@ -20,7 +20,7 @@ from pipeline.learn.settings import LearnSettings
 from pipeline.models.compile import compile_model
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
-from pipeline.models.stream_model import Prediction, StreamModel
+from pipeline.models.stream_model import NOTHING, Prediction, StreamModel
 from topics import predictions, work
 from topics.work import NewCategories, Work
 
@@ -71,20 +71,24 @@ class StreamLearner:
         self.outbox = outbox
         self._schedule = Schedule(settings.doubling, settings.cadence)
         self._features = FeatureTable(settings.limits, settings.model_takes_text)
-        self._model: StreamModel | None = None
         self._loss = ""
-        self._metric = _RunningMean()
+        self._scored = 0
+        self._score = 0.0
+        """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
         self._reservoir = Reservoir.empty(settings.reservoir, settings.sampling, stream_key(settings.seed, stream))
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._targets: list[float] = []
         self._flush_before = False
         self._through_river = False
-        self._known: dict[int, list[int]] = {}
-        """Per version that an open or coming block may name: how many categories each slot had then."""
+        self._known_version = 0
+        self._known_categories: list[int] = []
+        """How many categories each slot had when the newest snapshot was made."""
         self._most_rows = settings.block_rows
+        self._next_due = 1
         self._seen_features = 0
         self._said: set[str] = set()
+        self._model = self._new_model(settings.task) if settings.task is not None else None
 
     def step(self, accepted: Accepted, event_id: str) -> None:
         """Predict and, if it is labelled, learn one event.
@@ -94,26 +98,23 @@ class StreamLearner:
         ModelRaised
             The model raised in predict or learn. The event is then not a row.
         """
-        self.seqs = accepted.seq + 1
-        row, given = self._features.encode(accepted.event.x)
+        seq, event, target = accepted
+        self.seqs = seq + 1
+        row, given = self._features.encode(event.x)
         if len(self._features) != self._seen_features:
-            self._say_unused()
-        target = accepted.target
-        if self._model is None and target is not None:
-            self._model = self._new_model(target)
-        if self._model is None:
-            self._predicted(accepted, event_id, None, None)
+            self._see_features()
+        model = self._model
+        if model is None and target is not None:
+            model = self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+        prediction = model.predict(given) if model is not None else NOTHING
+        self._publish(seq, event_id, prediction, target)
+        if model is None or target is None:
             self.unlabelled += 1
             return
-        prediction = self._model.predict(given)
-        self._predicted(accepted, event_id, prediction, target)
-        if target is None:
-            self.unlabelled += 1
-            return
-        self._model.learn(given, target)
-        if self._model.replaced:
+        model.learn(given, target)
+        if model.replaced:
             self._say("a third class came: the binary model is replaced by one-vs-rest over fresh clones of it")
-        self._append(row, accepted.seq, target)
+        self._append(model, row, seq, target)
 
     def flush(self) -> None:
         """A flush mark stands here: close the block and say so to the fold."""
@@ -132,7 +133,7 @@ class StreamLearner:
         if count == 0:
             return
         first = self.rows - count
-        block = np.frombuffer(self._buffer.values, dtype=np.float64).reshape(count, self._buffer.width)
+        block = self._buffer.matrix()
         draws = self._reservoir.pass_through(block, first, self.settings.start, self.settings.draws)
         explained = draws.shape[0]
         if explained:
@@ -176,7 +177,7 @@ class StreamLearner:
         """
         if not self._through_river:
             return {}
-        known = self._known.get(version, [])
+        known = self._known_categories if version == self._known_version else []
         new = {}
         for slot, codes in enumerate(self._features.categories[:width]):
             first = known[slot] if slot < len(known) else 0
@@ -184,23 +185,18 @@ class StreamLearner:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
 
-    def _append(self, row: Iterable[float], seq: int, target: str | float) -> None:
-        model = self._model
-        if model is None:
-            return
-        if len(self._features) != self._buffer.width:
-            self.cut()  # the rows of a block know the same features, so that what is published of a row is its own
-            self._buffer.clear(len(self._features))
-            self._most_rows = self._rows_of_a_block()
-        self._buffer.append(row)
+    def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
+        buffer = self._buffer
+        buffer.append(row)
         self._seqs.append(seq)
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
-        if self._schedule.due(self.rows):
+        if self.rows == self._next_due:
+            self._next_due = self._schedule.after(self.rows)
             self.cut()
-            if self._schedule.after(self.rows) > self.settings.start:
+            if self._next_due > self.settings.start:  # else no row is explained with this version
                 self._snapshot(model)
-        elif self._buffer.count >= self._most_rows:
+        elif buffer.count >= self._most_rows:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
@@ -217,73 +213,63 @@ class StreamLearner:
             predictor = GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
         self._through_river = not predictor.compiled
-        self._known = {self.rows: [len(codes) for codes in self._features.categories]}
+        self._known_version = self.rows
+        self._known_categories = [len(codes) for codes in self._features.categories]
         self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor))
 
-    def _new_model(self, target: str | float) -> StreamModel:
-        task = Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION
+    def _new_model(self, task: Task) -> StreamModel:
         self._loss = loss_for(task, self.settings.loss)
         self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
         return StreamModel(self.settings.factory, task, self.settings.many_classes)
 
-    def _predicted(
-        self, accepted: Accepted, event_id: str, prediction: Prediction | None, target: str | float | None
-    ) -> None:
+    def _publish(self, seq: int, event_id: str, prediction: Prediction, target: str | float | None) -> None:
         """Publish the prediction, with its loss and the running metric if there is a label."""
+        label, probabilities, value = prediction
         loss: float | None = None
-        label_or_value: str | float | None = None
-        probabilities: Mapping[str, float] | None = None
-        if prediction is not None and prediction.given:
-            label_or_value = prediction.label if prediction.value is None else prediction.value
-            probabilities = prediction.probabilities
-            if target is not None:
-                value = prediction.value if prediction.value is not None else 0.0
-                loss = loss_one(self._loss, prediction.label, probabilities, value, target)
-                self._metric.update(
-                    float(prediction.label == target) if isinstance(target, str) else abs(value - target)
-                )
-        classification = self._model is None or self._model.task is Task.CLASSIFICATION
+        if target is not None:
+            if label is not None:
+                loss = loss_one(self._loss, label, probabilities, 0.0, target)
+                self._scored += 1
+                self._score += label == target
+            elif value is not None:
+                loss = loss_one(self._loss, None, None, value, target)
+                self._scored += 1
+                self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+        settings = self.settings
         self.outbox.predictions.append(
             (
                 self.stream,
                 predictions.encode(
-                    epoch=self.settings.epoch,
+                    epoch=settings.epoch,
                     stream=self.stream,
-                    seq=accepted.seq,
+                    seq=seq,
                     id=event_id,
-                    prediction=label_or_value,
+                    prediction=label if value is None else value,
                     probabilities=probabilities,
                     target=target,
                     loss=loss,
                     loss_name=self._loss,
-                    metric_name="accuracy" if classification else "mae",
-                    metric_value=self._metric.value,
+                    metric_name="mae" if value is not None else "accuracy",
+                    metric_value=self._score / self._scored if self._scored else None,
                     model_version=self.rows,
                 ),
             )
         )
 
-    def _say_unused(self) -> None:
+    def _see_features(self) -> None:
+        """A feature is new: rows are wider from here on.
+
+        The rows of a block know the same features, so that what is published of a row is a function of that row.
+        """
+        self.cut()
         self._seen_features = len(self._features)
-        unused = [name for name, given in zip(self._features.names, self._features.given(), strict=True) if not given]
-        for name in unused:
-            self._say(f"feature {name!r} is text, which model {self.settings.model_name} does not use (importance 0)")
+        self._buffer.clear(self._seen_features)
+        self._most_rows = self._rows_of_a_block()
+        for name, given in zip(self._features.names, self._features.given(), strict=True):
+            if not given:
+                self._say(f"feature {name!r} is text, which {self.settings.model_name} does not use (importance 0)")
 
     def _say(self, line: str) -> None:
         if line not in self._said:
             self._said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
-
-
-@dataclass(slots=True)
-class _RunningMean:
-    count: int = 0
-    total: float = 0.0
-
-    def update(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-
-    @property
-    def value(self) -> float | None:
-        return self.total / self.count if self.count else None

@@ -5,18 +5,17 @@ can yield to its event loop, commit, or hold back, in the middle of a message as
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Accepted, Admission
 from pipeline.ingest.decode import decode
-from topics.events_dead import Reason
 from pipeline.ingest.message import Message, Rejections
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.settings import LearnSettings
-from topics.events import Event
 from topics.events import partition as partition_of
+from topics.events_dead import Reason
 
 
 class Position(NamedTuple):
@@ -27,22 +26,11 @@ class Position(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
-    """What a person watching wants to know."""
-
-    accepted: int = 0
-    labelled: int = 0
-    unlabelled: int = 0
-    rejected: int = 0
-
-
-@dataclass(slots=True)
 class _Stream:
     admission: Admission
     learner: StreamLearner
 
 
-@dataclass(slots=True)
 class PartitionLearner:
     """Learns the streams of one partition.
 
@@ -52,47 +40,73 @@ class PartitionLearner:
         Of `events`.
     settings
         See `LearnSettings`.
+    first_offset
+        Where learning begins.
     silent_until
         Records of what lies before this position have been sent by a predecessor and are not sent again; snapshots
         are, byte for byte the same.
     """
 
-    partition: int
-    settings: LearnSettings
-    silent_until: Position = Position()
-    position: Position = Position()
-    counts: Counts = field(default_factory=Counts)
-    streams: dict[str, _Stream] = field(default_factory=dict)
-    outbox: Outbox = field(default_factory=Outbox)
-    dead: list[Rejections] = field(default_factory=list)
+    def __init__(
+        self,
+        partition: int,
+        settings: LearnSettings,
+        *,
+        first_offset: int = 0,
+        silent_until: Position | None = None,
+    ) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.streams: dict[str, _Stream] = {}
+        self.outbox = Outbox()
+        self.dead: list[Rejections] = []
+        self.rejected = 0
+        """Messages and elements of messages that were rejected."""
+        self._offset = first_offset
+        self._used = 0
+        self._silent_until = silent_until or Position(first_offset, 0)
+        self.silent = self.position < self._silent_until
+        """Whether what happens here has already been published."""
 
     @property
-    def silent(self) -> bool:
-        """Whether what happens here has already been published."""
-        return self.position < self.silent_until
+    def position(self) -> Position:
+        """How far the partition has been consumed."""
+        return Position(self._offset, self._used)
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
         """Take one message, stopping after every event; yields the learner of the event."""
         rejections = Rejections(message)
-        decoded = decode(message.value, self.settings.message_bytes)
+        self._offset, self._used = message.offset, 0
         name = self._stream_name(message, rejections)
         if name is not None:
-            for rejected in decoded.rejected:
-                rejections.add(rejected.index, rejected.reason, rejected.detail)
+            decoded = decode(message.value, self.settings.message_bytes)
+            rejections.found += decoded.rejected
             if decoded.flush:
                 if name in self.streams:
                     self.streams[name].learner.flush()
             elif decoded.events:
                 stream = self._stream(name)
-                for used, (index, event) in enumerate(decoded.events, start=1):
-                    self._take(stream, message, index, event, rejections)
-                    self._advance(Position(message.offset, used))
-                    yield stream.learner
+                admission, learner = stream.admission, stream.learner
+                for index, event in decoded.events:
+                    outcome = admission.admit(event)
+                    if isinstance(outcome, Accepted):
+                        try:
+                            learner.step(outcome, _event_id(event.id, message, index))
+                        except ModelRaised as error:
+                            rejections.add(index, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
+                    else:
+                        rejections.add(index, *outcome)
+                    self._used += 1
+                    if self.silent:
+                        self._withhold()
+                    yield learner
         if rejections:
-            self.counts.rejected += len(rejections.found)
+            self.rejected += len(rejections.found)
             if not self.silent:
                 self.dead.append(rejections)
-        self._advance(Position(message.offset + 1, 0))
+        self._offset, self._used = message.offset + 1, 0
+        if self.silent:
+            self._withhold()
 
     def cut(self) -> None:
         """Close every open block, so that the outbox holds all of what has been learned up to the position."""
@@ -107,29 +121,13 @@ class PartitionLearner:
             stream.learner.outbox = self.outbox
         return taken, dead
 
-    def _take(self, stream: _Stream, message: Message, index: int, event: Event, rejections: Rejections) -> None:
-        accepted = stream.admission.admit(event)
-        if not isinstance(accepted, Accepted):
-            rejections.add(index, *accepted)
-            return
-        event_id = str(event.id) if event.id is not None else f"{message.partition}-{message.offset}-{index}"
-        self.counts.accepted += 1
-        if accepted.target is None:
-            self.counts.unlabelled += 1
-        else:
-            self.counts.labelled += 1
-        try:
-            stream.learner.step(accepted, event_id)
-        except ModelRaised as error:
-            rejections.add(index, Reason.MODEL_ERROR, f"seq {accepted.seq}: {error}")
-
-    def _advance(self, position: Position) -> None:
-        was_silent, self.position = self.silent, position
-        if was_silent:
-            if not self.silent:
-                self.cut()  # the open blocks hold rows that the predecessor has sent
-            self.outbox.predictions.clear()
-            self.outbox.work.clear()
+    def _withhold(self) -> None:
+        """Drop what the predecessor has sent; its end is reached when the position is."""
+        self.silent = self.position < self._silent_until
+        if not self.silent:
+            self.cut()  # the open blocks hold rows that the predecessor has sent
+        self.outbox.predictions.clear()
+        self.outbox.work.clear()
 
     def _stream(self, name: str) -> _Stream:
         stream = self.streams.get(name)
@@ -167,3 +165,10 @@ class PartitionLearner:
                 )
                 return None
         return name
+
+
+def _event_id(given: str | int | None, message: Message, index: int) -> str:
+    """The event's own id as text, or where it stands: partition-offset-index."""
+    if given is None:
+        return f"{message.partition}-{message.offset}-{index}"
+    return given if type(given) is str else str(given)

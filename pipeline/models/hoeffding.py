@@ -18,7 +18,7 @@ from pipeline.models.trees import ClassificationTrees, RegressionTrees
 
 def compile_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
     """A HoeffdingTreeClassifier, whose probabilities are a leaf's votes over the sorted classes."""
-    return _classification([model], [sorted(model.classes)], [1.0], "plain", slots, labels)
+    return _classification([model], [sorted(model.classes)], [1.0], "as they are", slots, labels)
 
 
 def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
@@ -26,7 +26,7 @@ def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -
 
     The order of its classes, and so the label of a tie, is that of a Python set in the process that compiles.
     """
-    return _classification([model], [list(model.classes)], [1.0], "adaptive", slots, labels)
+    return _classification([model], [list(model.classes)], [1.0], "scaled", slots, labels)
 
 
 def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
@@ -40,7 +40,7 @@ def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> Class
     for metric, _ in zip(model._metrics, trees, strict=False):
         value = metric.get()
         weights.append(value if not model.disable_weighted_vote and value > 0.0 else 1.0)
-    return _classification(trees, [sorted(one.classes) for one in trees], weights, "forest", slots, labels)
+    return _classification(trees, [sorted(one.classes) for one in trees], weights, "shares", slots, labels)
 
 
 def compile_tree_regressor(model: Any, slots: Slots) -> RegressionTrees:

@@ -10,25 +10,25 @@ from river import compose, linear_model, multiclass, optim, preprocessing
 
 from pipeline.errors import NotCompilable
 from pipeline.jit import kernel
+from pipeline.models import conclude
 from pipeline.models.arrays import Array, as_rows, require, require_range, sealed
 from pipeline.models.form import choice, texts
 from pipeline.models.labels import Labels
 from pipeline.models.means import IDENTITY_LOSSES
-from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 from pipeline.models.slots import ABSENT, Slots
 
 _IDENTITY: Final = 0
 _EXPONENTIAL: Final = 1
-_BINARY: Final = 2
-_ONE_VS_REST: Final = 3
+_SIGMOID: Final = 2
 
 LINKS: Final = {
-    "identity": _IDENTITY,
-    "exponential": _EXPONENTIAL,
-    "binary": _BINARY,
-    "one vs rest": _ONE_VS_REST,
+    "identity": (_IDENTITY, ""),
+    "exponential": (_EXPONENTIAL, ""),
+    "binary": (_SIGMOID, "as they are"),
+    "one vs rest": (_SIGMOID, "shares or equal"),
 }
-"""From linear forms to the result: of one regression; of one binary classifier; of one such a class."""
+"""What is made of each linear form, and of all of them where they are classes (one of `conclude.RULES`)."""
 
 _LOGISTIC_LOSSES: Final = frozenset({optim.losses.Log, optim.losses.Hinge, optim.losses.BinaryFocalLoss})
 _SIGMOID_END: Final = 30.0  # river.utils.math.sigmoid is 0 or 1 beyond
@@ -43,20 +43,16 @@ def _evaluate(
     known: Array,
     intercept: Floats,
     link: int,
-    column: Array,
-    values: Floats,
-    labels: Integers,
+    scores: Floats,
 ) -> None:
-    """Fill `values` and `labels`, zero and -1 before, for `rows` float64[n, >= d].
+    """Fill `scores` float64[n, m] with what m linear forms give for `rows` float64[n, >= d].
 
-    `outer` float64[2, d] is what is subtracted and divided by before all m linear forms, `inner` float64[m, 2, d]
-    before each; a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is
-    left out. Features are added in slot order, as River adds those of a dict in its order.
+    `outer` float64[2, d] is what is subtracted and divided by before all forms, `inner` float64[m, 2, d] before each;
+    a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is left out.
+    Features are added in slot order, as River adds those of a dict in its order.
     """
     forms, width = weight.shape
-    scores = np.empty(max(forms, 2))
     for i in range(rows.shape[0]):
-        total = 0.0
         for m in range(forms):
             dot = 0.0
             for j in range(width):
@@ -68,32 +64,14 @@ def _evaluate(
             score = dot + intercept[m]
             if link == _EXPONENTIAL:
                 score = math.exp(score)
-            elif link != _IDENTITY:
+            elif link == _SIGMOID:
                 if score < -_SIGMOID_END:
                     score = 0.0
                 elif score > _SIGMOID_END:
                     score = 1.0
                 else:
                     score = 1.0 / (1.0 + math.exp(-score))
-            scores[m] = score
-            total += score
-        if link < _BINARY:
-            values[i, 0] = scores[0]
-            continue
-        if link == _BINARY:
-            scores[1] = scores[0]
-            scores[0] = 1.0 - scores[1]
-        else:
-            for m in range(forms):
-                scores[m] = scores[m] / total if total != 0.0 else 1.0 / forms
-        best = -1
-        for c in range(column.size):
-            if column[c] >= 0:
-                values[i, column[c]] = scores[c]
-                if best < 0 or scores[c] > scores[best]:
-                    best = c
-        if best >= 0:
-            labels[i] = column[best]
+            scores[i, m] = score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,18 +117,24 @@ class LinearPredictor:
     ) -> None:
         self.features = features
         self.classes = classes
-        self.task: Task = CLASSIFICATION if LINKS[link] >= _BINARY else REGRESSION
+        self.task: Task = CLASSIFICATION if LINKS[link][1] else REGRESSION
         self._column = sealed(column, np.int32)
         self._forms = Forms(*(sealed(getattr(forms, name), dtype) for name, dtype, _ in _FIELDS))
         self._link = link
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
-        values = np.zeros((len(rows), len(self.classes) if self.task == CLASSIFICATION else 1))
         labels = np.full(len(rows), NO_LABEL, np.int64)
         f = self._forms
-        link = LINKS[self._link]
-        _evaluate(rows, f.outer, f.inner, f.weight, f.known, f.intercept, link, self._column, values, labels)
+        link, rule = LINKS[self._link]
+        scores = np.empty((len(rows), f.intercept.size))
+        _evaluate(rows, f.outer, f.inner, f.weight, f.known, f.intercept, link, scores)
+        if self.task == REGRESSION:
+            return Output(scores, labels)
+        if self._link == "binary":
+            scores = np.column_stack([1.0 - scores, scores])  # River's keys are False and True, in this order
+        values = np.zeros((len(rows), len(self.classes)))
+        conclude.conclude(scores, conclude.RULES[rule], self._column, values, labels)
         return Output(values, labels)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

@@ -1,9 +1,8 @@
 """A River model together with its task and the names of its classes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from river import base, compose, multiclass
 
@@ -12,8 +11,7 @@ from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import ModelFactory, RiverModel
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """What a model says of one event."""
 
     label: str | None
@@ -23,10 +21,9 @@ class Prediction:
     value: float | None
     """The predicted number; None for classification."""
 
-    @property
-    def given(self) -> bool:
-        """Whether the model said anything."""
-        return self.label is not None or self.value is not None
+
+NOTHING = Prediction(None, None, None)
+"""What a classifier says before its first class."""
 
 
 class StreamModel:
@@ -52,22 +49,25 @@ class StreamModel:
         """Class name to index, in order of first appearance among learned events."""
         self.replaced = False
         """One-vs-rest has taken the place of a binary model."""
-        self._fresh: RiverModel | None = None
-        if task is Task.CLASSIFICATION and not self.river._multiclass:
-            self._fresh = self.river.clone()
-            if many_classes:
-                self._use_one_vs_rest()
-        self._keys: dict[str, Any] = {}
-        self._names: dict[Any, str] = {}
-        self._use_proba = task is Task.CLASSIFICATION
-        self._label_from_proba = self._use_proba and _default_predict_one(self.river)
+        self._binary: RiverModel | None = None
+        """For a model that needs a boolean target: what it was before it learned."""
+        self._names: dict[bool, str] = {}
+        self._ask: Callable[[Mapping[str, Any]], Prediction] = self._number
+        if task is Task.CLASSIFICATION:
+            self._ask = self._many
+            if not self.river._multiclass:
+                self._binary = self.river.clone()
+                self._ask = self._two
+                if many_classes:
+                    self._use_one_vs_rest()
+        self._label_from_votes = _default_predict_one(self.river)
 
     @property
     def labels(self) -> dict[Any, str] | None:
         """The River model's own class keys and the names they stand for; None for regression."""
         if self.task is Task.REGRESSION:
             return None
-        if self._fresh is None:
+        if self._binary is None:
             return {name: name for name in self.classes}
         return dict(self._names)
 
@@ -80,8 +80,13 @@ class StreamModel:
             The model raised, or its prediction is not a finite number.
         """
         try:
-            return self._predict(x)
-        except Exception as error:  # noqa: BLE001 - a model, a user's above all, may raise anything
+            return self._ask(x)
+        except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
+            if self.task is Task.REGRESSION or self._ask == self._label_only:
+                raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+            self._ask = self._label_only
+            return self.predict(x)
+        except Exception as error:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
 
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
@@ -92,76 +97,67 @@ class StreamModel:
         ModelRaised
             The model raised.
         """
+        if self.task is Task.CLASSIFICATION and target not in self.classes:
+            self._new_class(str(target))
+        key = target if self._binary is None else target == self._names.get(True)
         try:
-            self._learn(x, target)
-        except Exception as error:  # noqa: BLE001 - as in predict
+            self.river.learn_one(x, key)
+        except Exception as error:
             raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
 
-    def _predict(self, x: Mapping[str, Any]) -> Prediction:
-        if self.task is Task.REGRESSION:
-            value = self.river.predict_one(x)
-            if value is None:
-                return _NOTHING
-            value = float(value)
-            if not isfinite(value):
-                raise ArithmeticError(
-                    f"expected a finite prediction, got {value}; scale the features or the learning rate"
-                )
-            return Prediction(None, None, value)
-        if not self._use_proba:
-            return self._without_probabilities(x)
-        try:
-            scores = self.river.predict_proba_one(x)
-        except NotImplementedError:  # River's sign for a classifier that only labels
-            self._use_proba = False
-            return self._without_probabilities(x)
-        if self._fresh is not None:
-            names = self._names
-            scores = {names[key]: score for key, score in scores.items() if key in names}
-        if not scores:
-            return _NOTHING
-        if not isfinite(sum(scores.values())):
-            raise ArithmeticError(
-                f"expected finite probabilities, got {scores}; scale the features or the learning rate"
-            )
-        if self._label_from_proba or self._fresh is not None:
-            label = max(scores, key=scores.__getitem__)
-        else:
-            label = self.river.predict_one(x)
-        return Prediction(label, scores, None)
+    def _number(self, x: Mapping[str, Any]) -> Prediction:
+        value = self.river.predict_one(x)
+        if value is None:
+            return NOTHING
+        value = float(value)
+        if not isfinite(value):
+            raise ArithmeticError(f"expected a finite prediction, got {value}; scale the features")
+        return Prediction(None, None, value)
 
-    def _learn(self, x: Mapping[str, Any], target: str | float) -> None:
-        if self.task is Task.REGRESSION:
-            self.river.learn_one(x, target)
-            return
-        if target not in self.classes:
-            self._new_class(target)  # type: ignore[arg-type]  # admission gives text for classification
-        self.river.learn_one(x, self._keys[target] if self._fresh is not None else target)  # type: ignore[index]
+    def _two(self, x: Mapping[str, Any]) -> Prediction:
+        """A model that knows False and True; a class that has not come yet has no name and is left out."""
+        names = self._names
+        if not names:
+            return NOTHING
+        votes = self.river.predict_proba_one(x)
+        _expect_finite(votes)
+        named = {names[key]: vote for key, vote in votes.items() if key in names}
+        return Prediction(max(named, key=named.__getitem__), named, None) if named else NOTHING
+
+    def _many(self, x: Mapping[str, Any]) -> Prediction:
+        votes = self.river.predict_proba_one(x)
+        if not votes:
+            return NOTHING
+        _expect_finite(votes)
+        label = max(votes, key=votes.__getitem__) if self._label_from_votes else self.river.predict_one(x)
+        return Prediction(label, votes, None)
+
+    def _label_only(self, x: Mapping[str, Any]) -> Prediction:
+        """A classifier that gives no probabilities."""
+        key = self.river.predict_one(x)
+        label = key if self._binary is None else self._names.get(key)
+        return Prediction(label, None, None) if label is not None else NOTHING
 
     def _new_class(self, name: str) -> None:
         self.classes[name] = len(self.classes)
-        if self._fresh is None:
+        if self._binary is None:
             return
         if len(self.classes) == 3:
             self.replaced = True
             self._use_one_vs_rest()
-            self._keys = {known: known for known in self.classes}
-            self._names = {}
-            return
-        key = len(self.classes) == 2
-        self._keys[name], self._names[key] = key, name
+        else:
+            self._names[len(self.classes) == 2] = name
 
     def _use_one_vs_rest(self) -> None:
-        self.river = multiclass.OneVsRestClassifier(self._fresh)
-        self._fresh = None
-
-    def _without_probabilities(self, x: Mapping[str, Any]) -> Prediction:
-        key = self.river.predict_one(x)
-        label = self._names.get(key) if self._fresh is not None else key
-        return Prediction(label, None, None) if label is not None else _NOTHING
+        self.river = multiclass.OneVsRestClassifier(self._binary)
+        self._binary = None
+        self._ask = self._many
+        self._label_from_votes = True
 
 
-_NOTHING = Prediction(None, None, None)
+def _expect_finite(votes: Mapping[Any, float]) -> None:
+    if not isfinite(sum(votes.values())):
+        raise ArithmeticError(f"expected finite probabilities, got {dict(votes)}; scale the features")
 
 
 def _default_predict_one(model: RiverModel) -> bool:

@@ -1,22 +1,18 @@
 """Predictors of flattened trees and forests."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pipeline.models import average, conclude
 from pipeline.models import branches as flat_branches
 from pipeline.models import means as flat_means
 from pipeline.models import votes as flat_votes
 from pipeline.models.arrays import Array, as_rows, read_fields, require, require_range, sealed
 from pipeline.models.form import choice, texts
 from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
-from pipeline.models.walk import ADAPTIVE, FOREST, MEAN, MEDIAN, PLAIN, Branches, Means, Votes, classify, regress
-
-VOTING_RULES: Final = {"plain": PLAIN, "forest": FOREST, "adaptive": ADAPTIVE}
-"""How the votes of the leaves become probabilities; see `walk`."""
-AVERAGING_RULES: Final = {"mean": MEAN, "median": MEDIAN}
-"""How the answers of the trees become one."""
+from pipeline.models.walk import Branches, Means, Votes, classify, regress
 
 
 class ClassificationTrees:
@@ -33,7 +29,7 @@ class ClassificationTrees:
     weights
         float64[T]: the weight of each tree's votes.
     rule
-        One of VOTING_RULES.
+        One of `conclude.RULES`.
     """
 
     form: ClassVar[str] = "classification trees"
@@ -62,8 +58,9 @@ class ClassificationTrees:
         rows = as_rows(rows, len(self.features))
         values = np.zeros((len(rows), len(self.classes)))
         labels = np.full(len(rows), NO_LABEL, np.int64)
-        rule = VOTING_RULES[self._rule]
-        classify(rows, self._branches, self._votes, self._weights, self._column, rule, values, labels)
+        scores = np.zeros((len(rows), self._column.size))
+        classify(rows, self._branches, self._votes, self._weights, scores)
+        conclude.conclude(scores, conclude.RULES[self._rule], self._column, values, labels)
         return Output(values, labels)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
@@ -79,7 +76,7 @@ class ClassificationTrees:
         votes = flat_votes.read(arrays, len(features), column.size)
         branches = flat_branches.read(arrays, len(features), votes.bayes.size)
         require(weights.size == branches.root.size, "a weight for each tree")
-        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(VOTING_RULES)))
+        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(conclude.RULES)))
 
 
 class RegressionTrees:
@@ -94,7 +91,7 @@ class RegressionTrees:
     weights
         float64[T]: the weight of each tree's answer.
     rule
-        One of AVERAGING_RULES.
+        One of `average.RULES`.
     """
 
     form: ClassVar[str] = "regression trees"
@@ -112,7 +109,9 @@ class RegressionTrees:
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
         values = np.zeros((len(rows), 1))
-        regress(rows, self._branches, self._means, self._weights, AVERAGING_RULES[self._rule], values)
+        answers = np.zeros((len(rows), self._weights.size))
+        regress(rows, self._branches, self._means, self._weights, answers)
+        average.average(answers, average.RULES[self._rule], values)
         return Output(values, np.full(len(rows), NO_LABEL, np.int64))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
@@ -126,4 +125,4 @@ class RegressionTrees:
         means = flat_means.read(arrays, len(features))
         branches = flat_branches.read(arrays, len(features), means.value.size)
         require(weights.size == branches.root.size, "a weight for each tree")
-        return cls(features, branches, means, weights, choice(meta, "rule", tuple(AVERAGING_RULES)))
+        return cls(features, branches, means, weights, choice(meta, "rule", tuple(average.RULES)))

@@ -164,7 +164,7 @@ class _Flattening:
         """(degrees of freedom, mean, sum of squares) for each class."""
         densities = self.densities
         for key, seen in stats.items():
-            if key in distributions:
+            if seen > 0 and key in distributions:
                 variance = distributions[key]._var
                 mean = variance.mean
                 densities.append((mean.n - variance.ddof, mean._mean, variance._S))

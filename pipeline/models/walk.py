@@ -22,16 +22,6 @@ NOMINAL_MULTIWAY = 3
 NUMERIC_MULTIWAY = 4
 UNTESTED = 5
 
-PLAIN = 0
-"""One tree; its votes are the result."""
-FOREST = 1
-"""The sum of the trees' weighted votes, divided by its total."""
-ADAPTIVE = 2
-"""One tree with alternates; the sum of their votes, multiplied by the inverse of its total."""
-
-MEAN = 0
-MEDIAN = 1
-
 HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
 
@@ -155,27 +145,29 @@ def _find(values: Floats, first: int, last: int, x: float) -> int:
 
 
 @kernel
-def _step(branches: Branches, node: Any, rows: Floats, i: int) -> tuple[Any, Any]:
-    """The child of a branch to which row i goes, and whether for want of a way of its own."""
-    kind = branches.kind[node]
-    common = branches.common[node]
-    if kind == UNTESTED:
-        return common, True
-    x = rows[i, branches.feature[node]]
+def _step(
+    kind: int,
+    threshold: float,
+    first: Any,
+    last: Any,
+    common: Any,
+    case_value: Floats,
+    case_child: Integers,
+    x: float,
+) -> tuple[Any, Any]:
+    """The child of a branch to which `x` goes, and whether for want of a way of its own."""
     if x != x:  # NaN: absent
         return common, True
-    first, last = branches.first[node], branches.last[node]
-    threshold = branches.threshold[node]
     if kind == NUMERIC_BINARY:
         return (first if x <= threshold else last), False
     if kind == NOMINAL_BINARY:
         return (first if x == threshold else last), False
     if kind == NUMERIC_MULTIWAY:
         x = np.floor(x / threshold)
-    case = _find(branches.case_value, first, last, x)
+    case = _find(case_value, first, last, x)
     if case < 0:
         return common, True
-    return branches.case_child[case], False
+    return case_child[case], False
 
 
 @kernel
@@ -214,31 +206,33 @@ def _stack_size(branches: Branches) -> int:
 
 
 @kernel
-def _bayes(votes: Votes, leaf: int, rows: Floats, i: int, logs: Floats) -> float:
-    """Write the shares of a naive Bayes leaf's classes over `logs`; return what they are to be multiplied by."""
-    start = votes.start[leaf]
-    count = votes.start[leaf + 1] - start
+def _add_densities(
+    centre: Floats, divisor: Floats, log_sigma: Floats, first: int, x: float, logs: Floats, count: int
+) -> None:
+    """Add a normal distribution's log density at `x`, one a class, to `logs`."""
     for j in range(count):
-        logs[j] = votes.vote[start + j]
-    for term in range(votes.term_start[leaf], votes.term_start[leaf + 1]):
-        x = rows[i, votes.term_feature[term]]
-        if x != x:
-            continue
-        first = votes.term_first[term]
-        if votes.term_last[term] < 0:
-            for j in range(count):
-                divisor = votes.divisor[first + j]
-                if divisor != 0.0:
-                    off = x - votes.centre[first + j]
-                    log = off * off / divisor - HALF_LOG_TAU - votes.log_sigma[first + j]
-                    if log > -np.inf:
-                        logs[j] += log
-        else:
-            case = _find(votes.category, first, votes.term_last[term], x)
-            if case >= 0:
-                base = votes.term_log[term] + (case - first) * count
-                for j in range(count):
-                    logs[j] += votes.log[base + j]
+        if divisor[first + j] != 0.0:
+            off = x - centre[first + j]
+            log = off * off / divisor[first + j] - HALF_LOG_TAU - log_sigma[first + j]
+            if log > -np.inf:
+                logs[j] += log
+
+
+@kernel
+def _add_category(
+    category: Floats, shares: Floats, first: int, last: int, base: int, x: float, logs: Floats, count: int
+) -> None:
+    """Add the log share of category `x`, one a class, to `logs`."""
+    case = _find(category, first, last, x)
+    if case >= 0:
+        base += (case - first) * count
+        for j in range(count):
+            logs[j] += shares[base + j]
+
+
+@kernel
+def _to_shares(logs: Floats, count: int, error: float) -> float:
+    """Turn `logs` into shares of their sum; return what they are to be multiplied by."""
     largest = logs[0]
     for j in range(1, count):
         if logs[j] > largest:
@@ -251,75 +245,48 @@ def _bayes(votes: Votes, leaf: int, rows: Floats, i: int, logs: Floats) -> float
     for j in range(count):
         logs[j] = math.exp(logs[j] - log_total)
         total += logs[j]
-    factor = total * votes.error[leaf] * votes.error[leaf]
+    factor = total * error * error
     return 1.0 if factor == 0.0 or factor != factor else 1.0 / factor
 
 
 @kernel
-def _conclude(scores: Floats, rule: int, column: Array, values: Floats, labels: Integers) -> None:
-    """From the sums of votes, float64[n, c], to probabilities and labels."""
-    n_classes = column.size
-    for i in range(scores.shape[0]):
-        total = 0.0
-        for c in range(n_classes):
-            total += scores[i, c]
-        if rule == FOREST:
-            if total > 0.0:
-                for c in range(n_classes):
-                    scores[i, c] = scores[i, c] / total
-        elif rule == ADAPTIVE and total != 0.0 and total == total:
-            scale = 1.0 / total
-            for c in range(n_classes):
-                scores[i, c] = scores[i, c] * scale
-        best = -1
-        for c in range(n_classes):
-            if column[c] >= 0:
-                values[i, column[c]] = scores[i, c]
-                if best < 0 or scores[i, c] > scores[i, best]:
-                    best = c
-        if best >= 0:
-            labels[i] = column[best]
+def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, scores: Floats) -> None:
+    """Add to `scores` float64[n, c] what the trees vote on `rows` float64[n, >= d], times `weights` float64[T].
 
-
-@kernel
-def classify(
-    rows: Floats,
-    branches: Branches,
-    votes: Votes,
-    weights: Floats,
-    column: Array,
-    rule: int,
-    values: Floats,
-    labels: Integers,
-) -> None:
-    """Fill `values` float64[n, k] and `labels` int64[n], zero and -1 before, for `rows` float64[n, >= d].
-
-    `weights` float64[T] is of the trees, `column` int32[c] the output column of each class in the order of River's
-    dict, or -1; `rule` is PLAIN, FOREST or ADAPTIVE. Tree by tree, so that one tree at a time fills the cache; a row's
-    sum is over the trees in their order all the same.
+    Tree by tree, so that one tree at a time fills the cache; a row's sum is over the trees in their order all the
+    same.
     """
-    kind, feature, threshold = branches.kind, branches.feature, branches.threshold
-    first, common, alternate = branches.first, branches.common, branches.alternate
+    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
+    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     size = _stack_size(branches)
     stack = np.empty(size, np.int64)
     stack_passed = np.empty(size, np.bool_)
-    start, label, vote, bayes = votes.start, votes.label, votes.vote, votes.bayes
+    start, label, vote, bayes, error, term_start, term_feature, term_first, term_last, term_log = votes[:10]
+    centre, divisor, log_sigma, category, log = votes[10:]
     width = 0
     for leaf in range(bayes.size):
         width = max(width, start[leaf + 1] - start[leaf])
     logs = np.empty(width)
-    scores = np.zeros((rows.shape[0], column.size))
-    for tree in range(branches.root.size):
-        if branches.root[tree] < 0:
+    for tree in range(root.size):
+        if root[tree] < 0:
             continue
         weight = weights[tree]
         for i in range(rows.shape[0]):
-            node, passed, top = np.int64(branches.root[tree]), False, 0
+            node, passed, top = np.int64(root[tree]), False, 0
             while True:
                 node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
                 if kind[node] != LEAF:
                     other = alternate[node]
-                    child, child_passed = _step(branches, node, rows, i)
+                    child, child_passed = _step(
+                        kind[node],
+                        threshold[node],
+                        first[node],
+                        last[node],
+                        common[node],
+                        case_value,
+                        case_child,
+                        np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
+                    )
                     if other >= 0:  # alternates come before the way on, as River lists them
                         stack[top], stack_passed[top] = child, child_passed
                         top += 1
@@ -332,7 +299,19 @@ def classify(
                 leaf = first[node]
                 begin, end = start[leaf], start[leaf + 1]
                 if bayes[leaf]:
-                    scale = _bayes(votes, leaf, rows, i, logs)
+                    count = end - begin
+                    for entry in range(begin, end):
+                        logs[entry - begin] = vote[entry]
+                    for term in range(term_start[leaf], term_start[leaf + 1]):
+                        x = rows[i, term_feature[term]]
+                        if x != x:
+                            continue
+                        low, high = term_first[term], term_last[term]
+                        if high < 0:
+                            _add_densities(centre, divisor, log_sigma, low, x, logs, count)
+                        else:
+                            _add_category(category, log, low, high, term_log[term], x, logs, count)
+                    scale = _to_shares(logs, count, error[leaf])
                     for entry in range(begin, end):
                         scores[i, label[entry]] += logs[entry - begin] * scale * weight
                 else:
@@ -342,74 +321,41 @@ def classify(
                     break
                 top -= 1
                 node, passed = stack[top], stack_passed[top]
-    _conclude(scores, rule, column, values, labels)
 
 
 @kernel
-def _mean(values: Floats) -> Any:
-    """The mean as numpy adds it: eight running sums for 8 to 128 values."""
-    n = values.size
-    total = 0.0
-    done = 0
-    if 8 <= n <= 128:
-        done = n - n % 8
-        sums = np.zeros(8)
-        for j in range(done):
-            sums[j % 8] += values[j]
-        total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
-    for j in range(done, n):
-        total += values[j]
-    return total / n
+def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, answers: Floats) -> None:
+    """Fill `answers` float64[n, T], zero before, with what each tree says of `rows` float64[n, >= d].
 
-
-@kernel
-def _median(values: Floats) -> Any:
-    """The median; NaN when there is one. Sorts `values`."""
-    n = values.size
-    for j in range(n):
-        if values[j] != values[j]:
-            return np.nan
-    for j in range(1, n):
-        value = values[j]
-        k = j - 1
-        while k >= 0 and values[k] > value:
-            values[k + 1] = values[k]
-            k -= 1
-        values[k + 1] = value
-    if n % 2:
-        return values[n // 2]
-    return (values[n // 2 - 1] + values[n // 2]) / 2.0
-
-
-@kernel
-def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, rule: int, values: Floats) -> None:
-    """Fill `values` float64[n, 1], zero before, for `rows` float64[n, >= d].
-
-    A tree says the mean of the leaves that a row reaches (its own and those of alternate trees), times its weight;
-    the trees together say their MEAN or MEDIAN, as `rule` says.
+    That is the mean of the leaves that a row reaches (its own and those of alternate trees), times the tree's weight.
     """
-    n_trees = branches.root.size
-    if n_trees == 0:
-        return
-    kind, feature, threshold = branches.kind, branches.feature, branches.threshold
-    first, common, alternate = branches.first, branches.common, branches.alternate
+    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
+    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     size = _stack_size(branches)
     stack = np.empty(size, np.int64)
     stack_passed = np.empty(size, np.bool_)
     start, slot, factor = means.start, means.slot, means.weight
-    said = np.zeros((rows.shape[0], n_trees))
-    for tree in range(n_trees):
-        if branches.root[tree] < 0:
+    for tree in range(root.size):
+        if root[tree] < 0:
             continue
         for i in range(rows.shape[0]):
-            node, passed, top = np.int64(branches.root[tree]), False, 0
+            node, passed, top = np.int64(root[tree]), False, 0
             total = 0.0
             reached = 0
             while True:
                 node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
                 if kind[node] != LEAF:
                     other = alternate[node]
-                    child, child_passed = _step(branches, node, rows, i)
+                    child, child_passed = _step(
+                        kind[node],
+                        threshold[node],
+                        first[node],
+                        last[node],
+                        common[node],
+                        case_value,
+                        case_child,
+                        np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
+                    )
                     if other >= 0:  # alternates come before the way on, as River lists them
                         stack[top], stack_passed[top] = child, child_passed
                         top += 1
@@ -431,6 +377,4 @@ def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, rul
                     break
                 top -= 1
                 node, passed = stack[top], stack_passed[top]
-            said[i, tree] = total / reached * weights[tree]
-    for i in range(rows.shape[0]):
-        values[i, 0] = _median(said[i]) if rule == MEDIAN else _mean(said[i])
+            answers[i, tree] = total / reached * weights[tree]

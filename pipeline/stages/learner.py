@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
 """The event loop gets its turn after so long; an event of a slow model may take longer."""
+_LOOK_EVERY = 16
+"""Events between two looks at how far the fold is behind."""
 _STANDSTILL_SECONDS = 15.0
 """If the fold has not moved for so long with work outstanding, live snapshots are published again."""
 
@@ -47,7 +49,8 @@ class LearnerPartition:
     def __init__(self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
         self.partition = partition
         self.settings = settings
-        self.core = PartitionLearner(partition, settings.learn())
+        self._learn = settings.learn()
+        self.core = PartitionLearner(partition, self._learn)
         self._backlog = Backlog(settings, key, progress)
         self._progress = progress
         self._first_offset = 0
@@ -83,12 +86,13 @@ class LearnerPartition:
                     "deleted or made anew; begin anew with another --prefix"
                 )
             self._first_offset = found.first_offset
-            self.core.silent_until = Position(found.offset, found.used)
-            self._sent_position = self.core.silent_until
-            if self.core.silent_until > Position(found.first_offset, 0):
+            self._sent_position = Position(found.offset, found.used)
+            if self._sent_position > Position(found.first_offset, 0):
                 log.info("learning %s events again up to offset %d", where, found.offset)
         self._backlog.inherit(restored.streams)
-        self.core.position = Position(self._first_offset, 0)
+        self.core = PartitionLearner(
+            self.partition, self._learn, first_offset=self._first_offset, silent_until=self._sent_position
+        )
         return self._first_offset
 
     async def feed(self, message: Message) -> None:
@@ -98,12 +102,18 @@ class LearnerPartition:
         source = InputMessage(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
+        since_look = 0
         for learner in self.core.consume(source):
-            self._take()
-            if self._backlog.full(learner.stream, learner.rows):
-                await self._hold_back(learner)
-                last = loop.time()
-            elif (now := loop.time()) - last > _YIELD_SECONDS:
+            since_look += 1
+            if self.core.outbox.snapshots:
+                self._take()
+                since_look = _LOOK_EVERY
+            if since_look >= _LOOK_EVERY:
+                since_look = 0
+                if self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
+                    await self._hold_back(learner)
+                    last = loop.time()
+            if (now := loop.time()) - last > _YIELD_SECONDS:
                 await asyncio.sleep(0)
                 last = now
         self._take()
@@ -112,7 +122,7 @@ class LearnerPartition:
         """Wait until the fold has caught up; what has been learned is cut, sent and committed meanwhile."""
         log.info("stream %r waits for the fold at row %d", learner.stream, learner.rows)
         self.core.cut()
-        while self._backlog.full(learner.stream, learner.rows):
+        while self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
             if not await self._progress.moved(_STANDSTILL_SECONDS):
                 log.warning(
                     "the fold has stood still for %.0f s with work of stream %r outstanding; "

@@ -42,7 +42,6 @@ class StreamApp(faust.App):
     """
 
     BootStrategy = _Boot
-    logger = base.logger  # Faust's own, so that its lines are not taken for ours
 
     consumer_settings: ConsumerSettings
     leave_group: bool = True

@@ -58,8 +58,6 @@ class _NothingRead(dict[TP, int | None]):
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread that owns the aiokafka consumer."""
 
-    logger = driver.logger
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self._handed: dict[TP, int] = {}
@@ -115,8 +113,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 class Consumer(driver.Consumer):
     """Commits in order, starts where it is told, hands out chained messages."""
-
-    logger = driver.logger
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -24,8 +25,7 @@ class Message:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record to be written. Without a partition its key decides (murmur2), without a key chance does."""
 
     topic: str

@@ -6,7 +6,6 @@ one partition and buffers of one record a change is seen at once (with the defau
 here: every change is handed on as bytes, and who receives them keeps what it needs.
 """
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +34,6 @@ class TableSpec:
 
 class FollowedTable(GlobalTable):
     """A table that hands every change on and keeps nothing."""
-
-    logger = logging.getLogger("faust.tables")
 
     def __init__(self, app: StreamApp, *, spec: TableSpec, on_error: Callable[[Exception], None], **options: Any):
         self._spec = spec

@@ -116,15 +116,14 @@ class TransactionalProducer:
         self._producer.poll(0)
 
     def _produce(self, record: Record, until: float) -> None:
+        topic, key, value, partition, headers = record
+        where = -1 if partition is None else partition
         while True:
             try:
-                self._producer.produce(
-                    record.topic,
-                    value=record.value,
-                    key=record.key,
-                    partition=-1 if record.partition is None else record.partition,
-                    headers=list(record.headers) or None,
-                )
+                if headers:
+                    self._producer.produce(topic, value, key, where, headers=list(headers))
+                else:
+                    self._producer.produce(topic, value, key, where)
                 return
             except BufferError:
                 if time.monotonic() >= until:

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import uvloop
 
 from pipeline.errors import BrokerError, FencedError, GlasstreamError, SettingsError, StateError, TopicError
+from pipeline.transport import app, consumer, snapshot_table
 from pipeline.transport.options import StageOptions
 from pipeline.transport.stage import Stage
 
@@ -64,6 +66,9 @@ def configure_logging(options: StageOptions) -> None:
     # They warn of every rebalance and of every connection that a stopping broker closes.
     for noisy in ("aiokafka", "faust", "mode"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    # The services of Faust that we derive from tell of every start and stop under the name of our modules.
+    for derived in (app, consumer, snapshot_table):
+        logging.getLogger(derived.__name__).setLevel(logging.ERROR)
     # It calls an error what it tries again: a broker that has not elected a coordinator yet.
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
@@ -77,7 +82,13 @@ def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
     configure_logging(options)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # for the loops of Faust's threads too
     with asyncio.Runner() as runner:
-        return runner.run(_live(build))
+        code = runner.run(_live(build))
+        # Some of Faust's tasks survive a cancellation, and the runner would wait for them.
+        last_resort = threading.Timer(STOP_PATIENCE, os._exit, (code,))
+        last_resort.daemon = True
+        last_resort.start()
+    last_resort.cancel()
+    return code
 
 
 async def _live(build: Callable[[], Stage]) -> ExitCode:

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+sys.path.pop(0)  # this folder: in it this file has the name of the package
+
 import msgspec
 import psutil
 from river.datasets import synth
@@ -30,10 +32,10 @@ from pipeline.command.children import Children
 from pipeline.command.messages import pack
 from pipeline.command.monitor import Monitor
 from pipeline.command.replay import Replay
-from pipeline.command.run import create_topics
+from pipeline.command.run import create_topics, environment
 from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import model_factory
-from pipeline.settings import Settings, load, to_environment
+from pipeline.settings import Settings, load
 from pipeline.stages.build import connection
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
@@ -125,8 +127,7 @@ def measure(model: str, repeats: int, broker: str, rows: int | None) -> dict[str
     with open_broker(broker) as kafka:
         settings = msgspec.structs.replace(settings, broker=kafka.bootstrap)
         create_topics(kafka, settings)
-        environment = {**os.environ, **to_environment(settings), "GLASSTREAM_HMAC_KEY": "benchmark-key-benchmark"}
-        with Children(environment, restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
+        with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
             for stage in ("fold", "explainer", "learner"):
                 children.add(stage, f"{stage}-1")
             deployment = Deployment(settings, children)

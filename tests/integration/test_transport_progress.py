@@ -110,7 +110,7 @@ def test_the_plain_producer_confirms_in_threads_and_on_the_loop(kafka: str, stat
     producer.deliver([Record(state, b"a", b"1", 1)])
     asyncio.run(producer.produce_confirmed(Record(state, b"%d" % number, b"2", 1) for number in range(100)))
     assert len(read_to_end(Connection(kafka), state, 1, 10.0)) == 101
-    with pytest.raises(BrokerError, match="not accepted|cannot be written"):
+    with pytest.raises(BrokerError, match=r"not accepted|cannot be written"):
         producer.deliver([Record(state, b"a", b"1", 77)])
     producer.close()
 
@@ -124,9 +124,9 @@ def test_keys_go_to_the_partitions_that_java_clients_choose(kafka: str, prefix: 
     producer.close()
     found = {partition: set(read_to_end(connection, topic, partition, 10.0)) for partition in range(8)}
     # Java: toPositive(murmur2(key)) % 8
-    assert {key for key in found[_java_partition(b"elec2", 8)]} >= {b"elec2"}
-    assert {key for key in found[_java_partition(b"agrawal", 8)]} >= {b"agrawal"}
-    assert {key for key in found[_java_partition(b"bike", 8)]} >= {b"bike"}
+    assert b"elec2" in found[_java_partition(b"elec2", 8)]
+    assert b"agrawal" in found[_java_partition(b"agrawal", 8)]
+    assert b"bike" in found[_java_partition(b"bike", 8)]
 
 
 def _java_partition(key: bytes, partitions: int) -> int:

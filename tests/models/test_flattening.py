@@ -9,9 +9,9 @@ from river.tree.nodes.branch import DTBranch
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
-from pipeline.models import walk
+from pipeline.models import average, conclude, linear, walk
 from pipeline.models.compile import compile_model
-from pipeline.models.trees import ClassificationTrees, RegressionTrees
+from pipeline.models.warm_up import warm_up
 
 
 def _branches(node):
@@ -121,6 +121,21 @@ def test_leaves_that_gave_up_learning(watch, odd):
     leaves = [leaf for one in watched.model for leaf in (one._root.iter_leaves() if one._root else ())]
     assert any(not leaf.is_active() for leaf in leaves)
     watched.check([x for x, _ in events[-100:]])
+
+
+def test_a_class_of_no_weight_votes_as_in_river(watch, odd):
+    """River gives it a log vote of 0 and asks none of its features; it gives a class without statistics no vote."""
+    watched = watch(tree.HoeffdingTreeClassifier(leaf_prediction="nb"), True)
+    events = odd(150)
+    for x, y in events:
+        watched.learn(x, y)
+    leaf = watched.model._root
+    leaf.stats["middle"] = 0.0
+    watched.check([x for x, _ in events[:40]])
+    del leaf.stats["middle"]
+    watched.check([x for x, _ in events[:40]])
+    leaf.stats.update(dict.fromkeys(leaf.stats, 0.0))
+    watched.check([x for x, _ in events[:40]])
 
 
 def test_models_before_their_first_event(watch):
@@ -241,22 +256,25 @@ def test_a_predictor_does_not_learn_on(watch, odd):
 
 def test_one_specialisation_serves_learner_and_explainer(watch, odd):
     """numba compiles anew for arrays that are writable; 0.3 s in the middle of a stream."""
-    for model, classification, kernel in (
-        (tree.HoeffdingTreeClassifier(), True, walk.classify),
-        (tree.HoeffdingTreeRegressor(leaf_prediction="mean"), False, walk.regress),
+    warm_up()
+    kernels = (walk.classify, walk.regress, conclude.conclude, average.average, linear._evaluate)
+    for model, classification, text in (
+        (tree.HoeffdingTreeClassifier(), True, True),
+        (tree.HoeffdingTreeRegressor(leaf_prediction="mean"), False, True),
+        (linear_model.LinearRegression(), False, False),
+        (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), True, False),
     ):
         watched = watch(model, classification)
-        for x, y in odd(50, regression=not classification):
+        for x, y in odd(50, regression=not classification, text=text):
             watched.learn(x, y)
         predictor = compile_model(model, watched.table, watched.labels if classification else None)
-        assert isinstance(predictor, ClassificationTrees | RegressionTrees)
         rows = watched.rows([{"size": 1.0}] * 4)
         locked = rows.copy()
         locked.flags.writeable = False
         for which in (predictor, watched.compiled()):
             for given in (rows, locked, np.asfortranarray(rows), rows[::2], rows.astype(np.float32)):
                 which.evaluate(given)
-        assert len(kernel.signatures) == 1
+    assert [len(kernel.signatures) for kernel in kernels] == [1] * len(kernels)
 
 
 class _OwnTree(tree.HoeffdingTreeClassifier):

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -21,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pipeline.transport.connection import Connection
 from pipeline.transport.options import StageOptions
 from pipeline.transport.records import Message, Outputs, Record
+from pipeline.transport.stage import Stage
 from pipeline.transport.stateful import StatefulStage
 from pipeline.transport.worker import run_worker
 
@@ -108,8 +110,16 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
         future.result()
 
 
-def produce(bootstrap: str, topic: str, values: Iterable[bytes | None], partition: int = 0, key: bytes = b"k") -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+def produce(
+    bootstrap: str,
+    topic: str,
+    values: Iterable[bytes | None],
+    partition: int = 0,
+    key: bytes = b"k",
+    batch: int = 10_000,
+) -> None:
+    """Write values in batches of at most `batch`: a batch is the least that a consumer fetches."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": batch})
     for value in values:
         producer.produce(topic, value, key, partition)
         producer.poll(0)
@@ -188,6 +198,18 @@ def wait_for(condition: Callable[[], bool], timeout: float = 15.0, what: str = "
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {timeout} s"
         time.sleep(0.05)
+
+
+@asynccontextmanager
+async def running(*stages: Stage) -> AsyncIterator[None]:
+    """Start stages, and stop them whatever happens: a loop that is closed over a running one waits for ever."""
+    try:
+        await asyncio.gather(*(stage.start() for stage in stages))
+        yield
+    except BaseException:
+        await asyncio.gather(*(stage.stop(drain=False) for stage in stages))
+        raise
+    await asyncio.gather(*(stage.stop() for stage in stages))
 
 
 class Worker:
