@@ -19,7 +19,7 @@ from pipeline.fold.settings import FoldSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.settings import LearnSettings
-from pipeline.models.catalogue import NUMERIC_ONLY, model_factory
+from pipeline.models.catalogue import model_factory
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -214,7 +214,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return LearnSettings(
             factory=model_factory(self.model.name, self.seed),
             model_name=self.model.name,
-            model_takes_text=self.model.name not in NUMERIC_ONLY,
             task=Task(self.model.task) if self.model.task else None,
             many_classes=self.model.many_classes,
             seed=self.seed,

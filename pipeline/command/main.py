@@ -191,7 +191,8 @@ def _expect_address(settings: Settings) -> None:
     except BrokerError as error:
         raise SettingsError(
             [
-                f"broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER), got {settings.broker!r}"
+                "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER), "
+                f"got {settings.broker!r}"
             ]
         ) from error
 

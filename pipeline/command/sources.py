@@ -2,13 +2,14 @@
 
 import csv
 import gzip
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from river.datasets import synth
 
@@ -140,13 +141,11 @@ class CsvFile:
     @contextmanager
     def _open(self) -> Iterator[Iterator[list[str]]]:
         try:
-            binary: IO[bytes] = self.path.open("rb")
-            with binary:
-                packed = binary.read(2) == b"\x1f\x8b"
-                binary.seek(0)
-                opener = gzip.open(binary, "rt", encoding="utf-8-sig", newline="") if packed else None
-                text = opener or self.path.open(encoding="utf-8-sig", newline="")
-                with text:
+            with self.path.open("rb") as file:
+                packed = file.read(2) == b"\x1f\x8b"
+                file.seek(0)
+                binary = gzip.GzipFile(fileobj=file) if packed else file
+                with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                     yield csv.reader(text, strict=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error

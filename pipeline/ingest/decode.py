@@ -36,6 +36,8 @@ class Decoded:
     events: list[tuple[int, Event]] = field(default_factory=list)
     """(index in the message, event)"""
     rejected: list[Rejected] = field(default_factory=list)
+    array: bool = False
+    """Whether it was an array; a single event stands at index 0."""
     flush: bool = False
 
 
@@ -62,7 +64,7 @@ def decode(value: bytes | None, limit: int) -> Decoded:
         return _each(value)
     if any(type(event.id) is str and _long_id(event.id) for event in good):
         return _each(value)
-    return Decoded(events=list(enumerate(good)))
+    return Decoded(events=list(enumerate(good)), array=value[:1] == b"[")
 
 
 def _long_id(event_id: str) -> bool:
@@ -92,7 +94,7 @@ def _each(value: bytes) -> Decoded:
         if isinstance(event, Event):
             return Decoded(events=[(0, event)])
         return _whole(*event)
-    decoded = Decoded()
+    decoded = Decoded(array=True)
     for index, element in enumerate(content):
         event = _examine(element)
         if isinstance(event, Event):

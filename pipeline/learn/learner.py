@@ -17,6 +17,7 @@ from pipeline.ingest.features import FeatureTable, RowBuffer
 from pipeline.learn.reservoir import Reservoir
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
+from pipeline.models.catalogue import takes_text
 from pipeline.models.compile import compile_model
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -70,7 +71,7 @@ class StreamLearner:
         self.unlabelled = 0
         self.outbox = outbox
         self._schedule = Schedule(settings.doubling, settings.cadence)
-        self._features = FeatureTable(settings.limits, settings.model_takes_text)
+        self._features = FeatureTable(settings.limits)
         self._loss = ""
         self._scored = 0
         self._score = 0.0
@@ -219,6 +220,7 @@ class StreamLearner:
 
     def _new_model(self, task: Task) -> StreamModel:
         self._loss = loss_for(task, self.settings.loss)
+        self._features.model_takes_text = takes_text(self.settings.model_name, task)
         self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
         return StreamModel(self.settings.factory, task, self.settings.many_classes)
 
@@ -267,7 +269,7 @@ class StreamLearner:
         self._most_rows = self._rows_of_a_block()
         for name, given in zip(self._features.names, self._features.given(), strict=True):
             if not given:
-                self._say(f"feature {name!r} is text, which {self.settings.model_name} does not use (importance 0)")
+                self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
 
     def _say(self, line: str) -> None:
         if line not in self._said:

@@ -93,9 +93,10 @@ class PartitionLearner:
                         try:
                             learner.step(outcome, _event_id(event.id, message, index))
                         except ModelRaised as error:
-                            rejections.add(index, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
+                            place = index if decoded.array else None
+                            rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
                     else:
-                        rejections.add(index, *outcome)
+                        rejections.add(index if decoded.array else None, *outcome)
                     self._used += 1
                     if self.silent:
                         self._withhold()
@@ -145,7 +146,8 @@ class PartitionLearner:
             rejections.add(
                 None,
                 Reason.BAD_STREAM,
-                f"expected a stream name (the message key) of at most {self.settings.stream_bytes} bytes, got {len(key)}",
+                f"expected a stream name (the message key) of at most {self.settings.stream_bytes} bytes, "
+                f"got {len(key)}",
             )
             return None
         try:

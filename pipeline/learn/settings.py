@@ -13,7 +13,6 @@ class LearnSettings:
 
     factory: ModelFactory
     model_name: str
-    model_takes_text: bool
     task: Task | None
     many_classes: bool
     seed: int

@@ -14,8 +14,32 @@ RiverModel = Any
 
 ModelFactory = Callable[[Task], RiverModel]
 
-NUMERIC_ONLY = frozenset({"linear"})
-"""Models that are given numbers and booleans only."""
+
+def takes_text(name: str, task: Task) -> bool:
+    """Whether a model is given text features; the others get numbers and booleans only.
+
+    A linear model cannot calculate with text. Nor can River's trees for regression, whose leaves are linear models.
+    """
+    return name not in _NAMED or (name != "linear" and task is Task.CLASSIFICATION)
+
+
+class ClassesInOrder(dict[Any, None]):
+    """The classes of a Hoeffding tree in order of first appearance.
+
+    River keeps them in a set, and its adaptive tree answers in the set's order: where probabilities tie, the label
+    would depend on PYTHONHASHSEED.
+    """
+
+    def add(self, label: Any) -> None:
+        """As `set.add`."""
+        self[label] = None
+
+
+def _in_order(model: RiverModel) -> RiverModel:
+    last = model._last_step if isinstance(model, compose.Pipeline) else model
+    if isinstance(last, tree.HoeffdingTreeClassifier):
+        last.classes = ClassesInOrder()
+    return model
 
 
 def _forest(task: Task, seed: int) -> RiverModel:
@@ -25,7 +49,7 @@ def _forest(task: Task, seed: int) -> RiverModel:
 
 def _tree(task: Task, seed: int) -> RiverModel:
     make = tree.HoeffdingAdaptiveTreeClassifier if task is Task.CLASSIFICATION else tree.HoeffdingAdaptiveTreeRegressor
-    return make(seed=seed)
+    return _in_order(make(seed=seed))
 
 
 def _linear(task: Task, seed: int) -> RiverModel:
@@ -80,4 +104,4 @@ class _OwnModel:
                 f"model.name: {self.name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
                 f"got {type(learner).__name__}; choose another model or set the task"
             )
-        return model
+        return _in_order(model)

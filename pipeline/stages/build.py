@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.errors import SettingsError
+from pipeline.models.warm_up import warm_up
 from pipeline.settings import Settings
 from pipeline.stages import explainer, fold, learner
 from pipeline.stages.explainer import Explainer
@@ -93,6 +94,7 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
 
 def _explainer(settings: Settings, key: bytes | None) -> Stage:
     worker = Explainer(settings, key)
+    warm_up()
     return StatelessStage(
         connection(settings),
         options("explainer", settings),

@@ -6,10 +6,8 @@ we have not taken it over yet, and it will be read again from where the lane beg
 """
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from faust.types import TP
@@ -17,128 +15,16 @@ from faust.types import TP
 from pipeline.errors import BrokerError
 from pipeline.transport.app import make_app
 from pipeline.transport.connection import Connection
+from pipeline.transport.lane import Lane
 from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message
-from pipeline.transport.sequence import Sequence, Verdict
 from pipeline.transport.topic_check import check_topics
 
-log = logging.getLogger(__name__)
-
-#: Seconds a lane may keep the event loop before it lets the others (heartbeats are in a thread of their own) have it.
-YIELD_AFTER = 0.02
 #: Seconds between two looks at lanes that wait for nothing.
 WATCH_INTERVAL = 1.0
-#: Seconds after which a seek that did not bring the next message is repeated. The way is full of later ones.
-SEEK_AGAIN_AFTER = 2.0
 
 
-class Lane(ABC):
-    """One input partition while it is ours."""
-
-    def __init__(self, stage: "Stage", partition: int, generation: int) -> None:
-        self.stage = stage
-        self.partition = partition
-        self.generation = generation
-        self.tp = TP(stage.input_topic, partition)
-        #: Where the reading is; None until it is known where it begins.
-        self.sequence: Sequence | None = None
-        self.open = True
-        self.waiting: deque[tuple[Any, Message]] = deque()
-        self.arrived = asyncio.Event()
-        self.held = False
-        self._sought_at = -SEEK_AGAIN_AFTER
-        self._last_look: tuple[int, int | None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @abstractmethod
-    async def drop(self) -> None:
-        """Let the partition go at once; nothing that is not durable is made so."""
-
-    @abstractmethod
-    async def drain(self) -> None:
-        """Finish what is in flight, make it durable, and let the partition go."""
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work`; its failure ends the worker, unless the partition has been let go."""
-        task = asyncio.ensure_future(self._guarded(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def cancel_tasks(self) -> None:
-        """Cancel everything that was spawned and wait for its end."""
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:  # noqa: BLE001 - every failure of a stage's code ends the worker
-            if self.open:
-                self.stage.fail(error)
-
-    def offer(self, event: Any) -> None:
-        """Take a message, if it is the next."""
-        sequence = self.sequence
-        message = event.message
-        if sequence is None or not self.open:
-            return
-        verdict = sequence.judge(message.offset, message.follows)
-        if verdict is Verdict.NEXT:
-            self.waiting.append((event, _to_message(message)))
-            self.arrived.set()
-            if not self.held and len(self.waiting) >= self.stage.options.queue_messages:
-                self.held = True
-                self.stage.app.consumer.on_buffer_full(self.tp)
-        elif verdict is Verdict.MISSING:
-            self.read_again()
-
-    def begin(self, offset: int) -> None:
-        """Expect `offset` next: it is being sought."""
-        if self.sequence is None:
-            self.sequence = Sequence(offset)
-        self._sought_at = asyncio.get_running_loop().time()
-
-    def next_waiting(self) -> tuple[Any, Message]:
-        """Take the oldest message that waits; reading goes on when few are left."""
-        item = self.waiting.popleft()
-        if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
-            self.held = False
-            self.stage.app.consumer.on_buffer_drop(self.tp)
-        return item
-
-    def read_again(self) -> None:
-        """Seek back to the next message, unless that was just done."""
-        if self.sequence is None or not self.open:
-            return
-        now = asyncio.get_running_loop().time()
-        if now - self._sought_at < SEEK_AGAIN_AFTER:
-            return
-        self._sought_at = now
-        self.stage.lost += 1
-        log.warning(
-            "%s[%d]: messages from offset %d on were lost on the way here and are read again",
-            self.tp.topic,
-            self.partition,
-            self.sequence.next_offset,
-        )
-        self.spawn(self._seek_back(self.sequence.next_offset))
-
-    async def _seek_back(self, offset: int) -> None:
-        await self.stage.app.consumer.seek_back(self.tp, offset)
-
-    def look(self) -> None:
-        """Notice messages that were handed out and never came, with none after them to tell."""
-        if self.sequence is None or self.held:
-            self._last_look = None
-            return
-        handed = self.stage.app.consumer.handed(self.tp)
-        look = (self.sequence.next_offset, handed)
-        if handed is not None and handed > self.sequence.next_offset and look == self._last_look:
-            self.read_again()
-        self._last_look = look
+class StalledError(BrokerError):
+    """The consumer group does not settle; a start anew is the only thing known to help."""
 
 
 class Service(Protocol):
@@ -190,7 +76,6 @@ class Stage(ABC):
         self.revocations = 0
         self._draining = False
         self._watch: asyncio.Task[None] | None = None
-        self._taken_over = asyncio.Event()
         self._unsettled_since: float | None = None
         self.app = make_app(connection, options)
         self.app.positions = self.positions
@@ -255,10 +140,6 @@ class Stage(ABC):
             self.failure = error
             self.ended.set()
 
-    async def wait_taken_over(self) -> None:
-        """Wait until the partitions of the first generation are ours."""
-        await self._taken_over.wait()
-
     async def _consume(self, stream: Any) -> None:
         lanes = self.lanes
         try:
@@ -281,49 +162,41 @@ class Stage(ABC):
     async def _assigned(self, *args: Any, **kwargs: Any) -> None:
         if self._draining or self.failure is not None:
             return
+        revocations = self.revocations
         generation = self.app.consumer_generation_id
         partitions = sorted(tp.partition for tp in self.app.consumer.assignment() if tp.topic == self.input_topic)
         outcomes = await asyncio.gather(
             *(self.take_over(partition, generation) for partition in partitions), return_exceptions=True
         )
-        for partition, outcome in zip(partitions, outcomes, strict=True):
+        taken = {lane.partition: lane for lane in outcomes if isinstance(lane, Lane)}
+        for outcome in outcomes:
             if isinstance(outcome, Exception):
                 self.fail(outcome)
-            elif isinstance(outcome, Lane):
-                self.lanes[partition] = outcome
-        self._taken_over.set()
+        if self._draining or revocations != self.revocations:
+            await asyncio.gather(*(lane.drop() for lane in taken.values()))  # revoked before they were all taken over
+        else:
+            self.lanes.update(taken)
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            asleep = loop.time()
             await asyncio.sleep(WATCH_INTERVAL)
+            late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy: nothing could have moved
             if self.app.rebalancing:
                 self._unsettled_since = self._unsettled_since or loop.time()
                 self.check_stall(loop.time() - self._unsettled_since)
                 continue
             self._unsettled_since = None
             for lane in list(self.lanes.values()):
-                lane.look()
+                lane.look(late=late)
 
     def check_stall(self, seconds: float) -> None:
         """End the worker when a rebalance has been going on for longer than anything in it may take."""
         limit = 60.0 + 2 * self.options.session_timeout + self.options.take_over_timeout
         if seconds > limit:
-            self.fail(TimeoutError(f"a rebalance of {self.options.group} has not ended after {limit:g} s"))
+            self.fail(StalledError(f"a rebalance of {self.options.group} has not ended after {limit:g} s"))
 
 
 def _as_exception(reason: BaseException) -> Exception:
     return reason if isinstance(reason, Exception) else BrokerError(f"the Kafka client was cancelled: {reason!r}")
-
-
-def _to_message(message: Any) -> Message:
-    timestamp = message.timestamp
-    return Message(
-        message.topic,
-        message.partition,
-        message.offset,
-        message.key,
-        message.value,
-        tuple(message.headers or ()),
-        0 if timestamp is None else round(timestamp * 1000.0),
-    )

@@ -17,12 +17,13 @@ from faust.types import TP
 
 from pipeline.errors import LostInputError, StateError
 from pipeline.transport.connection import Connection
+from pipeline.transport.lane import YIELD_AFTER, Lane
 from pipeline.transport.options import StageOptions
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.progress import read_to_end, watermarks
 from pipeline.transport.records import Message, Outputs, Record
 from pipeline.transport.sequence import Sequence
-from pipeline.transport.stage import YIELD_AFTER, Lane, Stage
+from pipeline.transport.stage import Stage
 from pipeline.transport.transactions import TransactionalProducer
 
 #: Seconds a revoke waits for a transaction that is being written; after that the successor's fence ends it.
@@ -124,6 +125,7 @@ class StateLane(Lane):
                 await asyncio.wait_for(self._due.wait(), self.stage.commit_interval)
             self._due.clear()
             await self.commit()
+        await self.commit()
 
     async def commit(self) -> None:
         """Make everything produced until now durable, then acknowledge the messages that were used up."""
@@ -223,7 +225,10 @@ class StatefulStage(Stage):
         loop = asyncio.get_running_loop()
         try:
             start = await loop.run_in_executor(self.threads, self._restore, partition, state, producer)
-        except BaseException:
+        except asyncio.CancelledError:
+            state.dropped()  # the thread still uses the producer; whoever takes the partition over fences it
+            raise
+        except Exception:
             await loop.run_in_executor(self.threads, producer.close)
             state.dropped()
             raise

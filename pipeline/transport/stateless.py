@@ -7,11 +7,12 @@ from typing import Any
 from faust.types import TP
 
 from pipeline.transport.connection import Connection
+from pipeline.transport.lane import YIELD_AFTER, Lane
 from pipeline.transport.options import StageOptions
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.records import Message, Record
 from pipeline.transport.snapshot_table import TableSpec, follow_topic
-from pipeline.transport.stage import YIELD_AFTER, Lane, Stage
+from pipeline.transport.stage import Stage
 
 #: Seconds a stop waits for the message in hand, and for what was produced to be acknowledged.
 _DRAIN_PATIENCE = 3.0

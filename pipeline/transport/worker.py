@@ -15,7 +15,7 @@ import uvloop
 from pipeline.errors import BrokerError, FencedError, GlasstreamError, SettingsError, StateError, TopicError
 from pipeline.transport import app, consumer, snapshot_table
 from pipeline.transport.options import StageOptions
-from pipeline.transport.stage import Stage
+from pipeline.transport.stage import Stage, StalledError
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +40,12 @@ def exit_code(error: BaseException | None) -> ExitCode:
     if error is None:
         return ExitCode.OK
     for kind, code in (
+        (StalledError, ExitCode.STALLED),
         (FencedError, ExitCode.FENCED),
         (StateError, ExitCode.STATE),
         (TopicError, ExitCode.BROKER),
         (BrokerError, ExitCode.BROKER),
         (SettingsError, ExitCode.USAGE),
-        (TimeoutError, ExitCode.STALLED),
     ):
         if isinstance(error, kind):
             return code

@@ -1,5 +1,7 @@
 """The fold restores the order: however blocks are cut, doubled, reordered or crashed, the records are the same."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def block(first: int, end: int, *, kind: str = "ok", flush_before: bool = False)
 
 
 def by_cuts(cuts: list[int]) -> list[Contributions]:
-    return [block(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [block(a, b) for a, b in pairwise(cuts)]
 
 
 def folded(blocks: list[Contributions]) -> list[bytes]:

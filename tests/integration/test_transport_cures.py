@@ -22,6 +22,7 @@ from transport.harness import (
     produce,
     produce_in_transactions,
     read_all,
+    running,
     stays,
     total_stage,
     until,
@@ -31,10 +32,10 @@ from pipeline.errors import FencedError
 from pipeline.transport.app import StreamApp
 from pipeline.transport.connection import Connection
 from pipeline.transport.consumer import Consumer, Transport
+from pipeline.transport.lane import Lane
 from pipeline.transport.options import StageOptions
 from pipeline.transport.records import Message, Record
 from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stage import Lane
 from pipeline.transport.stateful import StatefulStage
 from pipeline.transport.stateless import StatelessStage, WorkLane
 from pipeline.transport.transactions import TransactionalProducer
@@ -89,9 +90,8 @@ async def _start_with_backlog(kafka: str, prefix: str, count: int, seconds: floa
         Connection(kafka), options(prefix), input_topic=f"{prefix}in", handle=handled,
         table=TableSpec(f"{prefix}table", lambda key, value: None),
     )  # fmt: skip
-    await stage.start()
-    await stays(lambda: len(handled.offsets) >= count, seconds)
-    await stage.stop()
+    async with running(stage):
+        await stays(lambda: len(handled.offsets) >= count, seconds)
     assert stage.failure is None
     return handled.offsets, stage.lost
 
@@ -148,9 +148,8 @@ def test_messages_lost_on_the_way_are_read_again(
 
     async def run() -> int:
         stage = total_stage(Connection(kafka), topics, totals)
-        await stage.start()
-        await stays(lambda: totals.counted() == 200, 12 if cured else 5)
-        await stage.stop()
+        async with running(stage):
+            await stays(lambda: totals.counted() == 200, 12 if cured else 5)
         return stage.lost
 
     lost = asyncio.run(run())
@@ -172,9 +171,8 @@ def test_the_group_commits_past_transaction_markers(
 
     async def run() -> None:
         stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
-        await stage.start()
-        await until(lambda: len(handled.offsets) == 100)
-        await stage.stop()
+        async with running(stage):
+            await until(lambda: len(handled.offsets) == 100)
         assert stage.lost == 0
 
     asyncio.run(run())
@@ -195,18 +193,17 @@ def test_a_fenced_owner_can_add_nothing(kafka: str, topics: str, monkeypatch: py
 
     async def run() -> Exception | None:
         stage = total_stage(Connection(kafka), topics, totals)
-        await stage.start()
-        produce(kafka, f"{topics}in", [b"1", b"2"])
-        await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 2)
-        successor = TransactionalProducer(Connection(kafka), given.transactional_id(0))
-        await asyncio.to_thread(successor.open, 10)
-        produce(kafka, f"{topics}in", [b"4"])
-        if cured:
-            await asyncio.wait_for(stage.ended.wait(), 10)
-        else:
-            await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 3)
-        await stage.stop()
-        await asyncio.to_thread(successor.close)
+        async with running(stage):
+            produce(kafka, f"{topics}in", [b"1", b"2"])
+            await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 2)
+            successor = TransactionalProducer(Connection(kafka), given.transactional_id(0))
+            await asyncio.to_thread(successor.open, 10)
+            produce(kafka, f"{topics}in", [b"4"])
+            if cured:
+                await asyncio.wait_for(stage.ended.wait(), 10)
+            else:
+                await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 3)
+            await asyncio.to_thread(successor.close)
         return stage.failure
 
     failure = asyncio.run(run())
@@ -257,9 +254,8 @@ def test_no_event_arrives_before_a_slow_take_over_has_finished(kafka: str, topic
     async def run() -> tuple[int, int]:
         kind = EarlyCounter if cured else TakesOverTooLate
         stage = total_stage(Connection(kafka), topics, totals, kind=kind)
-        await stage.start()
-        await stays(lambda: totals.counted() >= 200, 8 if cured else 5)
-        await stage.stop()
+        async with running(stage):
+            await stays(lambda: totals.counted() >= 200, 8 if cured else 5)
         return stage.early, stage.lost  # type: ignore[attr-defined]
 
     early, lost = asyncio.run(run())
@@ -317,15 +313,15 @@ def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start
 
     async def run() -> None:
         killed, survivor = worker("a"), worker("b")
-        await asyncio.gather(killed.start(), survivor.start())
-        await until(lambda: len(killed.lanes) == 1 and len(survivor.lanes) == 1)
-        for partition in range(2):
-            produce(kafka, f"{prefix}in", numbers(300), partition)
-        await until(lambda: all(lane.waiting for stage in (killed, survivor) for lane in stage.lanes.values()))
-        await killed.stop(drain=False)
-        opened.set()
-        await stays(lambda: len(set(done["b"])) == 600, 8 if cured else 5)
-        await survivor.stop()
+        async with running(survivor):
+            await killed.start()
+            await until(lambda: len(killed.lanes) == 1 and len(survivor.lanes) == 1)
+            for partition in range(2):
+                produce(kafka, f"{prefix}in", numbers(300), partition)
+            await until(lambda: all(lane.waiting for stage in (killed, survivor) for lane in stage.lanes.values()))
+            await killed.stop(drain=False)
+            opened.set()
+            await stays(lambda: len(set(done["b"])) == 600, 8 if cured else 5)
 
     asyncio.run(run())
     assert not done["a"]
@@ -343,10 +339,9 @@ def test_what_was_aborted_is_not_delivered(kafka: str, topics: str, cured: bool)
 
     async def run() -> int:
         stage = total_stage(Connection(kafka), topics, totals, read_committed=cured)
-        await stage.start()
-        await until(lambda: totals.counted() >= 3)
-        await stays(lambda: totals.counted() > 4, 0.5)
-        await stage.stop()
+        async with running(stage):
+            await until(lambda: totals.counted() >= 3)
+            await stays(lambda: totals.counted() > 4, 0.5)
         return stage.lost
 
     assert asyncio.run(run()) == 0

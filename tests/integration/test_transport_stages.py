@@ -1,11 +1,14 @@
 """Stages as workers: killed, paused, told to stop, joined by others; and on the embedded broker."""
 
 import asyncio
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from transport.harness import (
     Total,
     Totals,
@@ -109,27 +112,30 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
     totals = Totals(prefix)
     connection = Connection(kafka)
 
-    async def load() -> None:
+    async def load(producer: ConfirmedProducer) -> None:
         for step in range(20):
-            for partition in range(4):
-                await asyncio.to_thread(produce, kafka, f"{prefix}in", numbers(step * 50, step * 50 + 50), partition)
-            await asyncio.sleep(0.1)
+            await producer.produce_confirmed(
+                Record(f"{prefix}in", b"k", value, partition)
+                for partition in range(4)
+                for value in numbers(step * 50, step * 50 + 50)
+            )
+            await asyncio.sleep(0.2)
 
     async def run() -> None:
-        first = total_stage(connection, prefix, totals, "a")
+        producer = ConfirmedProducer(connection)
+        first, second = (total_stage(connection, prefix, totals, instance) for instance in ("a", "b"))
         await first.start()
-        loading = asyncio.ensure_future(load())
+        loading = asyncio.ensure_future(load(producer))
         await until(lambda: totals.counted() > 200)
-        second = total_stage(connection, prefix, totals, "b")
-        await second.start()
-        await until(lambda: len(first.lanes) == 2 and len(second.lanes) == 2)
-        await first.stop()
-        await until(lambda: len(second.lanes) == 4)
-        await loading
-        await until(lambda: totals.counted() == 4000)
-        await second.stop()
+        async with running(second):
+            await until(lambda: len(first.lanes) == 2 and len(second.lanes) == 2)
+            await first.stop()
+            await until(lambda: len(second.lanes) == 4)
+            await loading
+            await until(lambda: totals.counted() == 4000)
         assert (first.failure, second.failure) == (None, None)
         assert (first.lost, second.lost) == (0, 0)
+        await asyncio.to_thread(producer.close)
 
     asyncio.run(run())
     assert read_all(kafka, f"{prefix}out", 4) == [sums(1000)] * 4
@@ -229,6 +235,29 @@ def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(kaf
         assert stage.lost == 0
 
     asyncio.run(run())
+
+
+def test_what_retention_removes_before_it_is_read_is_a_warning(
+    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    totals = Totals(topics, Hesitant)
+    source = f"{topics}in"
+
+    async def run() -> None:
+        stage = total_stage(Connection(kafka), topics, totals, queue_messages=8, max_fetch_bytes=2000)
+        async with running(stage):
+            await asyncio.to_thread(produce, kafka, source, [b"1" + b" " * 500] * 300, batch=4)
+            await until(lambda: stage.lanes[0].held)
+            admin = AdminClient({"bootstrap.servers": kafka})
+            admin.delete_records([TopicPartition(source, 0, 250)])[TopicPartition(source, 0)].result(10)
+            totals.made[0].go.set()  # type: ignore[attr-defined]
+            await until(lambda: totals.made[0].next == 300)
+            await until(lambda: "removed offsets" in caplog.text)
+        assert stage.failure is None
+
+    asyncio.run(run())
+    assert totals.counted() < 300
+    assert re.search(rf"{source}\[0\]: the broker removed offsets \d+ to 249 before they were read", caplog.text)
 
 
 def test_what_a_message_may_hold_reaches_the_stage_unchanged(kafka: str, topics: str) -> None:
@@ -347,10 +376,9 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
             connection, options(prefix, name="copy"), input_topic=f"{prefix}out", handle=handle,
             table=TableSpec(f"{prefix}table", lambda key, value: None),
         )  # fmt: skip
-        await asyncio.gather(adding.start(), copying.start())
-        await producer.produce_confirmed(Record(f"{prefix}in", b"k", value, 0) for value in numbers(0, 200))
-        await until(lambda: len(copied) == 200)
-        await asyncio.gather(adding.stop(), copying.stop())
+        async with running(adding, copying):
+            await producer.produce_confirmed(Record(f"{prefix}in", b"k", value, 0) for value in numbers(0, 200))
+            await until(lambda: len(copied) == 200)
         assert (adding.failure, copying.failure) == (None, None)
         assert (adding.lost, copying.lost) == (0, 0)
         await asyncio.to_thread(producer.close)

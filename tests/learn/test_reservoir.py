@@ -1,5 +1,7 @@
 """The laws of the reservoirs (004, Incremental Sampling; row 4 of the table of numbers anyone can check)."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def test_how_rows_are_cut_into_blocks_changes_no_draw(sampling: str) -> None:
     reservoir = Reservoir.empty(20, sampling, stream_key(2, "law"))
     times = np.arange(500, dtype=float).reshape(-1, 1)
     cuts = [0, 1, 7, 19, 20, 21, 60, 333, 499, 500]
-    parts = [reservoir.pass_through(times[a:b], a, 20, 3)[:, :, 0] for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [reservoir.pass_through(times[a:b], a, 20, 3)[:, :, 0] for a, b in pairwise(cuts)]
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 

@@ -1,0 +1,335 @@
+"""The learner: order of use, positions, silence, and what becomes of input that is not good."""
+
+from collections.abc import Iterable
+
+import orjson
+import pytest
+from river import base
+
+from pipeline.fold.partition import PartitionFold
+from pipeline.ingest.message import Message
+from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.settings import Settings, load
+from topics import events, predictions, work
+
+BASE = ["model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20"]
+
+
+def settings(*more: str) -> Settings:
+    return load(assignments=[*BASE, *more])
+
+
+def event(number: int, **fields: object) -> dict:
+    return {"x": {"a": float(number % 7), "b": float(number % 3)}, "y": number % 7 > 3, **fields}
+
+
+def message(offset: int, content: object, key: bytes | None = b"s") -> Message:
+    value = content if isinstance(content, bytes) or content is None else orjson.dumps(content)
+    return Message("events", 0, offset, key, value)
+
+
+class Collected:
+    """Everything that a learner has produced, with blocks taken apart into rows."""
+
+    def __init__(self) -> None:
+        self.predictions: list[bytes] = []
+        self.rows: dict[int, tuple] = {}
+        self.flushes: set[int] = set()
+        self.snapshots: list[tuple[int, object]] = []
+        self.dead: list[list] = []
+
+    def take(self, learner: PartitionLearner) -> None:
+        learner.cut()
+        outbox, dead = learner.take_outbox()
+        self.predictions += [record for _, record in outbox.predictions]
+        self.snapshots += [(one.version, one.predictor.pack()) for one in outbox.snapshots]
+        self.dead += [[(found.index, found.reason) for found in one.found] for one in dead]
+        for block in outbox.work:
+            block = work.decode(work.encode(block))
+            if block.flush_before:
+                self.flushes.add(block.first_row)
+            for i in range(block.count):
+                row = block.first_row + i
+                assert row not in self.rows, "a row was sent twice"
+                self.rows[row] = (
+                    block.version,
+                    int(block.seqs[i]),
+                    block.x[i].tobytes(),
+                    block.classes[int(block.y[i])],
+                    block.draws["ipfi"][i].tobytes(),
+                    tuple(block.names),
+                )
+
+
+def learn(messages: Iterable[Message], cut_every: int = 1, given: Settings | None = None) -> Collected:
+    learner = PartitionLearner(0, (given or settings()).learn())
+    collected = Collected()
+    steps = 0
+    for one in messages:
+        for _ in learner.consume(one):
+            steps += 1
+            if steps % cut_every == 0:
+                collected.take(learner)
+    collected.take(learner)
+    return collected
+
+
+def same(a: Collected, b: Collected) -> None:
+    assert a.predictions == b.predictions
+    assert a.rows == b.rows
+    assert a.flushes == b.flushes
+    assert [version for version, _ in a.snapshots] == [version for version, _ in b.snapshots]
+    assert a.dead == b.dead
+
+
+LOG = [message(n, [event(5 * n + k) for k in range(5)]) for n in range(20)]
+WHOLE = learn(LOG, cut_every=10**9)
+
+
+@pytest.mark.parametrize("cut_every", [1, 3, 7, 50])
+def test_when_blocks_are_cut_changes_nothing(cut_every: int) -> None:
+    same(learn(LOG, cut_every), WHOLE)
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_how_events_are_packed_changes_no_number(size: int) -> None:
+    numbers = list(range(100))
+    packed = [numbers[n : n + size] for n in range(0, 100, size)]
+    log = [
+        message(n, [event(k, id=k) for k in part] if size > 1 else event(part[0], id=part[0]))
+        for n, part in enumerate(packed)
+    ]
+    other = learn(log)
+    reference = learn([message(n, [event(k, id=k) for k in range(10 * n, 10 * n + 10)]) for n in range(10)])
+    same(other, reference)
+
+
+def test_rows_are_explained_from_t0_on_with_the_scheduled_version() -> None:
+    assert sorted(WHOLE.rows) == list(range(10, 100))
+    versions = {row: sent[0] for row, sent in WHOLE.rows.items()}
+    assert [versions[row] for row in (10, 19, 20, 39, 40, 99)] == [8, 8, 20, 20, 40, 80]
+    assert [version for version, _ in WHOLE.snapshots] == [8, 20, 40, 60, 80, 100]
+
+
+def test_a_row_is_drawn_from_rows_before_it_only() -> None:
+    """Rows that hold their own number show whom they drew."""
+    log = [message(n, {"x": {"now": float(n)}, "y": n % 2 > 0}) for n in range(200)]
+    learner = PartitionLearner(0, settings().learn())
+    for one in log:
+        for _ in learner.consume(one):
+            pass
+    learner.cut()
+    blocks = learner.take_outbox()[0].work
+    for block in blocks:
+        for i in range(block.count):
+            assert block.draws["ipfi"][i, 0, 0] < block.x[i, 0] == block.first_row + i
+
+
+def test_unlabelled_events_are_predicted_and_have_no_row() -> None:
+    log = [message(n, event(n) if n % 4 else {"x": {"a": 100.0, "b": 100.0}}) for n in range(60)]
+    collected = learn(log)
+    assert len(collected.predictions) == 60
+    assert sorted(collected.rows) == list(range(10, 45))
+    seqs = [sent[1] for _, sent in sorted(collected.rows.items())]
+    assert all(seq % 4 for seq in seqs) and seqs == sorted(seqs)
+    import numpy as np
+
+    drawn = np.concatenate([np.frombuffer(sent[4]) for sent in collected.rows.values()])
+    assert (drawn < 100.0).all(), "an unlabelled event entered the reservoir"
+
+
+def test_prediction_comes_before_learning() -> None:
+    """No leakage: event t is predicted by a model that has learned the t events before it."""
+    found = [predictions.decode(record) for record in WHOLE.predictions]
+    assert [one.model_version for one in found] == list(range(100))
+    assert found[0].prediction is None and found[0].loss is None and found[0].metric.value is None
+    assert found[1].prediction is not None
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4, 5, 23, 50, 51, 60, 99, 100])
+@pytest.mark.parametrize("cut_every", [1, 1_000])
+def test_a_successor_goes_on_exactly_where_the_predecessor_committed(stop: int, cut_every: int) -> None:
+    log = [
+        *LOG[:10],
+        message(10, b'{"flush": true}'),
+        *[message(n + 1, [event(5 * n + k) for k in range(5)] + ([3] if n == 12 else [])) for n in range(10, 20)],
+    ]
+    quiet = learn(log, 1_000)
+    collected = Collected()
+    first = PartitionLearner(0, settings().learn())
+    done = 0
+    position = first.position
+    for one in log:
+        for _ in first.consume(one):
+            done += 1
+            if done == stop:
+                break
+        if done == stop and stop:
+            break
+        if stop == 0:
+            break
+    if stop:
+        position = first.position
+        collected.take(first)
+    second = PartitionLearner(0, settings().learn(), silent_until=position)
+    before = len(collected.snapshots)
+    for one in log:
+        for _ in second.consume(one):
+            if cut_every == 1:
+                if second.silent:
+                    second.cut()
+                else:
+                    collected.take(second)
+    collected.take(second)
+    again = [pack for _, pack in collected.snapshots[before:]]
+    assert repr(again) == repr([pack for _, pack in quiet.snapshots]), "snapshots are made again, the same"
+    collected.snapshots = quiet.snapshots
+    same(collected, quiet)
+
+
+def test_flush_marks_close_the_block_and_take_no_number() -> None:
+    log = [message(n, event(n)) for n in range(30)]
+    flushed = [
+        *log[:15],
+        message(15, b'{"flush": true}'),
+        *[message(n + 1, event(n, id=f"0-{n}-0")) for n in range(15, 30)],
+    ]
+    collected = learn(flushed, cut_every=1_000)
+    assert collected.flushes == {15}
+    assert collected.rows == learn(log, cut_every=1_000).rows
+
+
+def test_a_flush_mark_before_anything_can_be_explained_says_nothing() -> None:
+    collected = learn([message(0, b'{"flush": true}'), *LOG[:2], message(2, b'{"flush": true}')])
+    assert collected.flushes == set()
+
+
+BAD: list[tuple[str, bytes | None, bytes | None]] = [
+    ("not_utf8", b"s", b"\xff\xfe"),
+    ("not_json", b"s", b"{"),
+    ("not_json", b"s", b'{"x": {"a": NaN}}'),
+    ("not_an_object", b"s", b"3"),
+    ("no_x", b"s", b'{"y": true}'),
+    ("empty_x", b"s", b'{"x": {}}'),
+    ("nested_value", b"s", b'{"x": {"a": {"b": 1}}}'),
+    ("unknown_key", b"s", b'{"x": {"a": 1}, "extra": 1}'),
+    ("null_message", b"s", None),
+    ("too_large", b"s", b'{"x": {"a": "' + b"z" * 5_000_000 + b'"}}'),
+    ("target_kind", b"s", b'{"x": {"a": 1}, "y": "text"}'),
+    ("bad_id", b"s", b'{"x": {"a": 1}, "id": 1.5}'),
+    ("bad_ts", b"s", b'{"x": {"a": 1}, "ts": 1.5}'),
+    ("missing_stream", None, b'{"x": {"a": 1}}'),
+    ("missing_stream", b"", b'{"x": {"a": 1}}'),
+    ("bad_stream", b"s" * 250, b'{"x": {"a": 1}}'),
+    ("bad_stream", b"\xff", b'{"x": {"a": 1}}'),
+]
+
+
+@pytest.mark.parametrize(("reason", "key", "value"), BAD)
+def test_bad_input_is_a_dead_letter_and_the_good_events_around_it_are_explained(
+    reason: str, key: bytes | None, value: bytes | None
+) -> None:
+    good = [event(n, id=n) for n in range(40)]
+    log = [message(n, one) for n, one in enumerate(good[:20])]
+    log.append(message(20, value, key))
+    log += [message(n + 1, one) for n, one in enumerate(good[20:], start=20)]
+    collected = learn(log)
+    assert collected.dead == [[(None, reason)]]
+    assert collected.rows == learn([message(n, one) for n, one in enumerate(good)]).rows
+
+
+def test_bad_elements_are_one_dead_letter_and_the_others_go_on() -> None:
+    batch = [event(0), 3, event(1), {"x": {}}, event(2, y="text"), event(3)]
+    collected = learn([message(0, batch), *[message(n, event(n)) for n in range(4, 40)]])
+    assert collected.dead == [[(1, "not_an_object"), (3, "empty_x"), (4, "target_kind")]]
+    assert len(collected.predictions) == 3 + 36
+
+
+def test_an_event_on_another_partition_than_its_keys_is_rejected() -> None:
+    given = settings("topics.events=4")
+    right = events.partition(b"s", 4)
+    for partition in range(4):
+        learner = PartitionLearner(partition, given.learn())
+        for _ in learner.consume(Message("events", partition, 0, b"s", orjson.dumps(event(0)))):
+            pass
+        found = [one for letter in learner.take_outbox()[1] for one in letter.found]
+        if partition == right:
+            assert found == []
+        else:
+            assert [one.reason for one in found] == ["wrong_partition"]
+            assert "murmur2_random" in found[0].detail and "crc32" in found[0].detail
+
+
+class Moody(base.Classifier):
+    """Raises where it is told to."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def predict_proba_one(self, x, **kwargs):
+        if x.get("a") == 5.0 and x.get("b") == 2.0:
+            raise RuntimeError("not today")
+        return {"true": 0.5, "false": 0.5} if self.seen else {}
+
+    def learn_one(self, x, y):
+        if x.get("a") == 6.0:
+            raise ValueError("not this one")
+        self.seen += 1
+
+    @property
+    def _multiclass(self):
+        return True
+
+
+def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> None:
+    given = settings(f"model.name={__name__}:Moody")
+    numbers = range(63)
+    in_predict = [n for n in numbers if n % 7 == 5 and n % 3 == 2]
+    in_learn = [n for n in numbers if n % 7 == 6]
+    learner = PartitionLearner(0, given.learn())
+    for one in [message(n, event(n)) for n in numbers]:
+        for _ in learner.consume(one):
+            pass
+    outbox, dead = learner.take_outbox()
+    assert [letter.message.offset for letter in dead] == sorted(in_predict + in_learn)
+    assert {found.reason for letter in dead for found in letter.found} == {"model_error"}
+    details = " ".join(found.detail for letter in dead for found in letter.found)
+    assert "predict: RuntimeError: not today" in details and "learn: ValueError: not this one" in details
+    assert len(outbox.predictions) == len(numbers) - len(in_predict)
+    assert learner.streams["s"].learner.rows == len(numbers) - len(in_predict) - len(in_learn)
+    assert learner.streams["s"].admission.seq == len(numbers)
+
+
+def test_features_that_come_and_go_keep_their_rows_apart() -> None:
+    """What is published of a row does not know features that came after it, however blocks are cut."""
+    log = [
+        message(n, {"x": {"a": float(n % 7), **({"late": float(n)} if n >= 25 else {})}, "y": n % 7 > 3})
+        for n in range(40)
+    ]
+    collected = learn(log, cut_every=1_000)
+    assert collected.rows == learn(log, cut_every=1).rows
+    assert collected.rows[24][5] == ("a",) and collected.rows[25][5] == ("a", "late")
+
+
+def test_an_event_of_nothing_but_nulls_is_learned() -> None:
+    log = [message(n, {"x": {"a": None}, "y": n % 2 > 0}) for n in range(30)]
+    assert sorted(learn(log).rows) == list(range(10, 30))
+
+
+def test_wide_rows_make_short_blocks() -> None:
+    given = settings("block.bytes=65536")
+    wide = {f"f{j}": 1.0 for j in range(400)}
+    log = [message(n, {"x": wide, "y": n % 2 > 0}) for n in range(60)]
+    learner = PartitionLearner(0, given.learn())
+    for one in log:
+        for _ in learner.consume(one):
+            pass
+    learner.cut()
+    sizes = [len(work.encode(block)) for block in learner.take_outbox()[0].work]
+    assert max(sizes) < 65_536 + 400 * 20 + 1_000
+    assert len(sizes) > 5
+
+
+def test_positions_are_ordered_like_the_log() -> None:
+    assert Position(1, 5) < Position(2, 0) < Position(2, 1)
+    assert PartitionFold(0, settings().fold(), next_offset=7).offset == 7
