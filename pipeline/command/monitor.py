@@ -1,9 +1,10 @@
 """What a run reads back: the public topics, and how far learner and fold are."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline.errors import BrokerError
 from pipeline.settings import Settings
@@ -143,7 +144,15 @@ class Monitor:
         self._reader.close()
 
     def _high(self, topic: str, partition: int) -> int:
-        _, high = self._reader.get_watermark_offsets(
-            TopicPartition(self._prefix + topic, partition), timeout=_ASK_SECONDS
-        )
-        return int(high)
+        """The end of a partition; right after a topic was made its leader may not answer yet."""
+        place = TopicPartition(self._prefix + topic, partition)
+        until = time.monotonic() + _ASK_SECONDS
+        while True:
+            try:
+                _, high = self._reader.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+            except KafkaException as error:
+                if time.monotonic() > until:
+                    raise BrokerError(f"{place.topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
+                time.sleep(0.1)
+            else:
+                return int(high)

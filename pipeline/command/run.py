@@ -99,6 +99,8 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             out.add(topic, record)
             report.add(topic, [record])
             report.progress(time.monotonic())
+            while reference.notices:
+                console.print(reference.notices.pop(0), style="dim", highlight=False)
     report.table(time.monotonic() - started)
 
 

@@ -4,13 +4,14 @@ Pure: events in, records out. The stage around it decides when a block is cut; n
 """
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.draws import stream_key
-from pipeline.errors import NotCompilable
+from pipeline.errors import ModelError, NotCompilable
 from pipeline.explain.losses import loss_for, loss_one
 from pipeline.ingest.admission import Accepted, Task
 from pipeline.ingest.features import FeatureTable, RowBuffer
@@ -18,6 +19,7 @@ from pipeline.learn.reservoir import Reservoir
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import takes_text
+from pipeline.models.checks import check_splits
 from pipeline.models.compile import compile_model
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -45,6 +47,10 @@ class Outbox:
     snapshots: list[Snapshot] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """Lines for the log: what happened once and a person should know."""
+
+
+_CHECKED_ROWS = 10
+"""Rows on which a model that is not compiled is looked at once."""
 
 
 class StreamLearner:
@@ -213,10 +219,22 @@ class StreamLearner:
         except NotCompilable as reason:
             predictor = GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
+            if not self._through_river:
+                self._check_function(predictor)
         self._through_river = not predictor.compiled
         self._known_version = self.rows
         self._known_categories = [len(codes) for codes in self._features.categories]
         self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor))
+
+    def _check_function(self, predictor: GenericPredictor) -> None:
+        """Say it if the model's predictions are not a function of the row; on a copy, for they may change the model."""
+        rows = self._reservoir.rows[: min(self.rows, _CHECKED_ROWS)]
+        try:
+            check_splits(deepcopy(predictor), rows)
+        except ModelError as error:
+            self._say(
+                f"its predictions are not a function of the row, so its explanations can not be repeated: {error}"
+            )
 
     def _new_model(self, task: Task) -> StreamModel:
         self._loss = loss_for(task, self.settings.loss)

@@ -93,9 +93,9 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
 
 
 def _explainer(settings: Settings, key: bytes | None) -> Stage:
-    worker = Explainer(settings, key)
+    worker = Explainer(settings, key, FoldProgress(settings.epoch))
     warm_up()
-    return StatelessStage(
+    stage = StatelessStage(
         connection(settings),
         options("explainer", settings),
         input_topic=topic(settings, "work"),
@@ -103,6 +103,11 @@ def _explainer(settings: Settings, key: bytes | None) -> Stage:
         topics=explainer.needed_topics(settings),
         table=TableSpec(topic(settings, "snapshots"), worker.on_snapshot),
     )
+    follower = Follower(connection(settings), topic(settings, "progress.fold"), worker.on_progress, on_error=stage.fail)
+    for partition in range(settings.topics.events):
+        follower.follow(partition)
+    stage.services.append(follower)
+    return stage
 
 
 def _fold(settings: Settings, key: bytes | None) -> Stage:

@@ -1,5 +1,6 @@
 """How every client of ours reaches the brokers, said once for librdkafka and for Faust."""
 
+import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,8 +47,9 @@ class Connection:
     def client(self, **settings: object) -> dict[str, Any]:
         """Return a librdkafka configuration; `_` in the names of `settings` stands for a dot."""
         ours = {name.replace("_", "."): value for name, value in settings.items()}
-        # Without this every client prints connection losses to stderr by itself; errors reach us as results.
-        return {"bootstrap.servers": self.bootstrap, "log_level": 2, **self.extra, **ours}
+        # Without a logger every client prints connection losses to stderr by itself; errors reach us as results.
+        logger = logging.getLogger("librdkafka")
+        return {"bootstrap.servers": self.bootstrap, "logger": logger, "log_level": 2, **self.extra, **ours}
 
     def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
         """Return the configuration of a consumer outside any group that commits nothing."""

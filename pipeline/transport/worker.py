@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any
 
 import uvloop
+from aiokafka.errors import KafkaError
 
 from pipeline.errors import BrokerError, FencedError, GlasstreamError, SettingsError, StateError, TopicError
 from pipeline.transport import app, consumer, snapshot_table
@@ -45,6 +46,7 @@ def exit_code(error: BaseException | None) -> ExitCode:
         (StateError, ExitCode.STATE),
         (TopicError, ExitCode.BROKER),
         (BrokerError, ExitCode.BROKER),
+        (KafkaError, ExitCode.BROKER),  # what Faust's client gave up on
         (SettingsError, ExitCode.USAGE),
     ):
         if isinstance(error, kind):
@@ -69,6 +71,7 @@ def configure_logging(options: StageOptions) -> None:
     # The services of Faust that we derive from tell of every start and stop under the name of our modules.
     for derived in (app, consumer, snapshot_table):
         logging.getLogger(derived.__name__).setLevel(logging.ERROR)
+    logging.getLogger("librdkafka").setLevel(logging.CRITICAL + 1)
     # It calls an error what it tries again: a broker that has not elected a coordinator yet.
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
@@ -87,6 +90,8 @@ def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
         last_resort = threading.Timer(STOP_PATIENCE, os._exit, (code,))
         last_resort.daemon = True
         last_resort.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the code is settled
     last_resort.cancel()
     return code
 

@@ -78,7 +78,7 @@ def test_rows_limits(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError, match="events[.]csv") as caught:
+    with pytest.raises(InputError, match=r"events[.]csv") as caught:
         events(csv(tmp_path, text))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import CommitFailedError
 from faust.app import App
 from faust.transport.consumer import Consumer as FaustConsumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 from transport.harness import (
     Total,
@@ -31,7 +34,7 @@ from transport.harness import (
 from pipeline.errors import FencedError
 from pipeline.transport.app import StreamApp
 from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import Consumer, Transport
+from pipeline.transport.consumer import Consumer, ConsumerThread, Transport
 from pipeline.transport.lane import Lane
 from pipeline.transport.options import StageOptions
 from pipeline.transport.records import Message, Record
@@ -178,6 +181,34 @@ def test_the_group_commits_past_transaction_markers(
     asyncio.run(run())
     committed = committed_offset(kafka, f"{topics}total", f"{topics}in")
     assert committed == (119 if cured else 5)
+
+
+# --- a commit that a rebalance has made void -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cured", [True, False])
+def test_a_commit_that_comes_after_a_rebalance_does_not_end_the_worker(
+    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+) -> None:
+    async def refuse(self: AIOKafkaConsumer, offsets: object) -> None:
+        raise CommitFailedError
+
+    monkeypatch.setattr(AIOKafkaConsumer, "commit", refuse)
+    if not cured:
+        monkeypatch.setattr(ConsumerThread, "_commit", AIOKafkaConsumerThread._commit)
+    handled = Handled(f"{topics}out")
+
+    async def run() -> Exception | None:
+        stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
+        async with running(stage):
+            crashed = asyncio.ensure_future(stage.wait_crashed())
+            produce(kafka, f"{topics}in", numbers(10))
+            await until(lambda: len(handled.offsets) == 10)
+            await stays(stage.ended.is_set, 3.0)
+            crashed.cancel()
+        return stage.failure
+
+    assert (asyncio.run(run()) is None) is cured
 
 
 # --- a second owner of the same partition ---------------------------------------------------------------------------

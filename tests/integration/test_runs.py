@@ -1,0 +1,243 @@
+"""`glasstream run`: the same bytes whatever the broker, the workers, the batching, the crashes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from river import metrics
+
+from pipeline.command.monitor import Monitor
+from pipeline.command.sources import CsvFile
+from pipeline.ingest.admission import Task
+from pipeline.models.catalogue import model_factory
+from pipeline.settings import load
+from pipeline.stages.build import connection
+
+from .conftest import ROOT, Run, wait_for
+
+TOPICS = ("importance", "predictions")
+Finish = Callable[..., Run]
+
+
+def elec2(data_dir: Path, rows: int, model: str = "forest") -> list[str]:
+    path = data_dir / "elec2.csv.gz"
+    return ["--csv", str(path), "--target", "target", "--model", model, "--seed", "7", "--rows", str(rows)]
+
+
+def assert_same(run: Run, reference: Run) -> None:
+    for topic in TOPICS:
+        assert reference.file(topic), "nothing to compare"
+        assert run.file(topic) == reference.file(topic), topic
+
+
+def test_the_bundled_stream_on_the_embedded_broker_equals_the_reference(finished_run: Finish) -> None:
+    arguments = ["--model", "tree", "--rows", "4000"]
+    reference = finished_run("--broker", "none", *arguments)
+    run = finished_run(*arguments)
+    assert_same(run, reference)
+    assert "importance after row 3,999" in run.log
+
+
+@pytest.mark.parametrize("model", ["forest", "tree", "linear"])
+def test_through_kafka_equals_the_reference(model: str, kafka: str, data_dir: Path, finished_run: Finish) -> None:
+    arguments = elec2(data_dir, 3_000, model)
+    reference = finished_run("--broker", "none", "--rows-per-message", "500", *arguments)
+    run = finished_run(
+        "--broker", kafka, "--explainers", "2", "--rows-per-message", "7", *arguments, PYTHONHASHSEED="5"
+    )
+    assert_same(run, reference)
+
+
+def test_categories_missing_cells_and_a_boolean(kafka: str, data_dir: Path, finished_run: Finish) -> None:
+    arguments = ["--csv", str(data_dir / "adult.csv.gz"), "--target", "target", "--rows", "3000"]
+    for model in ("tree", "linear"):
+        reference = finished_run("--broker", "none", "--model", model, *arguments)
+        run = finished_run("--broker", kafka, "--model", model, *arguments, PYTHONHASHSEED="9")
+        assert_same(run, reference)
+    last = orjson.loads(run.file("importance").splitlines()[-1])
+    assert last["features"]["workclass"]["value"] == 0.0, "a linear model is not given text"
+    assert "'workclass' is text, which this model does not use" in run.log
+
+
+def test_a_model_that_cannot_be_compiled_travels_sealed(kafka: str, data_dir: Path, finished_run: Finish) -> None:
+    path = str(data_dir / "bike_hourly.csv.gz")
+    arguments = ["--csv", path, "--target", "target", "--rows", "1500", "--model", "tests.integration.models:knn"]
+    reference = finished_run("--broker", "none", *arguments)
+    run = finished_run("--broker", kafka, "--explainers", "2", *arguments)
+    assert_same(run, reference)
+    assert run.log.count("row by row, which is slow") == 1
+    assert "not a function of the row" not in run.log
+
+
+def test_a_model_that_draws_to_predict_is_named(finished_run: Finish, data_dir: Path) -> None:
+    path = str(data_dir / "bike_hourly.csv.gz")
+    model = "tests.integration.models:random_knn"
+    run = finished_run("--broker", "none", "--csv", path, "--target", "target", "--rows", "300", "--model", model)
+    assert "not a function of the row" in run.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["forest", "tree", "linear"])
+def test_invariance_of_10000_rows(model: str, kafka: str, data_dir: Path, finished_run: Finish) -> None:
+    """Brokers, 1 to 3 explainers, 1, 50 and 500 rows a message, and hash seeds: the same bytes."""
+    arguments = elec2(data_dir, 10_000, model)
+    reference = finished_run("--broker", "none", *arguments, PYTHONHASHSEED="1")
+    for number, (broker, explainers, rows) in enumerate(
+        [("none", 1, 1), ("embedded", 1, 50), (kafka, 1, 500), (kafka, 2, 50), (kafka, 3, 1)]
+    ):
+        run = finished_run(
+            "--broker", broker, "--explainers", str(explainers), "--rows-per-message", str(rows), *arguments,
+            PYTHONHASHSEED=str(number + 2),
+        )  # fmt: skip
+        assert_same(run, reference)
+
+
+def follow(kafka: str, prefix: str) -> Monitor:
+    settings = load(assignments=[f"broker={kafka}", f"prefix={prefix}"])
+    return Monitor(connection(settings), settings, lambda topic, messages: None, public=())
+
+
+def folded(monitor: Monitor, stream: str) -> int:
+    monitor.poll(0.05)
+    return monitor.progress.folded.get(stream, 0)
+
+
+def topics_are_there(kafka: str, prefix: str) -> bool:
+    from confluent_kafka.admin import AdminClient
+
+    return f"{prefix}progress.fold" in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
+
+
+def test_an_explainer_killed_three_times(
+    kafka: str, prefix: str, data_dir: Path, start_run: Finish, finished_run: Finish
+) -> None:
+    arguments = elec2(data_dir, 10_000, "tree")
+    reference = finished_run("--broker", "none", *arguments)
+    run = start_run(
+        "--broker", kafka, "--prefix", prefix, "--set", "limits.rows_ahead=1000", "--set", "worker.session_seconds=6",
+        *arguments,
+    )  # fmt: skip
+    wait_for("the topics", lambda: topics_are_there(kafka, prefix))
+    monitor = follow(kafka, prefix)
+    for kill in range(1, 4):
+        wait_for(f"row {kill * 1_500} folded\n{run.log}", lambda kill=kill: folded(monitor, "elec2") >= kill * 1_500)
+        wait_for("a living explainer", lambda: run.worker_pids("explainer"))
+        os.kill(run.worker_pids("explainer")[0], signal.SIGKILL)
+    assert run.wait() == 0, run.log
+    monitor.close()
+    assert_same(run, reference)
+    said = re.findall(r"explainer explainer-1 ended: killed by SIGKILL; starting it again.*?[(]restart (.)[)]", run.log)
+    assert said == ["1", "2", "3"], run.log
+
+
+def test_an_explainer_joins_and_another_leaves(
+    kafka: str, prefix: str, data_dir: Path, start_run: Finish, finished_run: Finish
+) -> None:
+    arguments = elec2(data_dir, 10_000, "tree")
+    reference = finished_run("--broker", "none", *arguments)
+    key = "shared-by-all-workers-of-this-test"
+    run = start_run(
+        "--broker", kafka, "--prefix", prefix, "--set", "limits.rows_ahead=1000", "--set", "worker.session_seconds=6",
+        *arguments, GLASSTREAM_HMAC_KEY=key,
+    )  # fmt: skip
+    wait_for("the topics", lambda: topics_are_there(kafka, prefix))
+    monitor = follow(kafka, prefix)
+    wait_for("row 1,000 folded", lambda: folded(monitor, "elec2") >= 1_000)
+    command = [sys.executable, "-m", "pipeline.command.main", "worker", "explainer", "--instance", "guest"]
+    options = ["--broker", kafka, "--prefix", prefix, "--set", "worker.session_seconds=6", "--tether"]
+    guest_log = run.log_path.with_name("guest.log")
+    with guest_log.open("w") as log:
+        guest = subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+            env={**os.environ, "GLASSTREAM_HMAC_KEY": key},
+        )
+    joined = folded(monitor, "elec2")
+    wait_for("2,000 rows with the guest", lambda: folded(monitor, "elec2") >= joined + 2_000)
+    os.kill(run.worker_pids("explainer")[0], signal.SIGTERM)
+    left = folded(monitor, "elec2")
+    wait_for("1,000 rows more", lambda: folded(monitor, "elec2") >= min(left + 1_000, 9_999))
+    guest.send_signal(signal.SIGTERM)
+    assert guest.wait(60) == 0, guest_log.read_text()
+    assert run.wait() == 0, run.log
+    monitor.close()
+    assert_same(run, reference)
+
+
+def test_the_death_of_the_learner_ends_the_run_with_its_own_message(kafka: str, prefix: str, start_run: Finish) -> None:
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree")
+    wait_for("a learner", lambda: run.worker_pids("learner"))
+    wait_for("the topics", lambda: topics_are_there(kafka, prefix))
+    os.kill(run.worker_pids("learner")[0], signal.SIGKILL)
+    assert run.wait() == 8, run.log
+    assert "learner learner-1 ended: killed by SIGKILL" in run.log
+
+
+def test_the_children_die_with_the_run(kafka: str, prefix: str, start_run: Finish) -> None:
+    import psutil
+
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree")
+    wait_for("all stages", lambda: all(run.worker_pids(stage) for stage in ("learner", "explainer", "fold")))
+    children = psutil.Process(run.process.pid).children()
+    run.process.kill()
+    run.process.wait()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+
+
+def test_ctrl_c_drains_and_ends_cleanly(kafka: str, prefix: str, start_run: Finish) -> None:
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", "--rows", "300000")
+    wait_for("the topics", lambda: topics_are_there(kafka, prefix))
+    monitor = follow(kafka, prefix)
+    wait_for("row 500 folded", lambda: folded(monitor, "agrawal") >= 500)
+    run.process.send_signal(signal.SIGINT)
+    code = run.wait()
+    monitor.close()
+    assert code == 0, run.log
+    assert "interrupted" in run.log and "importance after row" in run.log
+    predicted = run.file("predictions").count(b"\n")
+    newest = orjson.loads(run.file("importance").splitlines()[-1])
+    assert newest["row"] == predicted - 1, "everything that was written was explained"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "accuracy"), [("forest", 0.887), ("tree", None), ("linear", None)])
+def test_elec2_predictions_equal_a_bare_river_loop(
+    model: str, accuracy: float | None, kafka: str, data_dir: Path, finished_run: Finish
+) -> None:
+    """Predict, then learn, event by event: 45,312 predictions, in order, the same labels and probabilities."""
+    run = finished_run("--broker", kafka, *elec2(data_dir, 45_312, model))
+    published = [orjson.loads(line) for line in run.file("predictions").splitlines()]
+    assert [one["seq"] for one in published] == list(range(45_312))
+    source = CsvFile(data_dir / "elec2.csv.gz", "target", "elec2")
+    source.look(None)
+    river = model_factory(model, 7)(Task.CLASSIFICATION)
+    binary = not river._multiclass
+    first: str | None = None
+    metric = metrics.Accuracy()
+    for one, event in zip(published, source.events(), strict=True):
+        votes, label = river.predict_proba_one(event["x"]), river.predict_one(event["x"])
+        first = first or event["y"]
+        if binary and one["seq"] >= 2:
+            name = {False: "UP", True: "DOWN"} if first == "UP" else {False: "DOWN", True: "UP"}
+            votes, label = {name[key]: vote for key, vote in votes.items()}, name[label]
+        if one["seq"] >= 2 or not binary:
+            assert one["prediction"] == label
+            assert (one["probabilities"] or {}) == pytest.approx(votes, rel=1e-12, abs=1e-12)
+        if one["prediction"] is not None:
+            metric.update(event["y"], one["prediction"])
+        river.learn_one(event["x"], event["y"] == first if not binary else event["y"] != first) if binary else (
+            river.learn_one(event["x"], event["y"])
+        )
+    assert published[-1]["metric"]["value"] == pytest.approx(metric.get(), abs=1e-12)
+    if accuracy is not None:
+        assert metric.get() == pytest.approx(accuracy, abs=0.005)
