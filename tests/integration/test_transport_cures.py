@@ -16,7 +16,19 @@ from faust.app import App
 from faust.transport.consumer import Consumer as FaustConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
-from transport.harness import (
+
+from pipeline.errors import FencedError
+from pipeline.transport.app import StreamApp
+from pipeline.transport.connection import Connection
+from pipeline.transport.consumer import Consumer, ConsumerThread, Transport
+from pipeline.transport.lane import Lane
+from pipeline.transport.options import StageOptions
+from pipeline.transport.records import Message, Record
+from pipeline.transport.snapshot_table import TableSpec
+from pipeline.transport.stateful import StatefulStage
+from pipeline.transport.stateless import StatelessStage, WorkLane
+from pipeline.transport.transactions import TransactionalProducer
+from tests.transport.harness import (
     Total,
     Totals,
     committed_offset,
@@ -30,18 +42,6 @@ from transport.harness import (
     total_stage,
     until,
 )
-
-from pipeline.errors import FencedError
-from pipeline.transport.app import StreamApp
-from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import Consumer, ConsumerThread, Transport
-from pipeline.transport.lane import Lane
-from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message, Record
-from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stateful import StatefulStage
-from pipeline.transport.stateless import StatelessStage, WorkLane
-from pipeline.transport.transactions import TransactionalProducer
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from transport.harness import make_topics, produce, produce_in_transactions, until
 
 from pipeline.errors import BrokerError, FencedError, StateError, TopicError
 from pipeline.transport.connection import Connection
@@ -15,6 +14,7 @@ from pipeline.transport.records import Record
 from pipeline.transport.topic_check import check_topics, partition_count
 from pipeline.transport.transactions import TransactionalProducer
 from pipeline.transport.watch import Follower
+from tests.transport.harness import make_topics, produce, produce_in_transactions, until
 
 
 @pytest.fixture

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from transport.harness import (
+
+from pipeline.brokers.embedded import EmbeddedKafka
+from pipeline.errors import LostInputError, StateError, TopicError
+from pipeline.transport.connection import Connection
+from pipeline.transport.producers import ConfirmedProducer
+from pipeline.transport.records import Message, Record
+from pipeline.transport.snapshot_table import TableSpec
+from pipeline.transport.stateless import StatelessStage
+from pipeline.transport.worker import ExitCode
+from tests.transport.harness import (
     Total,
     Totals,
     Worker,
@@ -24,15 +33,6 @@ from transport.harness import (
     until,
     wait_for,
 )
-
-from pipeline.brokers.embedded import EmbeddedKafka
-from pipeline.errors import LostInputError, StateError, TopicError
-from pipeline.transport.connection import Connection
-from pipeline.transport.producers import ConfirmedProducer
-from pipeline.transport.records import Message, Record
-from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stateless import StatelessStage
-from pipeline.transport.worker import ExitCode
 
 
 @pytest.fixture
@@ -51,6 +51,7 @@ def numbers(first: int, after: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, after)]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_goes_on_within_seconds_and_counts_nothing_twice(kafka: str, topics: str) -> None:
     out = f"{topics}out"
     for restart in range(3):
@@ -88,6 +89,7 @@ def test_a_worker_that_is_told_to_stop_ends_in_seconds_and_leaves_its_partition_
     assert committed_offset(kafka, f"{topics}total", f"{topics}in") >= 600
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_paused_past_its_session_is_fenced_and_adds_nothing(kafka: str, topics: str) -> None:
     with Worker(kafka, topics, "a") as paused:
         produce(kafka, f"{topics}in", numbers(0, 100))

@@ -1,0 +1,74 @@
+"""The algorithms stay pure: what they import is checked here, file by file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PURE = [
+    ROOT / "pipeline" / "draws.py",
+    ROOT / "pipeline" / "jit.py",
+    *(
+        path
+        for folder in ("ingest", "models", "learn", "explain", "fold")
+        for path in (ROOT / "pipeline" / folder).rglob("*.py")
+    ),
+    *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "schema.py")),
+]
+FORBIDDEN = {
+    "aiokafka", "asyncio", "confluent_kafka", "datetime", "faust", "logging", "mode", "os", "pathlib", "random",
+    "socket", "subprocess", "sys", "threading", "time",
+}  # fmt: skip
+SHELL = ("pipeline.brokers", "pipeline.command", "pipeline.stages", "pipeline.transport", "pipeline.settings")
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return found
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_algorithms_import_no_kafka_no_clock_no_environment_no_logging(path: Path) -> None:
+    found = imports(path)
+    assert not {name.split(".")[0] for name in found} & FORBIDDEN
+    assert not [name for name in found if name.startswith(SHELL)]
+    assert "numpy.random" not in found
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_product_of_matrices_and_no_global_randomness(path: Path) -> None:
+    """BLAS changes bits with the batch size (measured), and global random state with everything."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        assert not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)), f"{path}:{node.lineno}: @"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
+            assert node.attr not in {"dot", "matmul", "einsum", "inner", "tensordot", "vdot"}, f"{path}:{node.lineno}"
+        if isinstance(node, ast.Attribute) and node.attr == "random" and path.name != "checks.py":
+            pytest.fail(f"{path}:{node.lineno}: numpy.random")
+
+
+def test_the_contracts_know_nothing_of_the_pipeline() -> None:
+    for path in (ROOT / "topics").glob("*.py"):
+        assert not [name for name in imports(path) if name.startswith("pipeline")], path
+
+
+def test_only_the_fixed_names_stand_at_the_top_level() -> None:
+    allowed = {
+        "pyproject.toml",
+        "docker-compose.yml",
+        "README.md",
+        "pipeline",
+        "topics",
+        "tests",
+        "ops",
+        "LICENSE",
+        "CHANGELOG.md",
+    }
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    assert found - {"hmac.key"} <= allowed

@@ -1,0 +1,74 @@
+"""Settings: four sources in order, and every error at once."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import SettingsError
+from pipeline.settings import load, to_environment
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = tmp_path / "glasstream.toml"
+    file.write_text('seed = 5\n[explain]\nalpha = 0.5\nreservoir = 7\n[kafka]\n"security.protocol" = "SSL"\n')
+    environment = {"GLASSTREAM_EXPLAIN_ALPHA": "0.25", "GLASSTREAM_SEED": "6", "GLASSTREAM_HMAC_KEY": "not a setting"}
+    settings = load(file=file, environment=environment, assignments=["seed=7"], defaults={"seed": 4, "epoch": 3})
+    assert (settings.epoch, settings.seed) == (3, 7)
+    assert (settings.explain.alpha, settings.explain.reservoir, settings.start) == (0.25, 7, 7)
+    assert settings.kafka == {"security.protocol": "SSL"}
+
+
+def test_every_error_of_every_source_is_reported_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "glasstream.toml"
+    file.write_text("[explain]\nalpha = 2\nnothing = 1\n[unknown]\nkey = 1\n")
+    with pytest.raises(SettingsError) as caught:
+        load(
+            file=file,
+            environment={"GLASSTREAM_EXPLAIN_DRAWS": "many", "GLASSTREAM_SEDE": "1"},
+            assignments=["publish.every=0", "no equals sign", "model.task=ranking"],
+        )
+    findings = "\n".join(caught.value.findings)
+    for expected in (
+        "explain.alpha: expected `float` <= 1.0, got 2",
+        "explain.nothing: expected one of alpha, draws",
+        "unknown.key: expected a key of the configuration",
+        "explain.draws: expected `int`",
+        "sede: expected a key of the configuration",
+        "publish.every: expected `int` >= 1, got '0'",
+        "--set: expected KEY=VALUE, got 'no equals sign'",
+        "model.task: ",
+    ):
+        assert expected in findings
+    assert len(caught.value.findings) == 8
+
+
+def test_a_file_that_cannot_be_read_or_is_not_toml(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(file=tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("= 3")
+    with pytest.raises(SettingsError, match="expected TOML"):
+        load(file=tmp_path / "bad.toml")
+
+
+def test_a_loss_that_does_not_exist() -> None:
+    with pytest.raises(SettingsError, match=r"explain.loss: expected one of zero_one"):
+        load(assignments=["explain.loss=hinge"])
+
+
+def test_children_get_the_same_settings_through_their_environment() -> None:
+    settings = load(
+        assignments=["model.many_classes=true", "explain.loss=brier", "seed=-3", "worker.check_crcs=false"],
+        environment={"GLASSTREAM_KAFKA_SASL_USERNAME": "me"},
+    )
+    assert load(environment=to_environment(settings)) == settings
+
+
+def test_the_fingerprint_is_what_changes_numbers() -> None:
+    base = load().fingerprint()
+    for harmless in ("block.rows=7", "publish.every=3", "limits.rows_ahead=50", "transaction.seconds=1", "prefix=x."):
+        assert load(assignments=[harmless]).fingerprint() == base
+    for key in base:
+        other = {"model.task": "regression", "model.name": "tree", "explain.sampling": "uniform",
+                 "explain.loss": "brier", "model.many_classes": "true", "topics.partitioner": "crc32",
+                 "explain.alpha": "0.5"}.get(key, "77")  # fmt: skip
+        assert load(assignments=[f"{key}={other}"]).fingerprint() != base, key
