@@ -27,14 +27,20 @@ def watermarks(connection: Connection, topic: str, partition: int, timeout: floa
 
 
 def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
-    try:
-        found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout, cached=False)
-    except KafkaException as error:
-        raise BrokerError(f"no offsets of {topic}[{partition}] within {timeout:g} s: {error.args[0].str()}") from error
-    if found is None:
-        raise BrokerError(f"no offsets of {topic}[{partition}] within {timeout:g} s")
-    low, high = found
-    return int(low), int(high)
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(deadline - time.monotonic(), _POLL)
+        try:
+            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=left, cached=False)
+            reason = "no answer"
+        except KafkaException as error:
+            found, reason = None, error.args[0].str()
+        if found is not None:
+            low, high = found
+            return int(low), int(high)
+        if time.monotonic() + _POLL > deadline:
+            raise BrokerError(f"no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
+        time.sleep(_POLL)  # a topic that was just made has no leader yet
 
 
 def read_to_end(connection: Connection, topic: str, partition: int, timeout: float) -> dict[bytes, bytes]:
