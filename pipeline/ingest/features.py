@@ -180,22 +180,18 @@ class RowBuffer:
     """Rows of equal width that wait to be cut into a block."""
 
     width: int = 0
-    count: int = 0
-    values: "array[float]" = field(default_factory=lambda: array("d"))
-
-    def append(self, row: Iterable[float]) -> None:
-        """Add one row of `width` values."""
-        self.values.extend(row)
-        self.count += 1
+    rows: list[Iterable[float]] = field(default_factory=list)
 
     def matrix(self) -> NDArray[np.float64]:
-        """(count, width) the rows, without a copy."""
-        if not self.values:
-            return np.empty((self.count, self.width))
-        return np.frombuffer(self.values, dtype=np.float64).reshape(self.count, self.width)
+        """(count, width) the rows as numbers."""
+        values = array("d")
+        for row in self.rows:
+            values.extend(row)
+        if not values:
+            return np.empty((len(self.rows), self.width))
+        return np.frombuffer(values, dtype=np.float64).reshape(len(self.rows), self.width)
 
     def clear(self, width: int) -> None:
         """Forget the rows; those to come have `width` values."""
-        self.values = array("d")
-        self.count = 0
+        self.rows = []
         self.width = width

@@ -83,6 +83,8 @@ class StreamLearner:
         self._score = 0.0
         """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
         self._reservoir = Reservoir.empty(settings.reservoir, settings.sampling, stream_key(settings.seed, stream))
+        self.predicted: list[tuple[int, str, Prediction, str | float | None, int]] = []
+        """Predictions that are not written out yet: seq, id, prediction, target, version of the model."""
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._targets: list[float] = []
@@ -112,11 +114,14 @@ class StreamLearner:
             self._see_features()
         model = self._model
         if model is None and target is not None:
+            self._publish()  # under no loss yet
             model = self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
         prediction = model.predict(given) if model is not None else NOTHING
-        self._publish(seq, event_id, prediction, target)
+        self.predicted.append((seq, event_id, prediction, target, self.rows))
         if model is None or target is None:
             self.unlabelled += 1
+            if len(self.predicted) >= self.settings.block_rows:
+                self._publish()
             return
         model.learn(given, target)
         if model.replaced:
@@ -135,8 +140,9 @@ class StreamLearner:
             )
 
     def cut(self) -> None:
-        """Close the open block, if it has rows. When this is called changes no number of any row."""
-        count = self._buffer.count
+        """Write out what was predicted, and close the open block. When this is called changes no number."""
+        self._publish()
+        count = len(self._buffer.rows)
         if count == 0:
             return
         first = self.rows - count
@@ -193,8 +199,8 @@ class StreamLearner:
         return new
 
     def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
-        buffer = self._buffer
-        buffer.append(row)
+        rows = self._buffer.rows
+        rows.append(row)
         self._seqs.append(seq)
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
@@ -203,7 +209,7 @@ class StreamLearner:
             self.cut()
             if self._next_due > self.settings.start:  # else no row is explained with this version
                 self._snapshot(model)
-        elif buffer.count >= self._most_rows:
+        elif len(rows) >= self._most_rows:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
@@ -242,39 +248,41 @@ class StreamLearner:
         self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
         return StreamModel(self.settings.factory, task, self.settings.many_classes)
 
-    def _publish(self, seq: int, event_id: str, prediction: Prediction, target: str | float | None) -> None:
-        """Publish the prediction, with its loss and the running metric if there is a label."""
-        label, probabilities, value = prediction
-        loss: float | None = None
-        if target is not None:
-            if label is not None:
-                loss = loss_one(self._loss, label, probabilities, 0.0, target)
-                self._scored += 1
-                self._score += label == target
-            elif value is not None:
-                loss = loss_one(self._loss, None, None, value, target)
-                self._scored += 1
-                self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
-        settings = self.settings
-        self.outbox.predictions.append(
-            (
-                self.stream,
-                predictions.encode(
-                    epoch=settings.epoch,
-                    stream=self.stream,
-                    seq=seq,
-                    id=event_id,
-                    prediction=label if value is None else value,
-                    probabilities=probabilities,
-                    target=target,
-                    loss=loss,
-                    loss_name=self._loss,
-                    metric_name="mae" if value is not None else "accuracy",
-                    metric_value=self._score / self._scored if self._scored else None,
-                    model_version=self.rows,
-                ),
+    def _publish(self) -> None:
+        """Write out the predictions, each with its loss and the running metric if there is a label.
+
+        Many at a time: between two events of a large model this code would run from a cold cache, at three times
+        the cost.
+        """
+        stream, epoch, loss_name = self.stream, self.settings.epoch, self._loss
+        records = self.outbox.predictions
+        for seq, event_id, (label, probabilities, value), target, version in self.predicted:
+            loss: float | None = None
+            if target is not None:
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                    self._scored += 1
+                    self._score += label == target
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
+                    self._scored += 1
+                    self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+            record = predictions.encode(
+                epoch=epoch,
+                stream=stream,
+                seq=seq,
+                id=event_id,
+                prediction=label if value is None else value,
+                probabilities=probabilities,
+                target=target,
+                loss=loss,
+                loss_name=loss_name,
+                metric_name="mae" if value is not None else "accuracy",
+                metric_value=self._score / self._scored if self._scored else None,
+                model_version=version,
             )
-        )
+            records.append((stream, record))
+        self.predicted.clear()
 
     def _see_features(self) -> None:
         """A feature is new: rows are wider from here on.

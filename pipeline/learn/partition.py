@@ -109,6 +109,11 @@ class PartitionLearner:
         if self.silent:
             self._withhold()
 
+    @property
+    def waiting(self) -> int:
+        """Predictions that nobody has taken yet."""
+        return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in self.streams.values())
+
     def cut(self) -> None:
         """Close every open block, so that the outbox holds all of what has been learned up to the position."""
         for stream in self.streams.values():

@@ -141,7 +141,7 @@ class LearnerPartition:
 
     def pending(self) -> int:
         """Records that wait to be sent."""
-        return len(self.core.outbox.predictions)
+        return self.core.waiting
 
     def collect(self) -> Outputs:
         """Everything since the last time: snapshots first, then records and progress in one transaction."""

@@ -290,6 +290,7 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
     for one in [message(n, event(n)) for n in numbers]:
         for _ in learner.consume(one):
             pass
+    learner.cut()
     outbox, dead = learner.take_outbox()
     assert [letter.message.offset for letter in dead] == sorted(in_predict + in_learn)
     assert {found.reason for letter in dead for found in letter.found} == {"model_error"}
