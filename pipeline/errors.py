@@ -33,6 +33,9 @@ __all__ = [
     "NotCompilable",
     "RecordError",
     "SettingsError",
+    "StageDiedError",
+    "StageError",
+    "StalledError",
     "StateError",
     "TopicError",
 ]
@@ -68,6 +71,18 @@ class AuthenticationError(GlasstreamError):
 
 class BrokerError(GlasstreamError):
     """There is no broker, or it cannot do what is asked of it."""
+
+
+class StageError(GlasstreamError):
+    """A worker cannot go on for reasons that are not in its state."""
+
+
+class StalledError(StageError):
+    """A rebalance has not ended within any time that it may take."""
+
+
+class StageDiedError(StageError):
+    """A stage ended that `run` does not start again."""
 
 
 class StateError(GlasstreamError):

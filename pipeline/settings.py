@@ -1,20 +1,11 @@
-"""Configuration: a TOML file, the environment, `--set`, in rising order of precedence.
+"""Everything that can be configured, with defaults and bounds. Where the values come from: `pipeline.configuration`."""
 
-A key is ``section.name`` (``explain.alpha``), or a name alone at the top level (``seed``). In a TOML file sections
-are tables; in the environment the key is ``GLASSTREAM_SECTION_NAME`` (``GLASSTREAM_EXPLAIN_ALPHA``); on the command
-line ``--set section.name=value``. Every error in all of them is reported at once.
-"""
-
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from pipeline.errors import SettingsError
-from pipeline.explain.losses import LOSSES
 from pipeline.fold.settings import FoldSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
@@ -272,16 +263,6 @@ _CHANGES_NUMBERS = (
     "topics.partitioner",
 )
 
-ENVIRONMENT = "GLASSTREAM_"
-NOT_SETTINGS = frozenset({"HMAC_KEY", "HMAC_KEY_FILE", "CONFIG", "DATA", "PEERS", "TEST_KAFKA", "REQUIRE_KAFKA"})
-"""Variables that begin like settings and are read elsewhere."""
-
-_SECTIONS = {
-    field.name: field.type
-    for field in msgspec.structs.fields(Settings)
-    if isinstance(field.type, type) and issubclass(field.type, Struct)
-}
-
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Nested tables as one mapping with dotted keys.
@@ -296,131 +277,3 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[key] = value
     return flat
-
-
-def load(
-    *,
-    file: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    assignments: Iterable[str] = (),
-    defaults: Mapping[str, Any] | None = None,
-) -> Settings:
-    """The settings from all sources.
-
-    Parameters
-    ----------
-    file
-        A TOML file.
-    environment
-        Variables; those that begin with ``GLASSTREAM_`` are read.
-    assignments
-        ``KEY=VALUE``, as given to ``--set``.
-    defaults
-        Values by dotted key that yield to all of these.
-
-    Raises
-    ------
-    SettingsError
-        With a line for every error found, in all sources.
-    """
-    findings: list[str] = []
-    values: dict[str, tuple[Any, str]] = {key: (value, "default") for key, value in (defaults or {}).items()}
-    if file is not None:
-        values.update(_from_file(file, findings))
-    values.update(_from_environment(environment or {}, findings))
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals:
-            findings.append(f"--set: expected KEY=VALUE, got {assignment!r}")
-            continue
-        values[key.strip()] = (text, f"--set {assignment}")
-    settings = _build(values, findings)
-    if settings is not None and settings.explain.loss is not None and settings.explain.loss not in LOSSES:
-        findings.append(f"explain.loss: expected one of {', '.join(LOSSES)}, got {settings.explain.loss!r}")
-    if findings or settings is None:
-        raise SettingsError(findings)
-    return settings
-
-
-def _from_file(file: Path, findings: list[str]) -> dict[str, tuple[Any, str]]:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        findings.append(f"{file}: cannot be read: {error.strerror}")
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        findings.append(f"{file}: expected TOML, got: {error}")
-        return {}
-    return {key: (value, str(file)) for key, value in flatten(content).items()}
-
-
-def _from_environment(environment: Mapping[str, str], findings: list[str]) -> dict[str, tuple[Any, str]]:
-    values: dict[str, tuple[Any, str]] = {}
-    for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT) or variable[len(ENVIRONMENT) :] in NOT_SETTINGS:
-            continue
-        name = variable[len(ENVIRONMENT) :].lower()
-        section, _, rest = name.partition("_")
-        key = f"{section}.{rest}" if section in _SECTIONS and rest else name
-        if key == "kafka":
-            findings.append(
-                f"{variable}: expected one variable a setting, such as {ENVIRONMENT}KAFKA_SECURITY_PROTOCOL"
-            )
-        elif name.startswith("kafka_"):
-            values["kafka." + name.removeprefix("kafka_").replace("_", ".")] = (environment[variable], variable)
-        else:
-            values[key] = (environment[variable], variable)
-    return values
-
-
-def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settings | None:
-    """Each value is converted by itself, so that every error is found."""
-    tables: dict[str, dict[str, Any]] = {}
-    top: dict[str, Any] = {}
-    kafka: dict[str, str] = {}
-    known = {field.name: field.type for field in msgspec.structs.fields(Settings)}
-    for key, (value, source) in values.items():
-        section, _, name = key.partition(".")
-        if key == "kafka" and isinstance(value, Mapping):
-            kafka.update({inner: str(setting) for inner, setting in value.items()})
-        elif section == "kafka" and name:
-            kafka[name] = str(value)
-        elif section in _SECTIONS and name:
-            inner = {field.name: field.type for field in msgspec.structs.fields(_SECTIONS[section])}
-            if name in inner:
-                _convert(key, value, inner[name], source, tables.setdefault(section, {}), name, findings)
-            else:
-                findings.append(f"{key}: expected one of {', '.join(sorted(inner))} in {section} ({source})")
-        elif key in known and key not in _SECTIONS:
-            _convert(key, value, known[key], source, top, key, findings)
-        else:
-            findings.append(f"{key}: expected a key of the configuration, got an unknown one ({source})")
-    if findings:
-        return None
-    sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
-    return Settings(**top, **sections, kafka=kafka)
-
-
-def _convert(
-    key: str, value: Any, wanted: Any, source: str, target: dict[str, Any], name: str, findings: list[str]
-) -> None:
-    try:
-        target[name] = msgspec.convert(value, wanted, strict=not isinstance(value, str))
-    except msgspec.ValidationError as error:
-        findings.append(f"{key}: {str(error)[:1].lower()}{str(error)[1:]}, got {value!r} ({source})")
-
-
-def to_environment(settings: Settings) -> dict[str, str]:
-    """The settings as variables from which `load` makes the same settings again; defaults are left out."""
-    values = flatten(msgspec.to_builtins(settings))
-    defaults = flatten(msgspec.to_builtins(Settings()))
-    variables = {}
-    for key, value in values.items():
-        if key == "kafka":
-            variables.update(
-                {f"{ENVIRONMENT}KAFKA_{name.replace('.', '_').upper()}": text for name, text in value.items()}
-            )
-        elif value != defaults[key] and value is not None:
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            variables[ENVIRONMENT + key.replace(".", "_").upper()] = text
-    return variables

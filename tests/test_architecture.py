@@ -20,7 +20,14 @@ FORBIDDEN = {
     "aiokafka", "asyncio", "confluent_kafka", "datetime", "faust", "logging", "mode", "os", "pathlib", "random",
     "socket", "subprocess", "sys", "threading", "time",
 }  # fmt: skip
-SHELL = ("pipeline.brokers", "pipeline.command", "pipeline.stages", "pipeline.transport", "pipeline.settings")
+SHELL = (
+    "pipeline.brokers",
+    "pipeline.command",
+    "pipeline.stages",
+    "pipeline.transport",
+    "pipeline.settings",
+    "pipeline.configuration",
+)
 
 
 def imports(path: Path) -> set[str]:

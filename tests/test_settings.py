@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.configuration import load, to_environment
 from pipeline.errors import SettingsError
-from pipeline.settings import load, to_environment
 
 
 def test_later_sources_win(tmp_path: Path) -> None:

@@ -10,17 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from pipeline.errors import BrokerError, GlasstreamError
+from pipeline.errors import BrokerError, GlasstreamError, StageDiedError
 from pipeline.transport.worker import ExitCode
 
 _STOP_SECONDS = 20.0
 _QUICK_DEATH_SECONDS = 5.0
 """A worker that dies sooner is started again only after a pause, which grows."""
 _LONGEST_PAUSE = 10.0
-
-
-class StageDiedError(GlasstreamError):
-    """A stage ended that `run` does not start again."""
 
 
 @dataclass(slots=True)

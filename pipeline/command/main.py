@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from pipeline.configuration import load
 from pipeline.errors import GlasstreamError, InputError, SettingsError
-from pipeline.settings import Settings, load
+from pipeline.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

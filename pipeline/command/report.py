@@ -92,8 +92,10 @@ class Report:
                 f"({newest.method}, {newest.loss}, α = {newest.alpha:g}, {newest.sampling})",
                 title_justify="left",
             )
-            for column in ("rank", "feature", "importance", "± variance^½", "largest change", "between rows"):
-                table.add_column(column, justify="left" if column == "feature" else "right")
+            for column in ("rank", "feature", "importance", "σ of a row", "largest change", "between rows"):
+                table.add_column(
+                    column, justify="left" if column == "feature" else "right", no_wrap=column != "feature"
+                )
             for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
                 change = _largest_change(feature, stream.history)
                 table.add_row(
@@ -105,6 +107,11 @@ class Report:
                     f"{change[1]:,} → {change[2]:,}" if change else "",
                 )
             self._console.print(table)
+            self._console.print(
+                "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
+                "rows; σ: how much it varies from row to row",
+                style="dim",
+            )
             self._console.print(
                 f"{stream.predicted:,} events{rate}, {stream.metric}, {newest.n:,} rows explained "
                 f"(coverage {newest.coverage:.0%}), dead letters: {self._dead}",

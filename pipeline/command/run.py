@@ -23,9 +23,10 @@ from pipeline.command.reference import Reference
 from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
 from pipeline.command.report import Report
 from pipeline.command.sources import Source
+from pipeline.configuration import to_environment
 from pipeline.errors import SettingsError
 from pipeline.learn.dead_letters import DeadLetter
-from pipeline.settings import Settings, to_environment
+from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from topics import admin, events
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from faust.types import TP
 
-from pipeline.errors import BrokerError
+from pipeline.errors import BrokerError, StalledError
 from pipeline.transport.app import make_app
 from pipeline.transport.connection import Connection
 from pipeline.transport.lane import Lane
@@ -21,10 +21,6 @@ from pipeline.transport.topic_check import check_topics
 
 #: Seconds between two looks at lanes that wait for nothing.
 WATCH_INTERVAL = 1.0
-
-
-class StalledError(BrokerError):
-    """The consumer group does not settle; a start anew is the only thing known to help."""
 
 
 class Service(Protocol):

@@ -13,10 +13,18 @@ from typing import Any
 import uvloop
 from aiokafka.errors import KafkaError
 
-from pipeline.errors import BrokerError, FencedError, GlasstreamError, SettingsError, StateError, TopicError
+from pipeline.errors import (
+    BrokerError,
+    FencedError,
+    GlasstreamError,
+    SettingsError,
+    StalledError,
+    StateError,
+    TopicError,
+)
 from pipeline.transport import app, consumer, snapshot_table
 from pipeline.transport.options import StageOptions
-from pipeline.transport.stage import Stage, StalledError
+from pipeline.transport.stage import Stage
 
 log = logging.getLogger(__name__)
 

@@ -33,9 +33,10 @@ from pipeline.command.messages import pack
 from pipeline.command.monitor import Monitor
 from pipeline.command.replay import Replay
 from pipeline.command.run import create_topics, environment
+from pipeline.configuration import load
 from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import model_factory
-from pipeline.settings import Settings, load
+from pipeline.settings import Settings
 from pipeline.stages.build import connection
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

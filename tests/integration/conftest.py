@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 from pipeline.command.monitor import PUBLIC, Monitor
 from pipeline.command.run import environment
-from pipeline.settings import Settings, load
+from pipeline.configuration import load
+from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from topics import admin, events
 

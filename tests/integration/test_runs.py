@@ -14,9 +14,9 @@ from river import metrics
 
 from pipeline.command.monitor import Monitor
 from pipeline.command.sources import CsvFile
+from pipeline.configuration import load
 from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import model_factory
-from pipeline.settings import load
 from pipeline.stages.build import connection
 
 from .conftest import ROOT, Run, wait_for

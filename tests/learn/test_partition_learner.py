@@ -6,10 +6,11 @@ import orjson
 import pytest
 from river import base
 
+from pipeline.configuration import load
 from pipeline.fold.partition import PartitionFold
 from pipeline.ingest.message import Message
 from pipeline.learn.partition import PartitionLearner, Position
-from pipeline.settings import Settings, load
+from pipeline.settings import Settings
 from topics import events, predictions, work
 
 BASE = ["model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20"]

@@ -11,7 +11,7 @@ from river import base
 from river.datasets import synth
 
 from pipeline.command.reference import Reference
-from pipeline.settings import load
+from pipeline.configuration import load
 from topics import events, importance
 
 SEEDS = 40

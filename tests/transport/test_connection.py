@@ -5,7 +5,7 @@ import logging
 import pytest
 from faust.types.auth import AuthProtocol
 
-from pipeline.errors import (
+from pipeline.errors import (, StalledError
     BrokerError,
     FencedError,
     LostInputError,
@@ -18,7 +18,6 @@ from pipeline.transport.app import make_app
 from pipeline.transport.connection import Connection
 from pipeline.transport.options import StageOptions
 from pipeline.transport.records import Message, Outputs, Record
-from pipeline.transport.stage import StalledError
 from pipeline.transport.worker import ExitCode, configure_logging, exit_code
 
 
