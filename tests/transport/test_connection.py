@@ -5,12 +5,13 @@ import logging
 import pytest
 from faust.types.auth import AuthProtocol
 
-from pipeline.errors import (, StalledError
+from pipeline.errors import (
     BrokerError,
     FencedError,
     LostInputError,
     NotCompilable,
     SettingsError,
+    StalledError,
     StateError,
     TopicError,
 )
