@@ -12,6 +12,9 @@ from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import model_factory
 
+BATCH_OVERHEAD = 12
+"""What Kafka's default for `max.message.bytes` allows beyond 1 MiB for the batch around a message."""
+
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 
@@ -193,6 +196,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def partitions(self) -> dict[str, int]:
         """Partition counts by what they count, as the contracts take them."""
         return {"events": self.topics.events, "work": self.topics.work}
+
+    @property
+    def topic_overrides(self) -> dict[str, dict[str, str]]:
+        """Topic configuration that these settings put in place of the contract's: room for larger messages."""
+        if self.limits.message_bytes <= Limits().message_bytes:
+            return {}
+        return {"events": {"max.message.bytes": str(self.limits.message_bytes + BATCH_OVERHEAD)}}
 
     def learn(self) -> LearnSettings:
         """What the learner must know.

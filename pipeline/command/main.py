@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from pipeline.configuration import load
-from pipeline.errors import GlasstreamError, InputError, SettingsError
+from pipeline.errors import GlasstreamError, InputError, ModelError, SettingsError
 from pipeline.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,7 +34,7 @@ def main() -> None:
         code = error.exit_code
     except KeyboardInterrupt:
         code = 130
-    except (InputError, SettingsError) as error:
+    except (InputError, ModelError, SettingsError) as error:
         _say_error(error)
         code = USAGE
     except GlasstreamError as error:
@@ -180,6 +180,8 @@ def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int
     overrides = {"broker": common["broker"], "prefix": common["prefix"], "worker.instance": instance}
     settings = _load(common["config"], common["assignments"], overrides)
     _expect_address(settings)
+    if stage == "learner":
+        settings.learn()  # a model that cannot be made is an error of usage
     return int(run_stage(stage, settings))
 
 

@@ -221,7 +221,7 @@ def create_topics(broker: Broker, settings: Settings) -> None:
         return
     client = AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap})
     replication = settings.topics.replication if broker.kind == "given" else 1
-    admin.create(client, settings.partitions, settings.prefix, replication=replication)
+    admin.create(client, settings.partitions, settings.prefix, settings.topic_overrides, replication=replication)
 
 
 def for_embedded(settings: Settings) -> Settings:

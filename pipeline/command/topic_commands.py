@@ -13,16 +13,15 @@ def _client(settings: Settings) -> AdminClient:
 
 def create(settings: Settings) -> list[str]:
     """Make the missing topics; a line for each, made or there already."""
-    made = admin.create(
-        _client(settings), settings.partitions, settings.prefix, replication=settings.topics.replication
-    )
-    every = [one.name for one in admin.show(settings.partitions, settings.prefix)]
-    return [f"{name}: {'created' if name in made else 'is there'}" for name in every]
+    contract = (settings.partitions, settings.prefix, settings.topic_overrides)
+    made = admin.create(_client(settings), *contract, replication=settings.topics.replication)
+    return [f"{one.name}: {'created' if one.name in made else 'is there'}" for one in admin.show(*contract)]
 
 
 def verify(settings: Settings) -> list[str]:
     """A line for each deviation from the contract."""
-    return [str(finding) for finding in admin.verify(_client(settings), settings.partitions, settings.prefix)]
+    contract = (settings.partitions, settings.prefix, settings.topic_overrides)
+    return [str(finding) for finding in admin.verify(_client(settings), *contract)]
 
 
 def show(settings: Settings) -> Table:
@@ -30,7 +29,7 @@ def show(settings: Settings) -> Table:
     table = Table(show_lines=True)
     for column in ("topic", "holds", "key; partition", "partitions", "read by", "schema", "configuration"):
         table.add_column(column)
-    for one in admin.show(settings.partitions, settings.prefix):
+    for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides):
         contract = one.topic
         version = "" if contract.schema_version is None else f"v{contract.schema_version}"
         table.add_row(

@@ -75,7 +75,6 @@ def run(stage: str, settings: Settings) -> ExitCode:
 
 def _learner(settings: Settings, key: bytes | None) -> Stage:
     progress = FoldProgress(settings.epoch)
-    settings.learn()  # a model that cannot be made is an error now, not at the first event
     stage = StatefulStage(
         connection(settings),
         options("learner", settings),

@@ -7,10 +7,12 @@ while it is too far ahead of the fold.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 
 from pipeline.errors import LostInputError, StateError
 from pipeline.ingest.message import Message as InputMessage
+from pipeline.ingest.message import Rejections
 from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.partition import PartitionLearner, Position
@@ -56,7 +58,7 @@ class LearnerPartition:
         self._first_offset = 0
         self._sent_position: Position | None = None
         self._fingerprint = fingerprint(settings)
-        self._pending_rows = 0
+        self._rejected: Counter[str] = Counter()
         progress.follow(partition)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
@@ -156,13 +158,7 @@ class LearnerPartition:
         records = self._records(outbox)
         for rejections in dead:
             letter = dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes)
-            log.warning(
-                "rejected %s[%d]@%d: %s",
-                rejections.message.topic,
-                rejections.message.partition,
-                rejections.message.offset,
-                rejections.found[0].detail,
-            )
+            self._say_rejected(rejections)
             records.append(
                 Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)
             )
@@ -170,6 +166,15 @@ class LearnerPartition:
             return Outputs(before=before)
         self._sent_position = self.core.position
         return Outputs(before=before, records=records, progress=self._progress_records())
+
+    def _say_rejected(self, rejections: Rejections) -> None:
+        """One line for the 1st, 10th, 100th, ... message of each reason: the topic has them all."""
+        found, message = rejections.found[0], rejections.message
+        self._rejected[found.reason] += 1
+        count = self._rejected[found.reason]
+        if str(count).strip("0") == "1":
+            place = (message.topic, message.partition, message.offset)
+            log.warning("rejected %s[%d]@%d, %s (%d so far): %s", *place, found.reason, count, found.detail)
 
     def _records(self, outbox: Outbox) -> list[Record]:
         name = topic(self.settings, "predictions")
