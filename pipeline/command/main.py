@@ -185,6 +185,15 @@ def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int
     return int(run_stage(stage, settings))
 
 
+def _expect_broker(settings: Settings) -> None:
+    """Check that the broker answers, before anything waits for it."""
+    from pipeline.brokers.choose import open_broker
+
+    _expect_address(settings)
+    with open_broker(settings.broker, client=settings.kafka):
+        pass
+
+
 def _expect_address(settings: Settings) -> None:
     from pipeline.brokers.choose import addresses
     from pipeline.errors import BrokerError
@@ -222,7 +231,7 @@ def produce(
 
     overrides = {"broker": common["broker"], "prefix": common["prefix"], "seed": seed}
     settings = _load(common["config"], common["assignments"], overrides)
-    _expect_address(settings)
+    _expect_broker(settings)
     source = _source(csv_file, target, stream, rows, settings.seed)
     source.look(None)
     count = write(settings, source, rows_per_message)
@@ -241,7 +250,7 @@ def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
 
     overrides = {"broker": common["broker"], "prefix": common["prefix"]}
     settings = _load(common["config"], common["assignments"], overrides)
-    _expect_address(settings)
+    _expect_broker(settings)
     for line in follow(settings, topic, from_start=from_start, most=most):
         click.echo(line)
     return 0
@@ -291,7 +300,7 @@ def topics_show(**common: Any) -> int:
 def _topic_settings(common: dict[str, Any]) -> Settings:
     overrides = {"broker": common["broker"], "prefix": common["prefix"]}
     settings = _load(common["config"], common["assignments"], overrides)
-    _expect_address(settings)
+    _expect_broker(settings)
     return settings
 
 

@@ -24,6 +24,6 @@ def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
         pack(source.events(), rows_per_message, settings.limits.message_bytes),
     )
     while replay.end is None:
-        replay.step(0)
+        replay.step(0, wait=0.02)
     replay.close()
     return replay.sent

@@ -54,11 +54,13 @@ class Replay:
             self.connection.producer(linger_ms=5, compression_type="lz4" if self.bytes_ahead is None else "none")
         )
 
-    def step(self, consumed: int) -> None:
+    def step(self, consumed: int, wait: float = 0.0) -> None:
         """Write what may be written now.
 
         Parameters
         ----------
+        wait
+            Seconds to wait at most for the broker's answers.
         consumed
             The offset up to which the learner has consumed the stream's partition.
         """
@@ -77,7 +79,7 @@ class Replay:
                 break
             self._next = None
             self.sent += count
-        self._producer.poll(0)
+        self._producer.poll(wait)
         if self._refused is not None:
             raise BrokerError(f"{self.settings.prefix}events: the broker refused a message: {self._refused.str()}")
 
