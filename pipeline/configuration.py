@@ -8,13 +8,12 @@ line ``--set section.name=value``. Every error in all of them is reported at onc
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
 from pipeline.errors import SettingsError
-from pipeline.explain.losses import LOSSES
 from pipeline.settings import Settings, flatten
 
 ENVIRONMENT = "GLASSTREAM_"
@@ -65,8 +64,6 @@ def load(
             continue
         values[key.strip()] = (text, f"--set {assignment}")
     settings = _build(values, findings)
-    if settings is not None and settings.explain.loss is not None and settings.explain.loss not in LOSSES:
-        findings.append(f"explain.loss: expected one of {', '.join(LOSSES)}, got {settings.explain.loss!r}")
     if findings or settings is None:
         raise SettingsError(findings)
     return settings
@@ -137,7 +134,11 @@ def _convert(
     try:
         target[name] = msgspec.convert(value, wanted, strict=not isinstance(value, str))
     except msgspec.ValidationError as error:
-        findings.append(f"{key}: {str(error)[:1].lower()}{str(error)[1:]}, got {value!r} ({source})")
+        choices = [
+            choice for part in (wanted, *get_args(wanted)) if get_origin(part) is Literal for choice in get_args(part)
+        ]
+        said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
+        findings.append(f"{key}: {said}, got {value!r} ({source})")
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

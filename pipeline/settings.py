@@ -61,7 +61,7 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reservoir: Positive = 100
     start: Positive | None = None
     draws: Positive = 1
-    loss: str | None = None
+    loss: Literal["zero_one", "cross_entropy", "brier", "absolute", "squared"] | None = None
 
 
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

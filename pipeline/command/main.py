@@ -10,15 +10,17 @@ import click
 from rich.console import Console
 
 from pipeline.configuration import load
-from pipeline.errors import GlasstreamError, InputError, ModelError, SettingsError
+from pipeline.errors import BrokerError, GlasstreamError, InputError, ModelError, SettingsError, TopicError
 from pipeline.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 USAGE = 2
 """Exit code for arguments, files and settings that cannot be used."""
+NO_BROKER = 5
+"""Exit code when there is no broker, or it or its topics are not as they should be."""
 FAILED = 8
-"""Exit code of `run` when a stage or the broker failed."""
+"""Exit code of `run` when a stage failed."""
 
 
 def main() -> None:
@@ -37,6 +39,9 @@ def main() -> None:
     except (InputError, ModelError, SettingsError) as error:
         _say_error(error)
         code = USAGE
+    except (BrokerError, TopicError) as error:
+        _say_error(error)
+        code = NO_BROKER
     except GlasstreamError as error:
         _say_error(error)
         code = FAILED
@@ -122,6 +127,8 @@ def run(
     }
     fresh = f"run-{uuid.uuid4().hex[:8]}."
     settings = _load(common["config"], common["assignments"], overrides, {"prefix": fresh})
+    if settings.broker not in ("none", "embedded", "local"):
+        _expect_address(settings)
     source = _source(csv_file, target, stream, rows, settings.seed)
     settings = _looked_at(source, settings, console)
     plan = Plan(
@@ -156,7 +163,7 @@ def _looked_at(source: Any, settings: Settings, console: Console) -> Settings:
 
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
-    settings.learn()  # a model that cannot be made is said before anything starts
+    settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim")
     model = msgspec.structs.replace(
@@ -196,15 +203,14 @@ def _expect_broker(settings: Settings) -> None:
 
 def _expect_address(settings: Settings) -> None:
     from pipeline.brokers.choose import addresses
-    from pipeline.errors import BrokerError
 
     try:
         addresses(settings.broker)
     except BrokerError as error:
         raise SettingsError(
             [
-                "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER), "
-                f"got {settings.broker!r}"
+                "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER; "
+                f"`run` also takes embedded, local and none), got {settings.broker!r}"
             ]
         ) from error
 

@@ -1,10 +1,13 @@
 """What `run` shows a person: a line now and then while it works, and a table at the end."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
+import orjson
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.errors import InputError
 from topics import importance, predictions
 from topics.importance import Importance
 
@@ -43,7 +46,8 @@ class Report:
         self._console = console
         self._total = total
         self._streams: dict[str, _Stream] = {}
-        self._dead = 0
+        self._dead: Counter[str] = Counter()
+        self._example = ""
         self._shown_at = 0.0
         self._shown_count = 0
 
@@ -60,7 +64,10 @@ class Report:
             for record in records:
                 self._add_importance(importance.decode(record))
         elif topic == "events.dead":
-            self._dead += len(records)
+            for record in records:
+                letter = orjson.loads(record)
+                self._dead[letter["reason"]] += 1
+                self._example = self._example or letter.get("detail", "")
 
     def progress(self, now: float, interval: float = 2.0) -> None:
         """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds."""
@@ -78,7 +85,23 @@ class Report:
             )
 
     def table(self, seconds: float) -> None:
-        """Print what each stream's model relies on at the end, and where that changed."""
+        """Print what each stream's model relies on at the end, where that changed, and what was rejected.
+
+        Raises
+        ------
+        InputError
+            Not one event was accepted.
+        """
+        self._tables(seconds)
+        if self._dead:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
+            self._console.print(
+                f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}"
+            )
+        if not self._streams:
+            raise InputError(f"expected events that can be learned, got none: {self._example or 'the input was empty'}")
+
+    def _tables(self, seconds: float) -> None:
         for name, stream in sorted(self._streams.items()):
             newest = stream.newest
             rate = f" in {seconds:,.1f} s" if seconds else ""
@@ -101,10 +124,10 @@ class Report:
                 table.add_row(
                     str(values.rank),
                     feature,
-                    f"{values.value:+.4f}",
-                    f"{values.variance**0.5:.4f}",
-                    f"{change[0]:+.4f}" if change else "",
-                    f"{change[1]:,} → {change[2]:,}" if change else "",
+                    _number(values.value),
+                    _number(values.variance**0.5),
+                    _number(change[0]) if change and change[0] else "–",
+                    f"{change[1]:,} → {change[2]:,}" if change and change[0] else "–",
                 )
             self._console.print(table)
             self._console.print(
@@ -114,7 +137,7 @@ class Report:
             )
             self._console.print(
                 f"{stream.predicted:,} events{rate}, {stream.metric}, {newest.n:,} rows explained "
-                f"(coverage {newest.coverage:.0%}), dead letters: {self._dead}",
+                f"(coverage {newest.coverage:.0%}), dead letters: {self._dead.total()}",
                 highlight=False,
             )
 
@@ -144,6 +167,11 @@ class Report:
         if len(stream.history) > _HISTORY:
             stream.history = stream.history[1::2]
             stream.every *= 2
+
+
+def _number(value: float) -> str:
+    """Four decimals, or an exponent where they would be many digits."""
+    return f"{value + 0.0:.4f}" if abs(value) < 100_000 else f"{value:.3e}"
 
 
 def _leaders(newest: Importance | None) -> str:
