@@ -191,6 +191,15 @@ class Consumer(driver.Consumer):
             self.app.seeking(positions)
             await self.seek_wait(positions)
 
+    async def commit_and_end_transactions(self) -> None:
+        """Commit what has been acknowledged until now, at the end and before partitions are given up.
+
+        Faust takes a commit that is already under way for this one, though it began before the last messages were
+        acknowledged.
+        """
+        await self.maybe_wait_for_commit_to_finish()
+        await super().commit_and_end_transactions()
+
     async def seek_back(self, tp: TP, offset: int) -> bool:
         """Read `tp` again from `offset`; False when it is not assigned any more."""
         try:

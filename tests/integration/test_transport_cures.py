@@ -4,6 +4,7 @@ Every law is tested with the cure, and once more with the cure taken out, where 
 """
 
 import asyncio
+import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
@@ -209,6 +210,40 @@ def test_a_commit_that_comes_after_a_rebalance_does_not_end_the_worker(
         return stage.failure
 
     assert (asyncio.run(run()) is None) is cured
+
+
+# --- a stop while a commit is under way -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cured", [True, False])
+def test_what_is_acknowledged_during_a_commit_is_committed_at_the_stop(
+    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+) -> None:
+    under_way, go_on = threading.Event(), threading.Event()
+    commit = ConsumerThread._commit
+
+    async def held_up(self: ConsumerThread, offsets: Mapping[TP, int]) -> bool:
+        if not under_way.is_set():
+            under_way.set()
+            await asyncio.to_thread(go_on.wait, 10)
+        return await commit(self, offsets)
+
+    monkeypatch.setattr(ConsumerThread, "_commit", held_up)
+    if not cured:
+        monkeypatch.delattr(Consumer, "commit_and_end_transactions")
+    handled = Handled(f"{topics}out")
+
+    async def run() -> None:
+        stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
+        async with running(stage):
+            produce(kafka, f"{topics}in", numbers(5))
+            await until(under_way.is_set)
+            produce(kafka, f"{topics}in", numbers(5))
+            await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 10)
+            asyncio.get_running_loop().call_later(0.5, go_on.set)
+
+    asyncio.run(run())
+    assert committed_offset(kafka, f"{topics}total", f"{topics}in") == (10 if cured else 5)
 
 
 # --- a second owner of the same partition ---------------------------------------------------------------------------
