@@ -30,6 +30,13 @@ class Purpose(IntEnum):
 
     RESERVOIR = 1
     IPFI = 2
+    ISAGE_ORDER = 3
+    ISAGE = 4
+    FREQUENCY_STORE = 5
+    STORAGE_LEAF = 6
+    STORAGE_DESCENT = 7
+    STORAGE_TREE = 8
+    IPDP_DISPLAY = 9
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:
@@ -68,3 +75,21 @@ def below(bound, key, row, purpose, index):  # type: ignore[no-untyped-def]
     a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
     n = uint64(bound)
     return np.int64((a * n + ((b * n) >> _32)) >> _32)
+
+
+@kernel
+def uniform(key, row, purpose, index):  # type: ignore[no-untyped-def]
+    """A number uniform on [0, 1), a multiple of 2**-53."""
+    r = uint64(row)
+    a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
+    return np.float64((a << uint64(21)) | (b >> uint64(11))) * 2.0**-53
+
+
+@kernel
+def permute(key, row, purpose, out):  # type: ignore[no-untyped-def]
+    """Fill `out` int64[d] with a permutation of 0 .. d - 1, every one equally likely (Fisher and Yates)."""
+    for i in range(out.size):
+        out[i] = i
+    for i in range(out.size - 1, 0, -1):
+        j = below(i + 1, key, row, purpose, i)
+        out[i], out[j] = out[j], out[i]

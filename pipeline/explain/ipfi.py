@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.explain.losses import losses
+from pipeline.explain.variants import replaced
 from pipeline.jit import kernel
 from pipeline.models.predictor import Predictor
-
-_CHUNK_VALUES = 1 << 20
-"""Numbers in one batch of perturbed rows (8 MiB): a block of many wide rows is evaluated in pieces."""
 
 
 def contributions(
@@ -49,59 +47,19 @@ def contributions(
     out = np.zeros((count, width))
     if width == 0 or count == 0:
         return out
-    step = max(1, _CHUNK_VALUES // (width * (1 + n * width)))
-    for begin in range(0, count, step):
-        part = slice(begin, min(begin + step, count))
-        batch, owner = _perturb(rows[part], draws[part])
-        prediction = predictor.evaluate(batch)
-        cost = losses(loss, prediction.values, prediction.labels, targets[part][owner])
-        _average(cost, rows[part], draws[part], out[part])
+    row, variants = replaced(predictor, rows, draws)
+    before = losses(loss, row.values, row.labels, targets)
+    cost = losses(loss, variants.values, variants.labels, np.repeat(targets, n * width))
+    _average(cost.reshape(draws.shape), before, out)
     return out
 
 
 @kernel
-def same(a, b):  # type: ignore[no-untyped-def]
-    return a == b or (np.isnan(a) and np.isnan(b))
-
-
-@kernel
-def _perturb(rows, draws):  # type: ignore[no-untyped-def]
-    """The rows to evaluate: every row as it is, then its variants that differ from it; and whose they are."""
-    count, n, width = draws.shape
-    total = count
+def _average(cost, before, out):  # type: ignore[no-untyped-def]
+    count, n, width = cost.shape
     for i in range(count):
-        for j in range(width):
-            for k in range(n):
-                if not same(draws[i, k, j], rows[i, j]):
-                    total += 1
-    batch = np.empty((total, width))
-    owner = np.empty(total, np.int64)
-    at = 0
-    for i in range(count):
-        batch[at] = rows[i]
-        owner[at] = i
-        at += 1
-        for j in range(width):
-            for k in range(n):
-                if not same(draws[i, k, j], rows[i, j]):
-                    batch[at] = rows[i]
-                    batch[at, j] = draws[i, k, j]
-                    owner[at] = i
-                    at += 1
-    return batch, owner
-
-
-@kernel
-def _average(cost, rows, draws, out):  # type: ignore[no-untyped-def]
-    count, n, width = draws.shape
-    at = 0
-    for i in range(count):
-        before = cost[at]
-        at += 1
         for j in range(width):
             total = 0.0
             for k in range(n):
-                if not same(draws[i, k, j], rows[i, j]):
-                    total += cost[at] - before
-                    at += 1
+                total += cost[i, k, j] - before[i]
             out[i, j] = total / n

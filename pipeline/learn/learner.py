@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.background.reservoir import Reservoir
 from pipeline.draws import stream_key
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.explain.losses import loss_for, loss_one
 from pipeline.ingest.admission import Accepted, Task
 from pipeline.ingest.features import FeatureTable, RowBuffer
-from pipeline.learn.reservoir import Reservoir
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import takes_text
