@@ -4,6 +4,7 @@ from typing import Final
 
 from topics import (
     contributions,
+    effects,
     events,
     events_dead,
     importance,
@@ -25,6 +26,7 @@ ALL: Final[tuple[Topic, ...]] = (
     progress_learner.TOPIC,
     progress_fold.TOPIC,
     importance.TOPIC,
+    effects.TOPIC,
 )
 """Every topic, in the order of the flow."""
 

@@ -10,12 +10,12 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 import numpy as np
 
-from topics import frames
+from topics import frames, methods
 from topics.contract import QUEUE, Topic
 from topics.errors import FrameError
 from topics.frames import Array
 
-VERSION: Final = 1
+VERSION: Final = 2
 _FRAME_KIND: Final = "contributions"
 _VALUES: Final = "values/"  # begins the name of every array of contributions
 
@@ -49,14 +49,18 @@ class Contributions:
         stands before `first_row`.
     reason
         why it failed; empty otherwise.
-    names
-        the features' names, per slot.
+    names, kinds, texts, staleness
+        as in the block.
+    classes
+        texts of the classes that predictions count, in the model's order; empty for regression.
+    outputs
+        what the curves are of, one an output: a class, or empty text for the number of a regression.
     seqs
         int64[count], increasing: the rows' events.
     values
-        per method float64[count, d]; empty unless `kind` is `ok`.
+        what the methods gave, by the names and shapes of `topics.methods.GIVEN`; empty unless `kind` is `ok`.
     loss
-        name of the loss that the values are differences of.
+        name of the loss that contributions are differences of.
     """
 
     stream: str
@@ -67,6 +71,11 @@ class Contributions:
     seqs: Array
     kind: str
     names: list[str] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    texts: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    staleness: float | None = None
     values: Mapping[str, Array] = field(default_factory=dict)
     reason: str = ""
     loss: str = ""
@@ -103,6 +112,11 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     version: _Natural
     kind: Kind
     names: list[str]
+    kinds: list[_Natural]
+    classes: list[str]
+    outputs: list[str]
+    texts: list[tuple[_Natural, list[tuple[_Natural, str]]]]
+    staleness: float | None
     reason: str
     loss: str
     flush_before: bool
@@ -135,6 +149,11 @@ def encode(contributions: Contributions) -> bytes:
         "version": contributions.version,
         "kind": contributions.kind,
         "names": contributions.names,
+        "kinds": [int(kind) for kind in contributions.kinds],
+        "classes": contributions.classes,
+        "outputs": contributions.outputs,
+        "texts": [[slot, sorted(contributions.texts[slot].items())] for slot in sorted(contributions.texts)],
+        "staleness": contributions.staleness,
         "reason": contributions.reason,
         "loss": contributions.loss,
         "flush_before": contributions.flush_before,
@@ -169,6 +188,11 @@ def decode(data: bytes | memoryview) -> Contributions:
         seqs=seqs,
         kind=meta.kind,
         names=meta.names,
+        kinds=meta.kinds,
+        classes=meta.classes,
+        outputs=meta.outputs,
+        texts={slot: dict(texts) for slot, texts in meta.texts},
+        staleness=meta.staleness,
         values={name.removeprefix(_VALUES): values for name, values in arrays.items()},
         reason=meta.reason,
         loss=meta.loss,
@@ -183,10 +207,10 @@ def _check(record: Contributions) -> None:
     findings: list[str] = []
     count, d = len(record.seqs), len(record.names)
     findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
-    for method, values in record.values.items():
-        findings += frames.mismatch(f"values of {method}", values, "float64", (count, d))
-    if len(set(record.names)) != d:
-        findings.append(f"expected different names, got {record.names}")
+    sizes = {"count": count, "d": d, "k": max(1, len(record.classes))}
+    findings += methods.findings(record.values, methods.GIVEN, sizes, "values")
+    if len(set(record.names)) != d or len(record.kinds) != d:
+        findings.append(f"expected {d} different names and as many kinds, got {record.names} and {record.kinds}")
     if min(record.first_row, record.epoch, record.partition, record.version) < 0:
         findings.append(
             f"expected first row, epoch, partition and version from 0 on, got {record.first_row}, {record.epoch}, "
@@ -206,7 +230,28 @@ def _check(record: Contributions) -> None:
             findings.append(f"expected a version from 1 to the first row {record.first_row}, got {record.version}")
         if record.seqs[0] < record.first_row or bool((record.seqs[1:] <= record.seqs[:-1]).any()):
             findings.append("expected increasing seqs, none below its row")
+        findings += _check_values(record)
     if findings:
         raise FrameError(
             f"contributions of stream {record.stream!r}, first row {record.first_row}: {'; '.join(findings)}"
         )
+
+
+def _check_values(record: Contributions) -> list[str]:
+    """Refuse what a fold would index with, out of bounds."""
+    findings: list[str] = []
+    first, target, curves = (record.values.get(name) for name in ("isage.first", "isage.target", "ipdp"))
+    if first is not None and not bool(((first >= 0) & (first < max(1, len(record.names)))).all()):
+        findings.append("expected the first feature of every order to be one of the features")
+    if target is not None and record.classes:
+        known = (target >= -1) & (target < len(record.classes)) & (target == np.floor(target))
+        if not bool(known.all()):
+            findings.append(f"expected targets that are indices of {len(record.classes)} classes, or -1")
+    if curves is not None:
+        points = record.values["ipdp.points"]
+        if curves.shape[2:] != (points.shape[1], len(record.outputs)):
+            findings.append(
+                f"expected curves of {points.shape[1]} points for each of {len(record.outputs)} outputs, got "
+                f"{curves.shape[2:]}"
+            )
+    return findings

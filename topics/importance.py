@@ -1,6 +1,6 @@
 """`importance`: what the model relies on, per feature, as of one row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -9,7 +9,7 @@ from topics.contract import Topic
 from topics.errors import RecordError
 from topics.record import decode_record, encode_record
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 TOPIC: Final = Topic(
     name="importance",
@@ -76,11 +76,18 @@ class Importance(msgspec.Struct, frozen=True):
         version of the model that explained the row.
     lag
         events learned before the row minus `model_version`.
+    staleness
+        how far that version's explanations can be from those of the scheduled one before it, in units of the loss: the
+        largest bound over the features (paper 004, Theorem 4), or for other losses the measured distance; null where
+        it was not measured. From version 2 on.
+    marginal_loss, model_loss, total
+        iSAGE: the smoothed loss of the mean prediction, that of the model, and their difference, to which the features'
+        values add up. From version 2 on.
     features
         by name.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: _Natural
     stream: str
     row: _Natural
@@ -95,6 +102,10 @@ class Importance(msgspec.Struct, frozen=True):
     model_version: _Natural
     lag: _Natural
     features: dict[str, Feature]
+    staleness: float | None = None
+    marginal_loss: float | None = None
+    model_loss: float | None = None
+    total: float | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(Importance)
@@ -140,6 +151,8 @@ def encode(
     high: Sequence[float] | None = None,
     interval_kind: str | None = None,
     interval_level: float | None = None,
+    staleness: float | None = None,
+    totals: Mapping[str, float] | None = None,
 ) -> bytes:
     """Bytes of one estimate, features sorted by name and ranked.
 
@@ -147,6 +160,8 @@ def encode(
     ----------
     names, value, raw, variance, low, high
         per feature, in any one order (lists or numpy arrays); without low and high both are null.
+    totals
+        of iSAGE: marginal_loss, model_loss and total.
 
     Raises
     ------
@@ -190,6 +205,8 @@ def encode(
             "coverage": coverage,
             "model_version": model_version,
             "lag": lag,
+            "staleness": staleness,
+            **(totals or {}),
             "features": features,
         },
     )

@@ -11,13 +11,13 @@ from typing import Annotated, Final, Literal, NamedTuple, get_args
 import msgspec
 import numpy as np
 
-from topics import frames
+from topics import frames, methods
 from topics.contract import QUEUE, Topic
 from topics.errors import FrameError
 from topics.frames import Array
 from topics.murmur2 import murmur2_partition
 
-VERSION: Final = 1
+VERSION: Final = 2
 _KIND: Final = "work"
 _DRAWS: Final = "draws/"  # begins the name of every array of background rows
 
@@ -71,9 +71,13 @@ class Work:
     y
         float64[count]: index into `classes`, or the number to be predicted.
     draws
-        per method the background rows, float64[count, n, d].
+        what the methods compare the rows with, by the names and shapes of `topics.methods.TAKEN`.
     new_categories
         per slot of kind text what the snapshot of `version` does not know.
+    texts
+        per slot of kind text the texts of the codes among its grid points.
+    staleness
+        how far the model of `version` is from the scheduled one before it; None where that was not measured.
     flush_before
         whether a flush mark stands right before `first_row`.
     """
@@ -93,6 +97,8 @@ class Work:
     task: str
     loss: str
     new_categories: Mapping[int, NewCategories] = field(default_factory=dict)
+    texts: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    staleness: float | None = None
     flush_before: bool = False
 
     @property
@@ -137,6 +143,8 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     task: str
     loss: str
     new_categories: list[tuple[_Natural, _Natural, list[str]]]
+    texts: list[tuple[_Natural, list[tuple[_Natural, str]]]]
+    staleness: float | None
     flush_before: bool
 
 
@@ -171,6 +179,8 @@ def encode(work: Work) -> bytes:
         "task": work.task,
         "loss": work.loss,
         "new_categories": [[slot, *work.new_categories[slot]] for slot in sorted(work.new_categories)],
+        "texts": [[slot, sorted(work.texts[slot].items())] for slot in sorted(work.texts)],
+        "staleness": work.staleness,
         "flush_before": work.flush_before,
     }
     arrays = {"seqs": work.seqs, "x": work.x, "y": work.y}
@@ -218,6 +228,8 @@ def decode(data: bytes | memoryview) -> Work:
         task=meta.task,
         loss=meta.loss,
         new_categories=new_categories,
+        texts={slot: dict(texts) for slot, texts in meta.texts},
+        staleness=meta.staleness,
         flush_before=meta.flush_before,
     )
     _check(work)
@@ -231,10 +243,7 @@ def _check(work: Work) -> None:
     findings += frames.mismatch("seqs", work.seqs, "int64", (count,))
     findings += frames.mismatch("x", work.x, "float64", (count, d))
     findings += frames.mismatch("y", work.y, "float64", (count,))
-    for method, rows in work.draws.items():
-        findings += frames.mismatch(
-            f"draws of {method}", rows, "float64", (count, rows.shape[1] if rows.ndim == 3 else -1, d)
-        )
+    findings += methods.findings(work.draws, methods.TAKEN, {"count": count, "d": d}, "draws")
     if len(set(work.names)) != d or len(work.kinds) != d:
         findings.append(f"expected {d} different names and as many kinds, got {work.names} and {work.kinds}")
     for slot, (first_code, texts) in work.new_categories.items():
@@ -242,6 +251,9 @@ def _check(work: Work) -> None:
             findings.append(f"new categories: expected a slot of kind text and some texts, got slot {slot}, {texts}")
         if len(set(texts)) != len(texts):
             findings.append(f"new categories of slot {slot}: expected different texts, got {texts}")
+    for slot, named in work.texts.items():
+        if not 0 <= slot < len(work.kinds) or work.kinds[slot] != _TEXT or min(named, default=0) < 0:
+            findings.append(f"texts: expected a slot of kind text and codes from 0 on, got slot {slot}, {named}")
     if min(work.first_row, work.epoch, work.partition, work.version) < 0:
         findings.append(
             f"expected first row, epoch, partition and version from 0 on, got {work.first_row}, {work.epoch}, "
@@ -272,6 +284,9 @@ def _check_rows(work: Work) -> list[str]:
             findings.append(f"expected labels that are indices of {len(work.classes)} classes")
     elif not bool(np.isfinite(work.y).all()):
         findings.append("expected finite labels")
+    order = work.draws.get("isage.order")
+    if order is not None and not bool((np.sort(order, axis=1) == np.arange(order.shape[1])).all()):
+        findings.append("expected every order of features to be a permutation")
     return findings
 
 

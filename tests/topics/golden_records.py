@@ -13,6 +13,7 @@ import orjson
 
 from topics import (
     contributions,
+    effects,
     events,
     events_dead,
     importance,
@@ -103,6 +104,71 @@ def estimate() -> bytes:
         value=np.array([0.5, -0.125, -0.125]),
         raw=np.array([0.25, -0.0625, -0.0625]),
         variance=np.array([0.0625, 0.0, 1.0]),
+        staleness=0.0625,
+    )
+
+
+def estimate_of_isage() -> bytes:
+    return importance.encode(
+        epoch=0,
+        stream="agrawal",
+        row=199,
+        seq=203,
+        method="isage",
+        loss="zero_one",
+        alpha=0.001,
+        sampling="geometric",
+        n=100,
+        coverage=0.5,
+        model_version=128,
+        lag=71,
+        names=["salary", "age"],
+        value=np.array([0.5, -0.125]),
+        raw=np.array([0.25, -0.0625]),
+        variance=np.array([0.0625, 0.0]),
+        low=np.array([0.25, -0.25]),
+        high=np.array([0.75, 0.0]),
+        interval_kind="normal",
+        interval_level=0.95,
+        totals={"marginal_loss": 0.5, "model_loss": 0.125, "total": 0.375},
+    )
+
+
+def curve() -> bytes:
+    return effects.encode(
+        epoch=0,
+        stream="agrawal",
+        row=199,
+        seq=203,
+        feature="age",
+        output="yes",
+        kind="numeric",
+        grid=[20.0, 40.5, 61.0],
+        curve=[0.25, 0.5, 0.125],
+        importance=0.15625,
+        ice=[[0.25, 0.5, 0.0], [None, 0.5, 0.25]],
+        n=100,
+        coverage=0.5,
+        model_version=128,
+    )
+
+
+def curve_of_categories() -> bytes:
+    return effects.encode(
+        epoch=0,
+        stream="bike",
+        row=99,
+        seq=99,
+        feature="weather",
+        output=None,
+        kind="categorical",
+        grid=["clear", "rain"],
+        curve=[3.5, 1.5],
+        importance=0.5,
+        ice=None,
+        n=1,
+        coverage=1.0,
+        model_version=64,
     )
 
 
@@ -116,13 +182,20 @@ def block() -> work.Work:
         seqs=np.array([100, 102, 103]),
         x=np.array([[1.5, 0.0], [np.nan, 2.0], [-0.0, 3.0]]),
         y=np.array([0.0, 1.0, 1.0]),
-        draws={"ipfi": np.arange(12.0).reshape(3, 2, 2)},
+        draws={
+            "ipfi": np.arange(12.0).reshape(3, 2, 2),
+            "isage": np.arange(6.0).reshape(3, 1, 1, 2),
+            "isage.order": np.array([[0, 1], [1, 0], [0, 1]]),
+            "ipdp": np.array([[[1.0, 0.0], [2.0, np.nan]]] * 3),
+        },
         names=["age", "car"],
         kinds=[0, 2],
         classes=["no", "yes"],
         task="classification",
         loss="zero_one",
         new_categories={1: work.NewCategories(2, ("Škoda", "Tatra"))},
+        texts={1: {0: "Praga"}},
+        staleness=0.0625,
         flush_before=True,
     )
 
@@ -137,7 +210,21 @@ def explained() -> contributions.Contributions:
         seqs=np.array([100, 102, 103]),
         kind="ok",
         names=["age", "car"],
-        values={"ipfi": np.array([[0.5, 0.0], [1.0, -1.0], [0.0, -0.0]])},
+        kinds=[0, 2],
+        classes=["no", "yes"],
+        outputs=["yes"],
+        texts={1: {0: "Praga"}},
+        staleness=0.0625,
+        values={
+            "ipfi": np.array([[0.5, 0.0], [1.0, -1.0], [0.0, -0.0]]),
+            "isage": np.array([[0.5, -1.0], [1.0, -1.0], [0.0, -0.0]]),
+            "isage.first": np.array([0, 1, 0]),
+            "isage.model_loss": np.array([0.0, 1.0, 0.0]),
+            "isage.prediction": np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]),
+            "isage.target": np.array([1.0, -1.0, 0.0]),
+            "ipdp": np.arange(12.0).reshape(3, 2, 2, 1),
+            "ipdp.points": np.array([[[1.0, 0.0], [2.0, np.nan]]] * 3),
+        },
         loss="zero_one",
         flush_before=True,
     )
@@ -153,6 +240,7 @@ def failed() -> contributions.Contributions:
         seqs=np.array([104]),
         kind="failed",
         names=["age", "car"],
+        kinds=[0, 2],
         reason="ValueError: no",
         loss="zero_one",
     )
@@ -207,12 +295,15 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "events.dead.v1.headers.txt": dead_letter,
     "predictions.v1.json": prediction,
     "predictions.v1.nothing.json": prediction_of_nothing,
-    "importance.v1.json": estimate,
-    "work.v1.bin": lambda: work.encode(block()),
-    "work.v1.flush.bin": _flush_of_work,
-    "contributions.v1.ok.bin": lambda: contributions.encode(explained()),
-    "contributions.v1.failed.bin": lambda: contributions.encode(failed()),
-    "contributions.v1.flush.bin": _flush_of_contributions,
+    "importance.v2.json": estimate,
+    "importance.v2.isage.json": estimate_of_isage,
+    "effects.v1.json": curve,
+    "effects.v1.categories.json": curve_of_categories,
+    "work.v2.bin": lambda: work.encode(block()),
+    "work.v2.flush.bin": _flush_of_work,
+    "contributions.v2.ok.bin": lambda: contributions.encode(explained()),
+    "contributions.v2.failed.bin": lambda: contributions.encode(failed()),
+    "contributions.v2.flush.bin": _flush_of_contributions,
     "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
     "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
     "progress.learner.v1.partition.json": lambda: progress_learner.encode(learner_partition())[1],
@@ -221,6 +312,10 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "progress.fold.v1.stream.json": lambda: _fold_stream(0),
     "progress.fold.v1.state.bin": lambda: _fold_stream(1),
 }
+
+
+READ_ONLY: Final = ("importance.v1.json",)
+"""Of versions that are read and not written any more."""
 
 
 def checked_in(name: str) -> bytes:

@@ -19,6 +19,7 @@ COUNTS = {"events": 4, "work": 12}
 def test_every_topic_is_in_the_catalogue_once() -> None:
     assert sorted(TOPICS) == [
         "contributions",
+        "effects",
         "events",
         "events.dead",
         "importance",
@@ -47,9 +48,12 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "events.dead",
         "predictions",
         "importance",
+        "effects",
     }
     for topic in topics.ALL:
-        if topic.public:
+        if topic.name == "effects":
+            assert topic.config["min.compaction.lag.ms"] == "86400000"
+        elif topic.public:
             assert topic.config["cleanup.policy"] == "delete"
         elif topic.config["cleanup.policy"] == "compact":
             assert topic.config["segment.bytes"] == str(16 * MIB)
@@ -58,7 +62,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         else:
             assert int(topic.config["retention.bytes"]) > 0
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
-    assert compacted == {"snapshots", "progress.learner", "progress.fold"}
+    assert compacted == {"effects", "snapshots", "progress.learner", "progress.fold"}
 
 
 def test_a_dead_letter_may_be_larger_than_an_event() -> None:

@@ -9,10 +9,13 @@ import topics
 from tests.topics.golden_records import (
     DIRECTORY,
     GOLDEN,
+    READ_ONLY,
     SNAPSHOT,
     block,
     checked_in,
+    curve,
     estimate,
+    estimate_of_isage,
     explained,
     failed,
     fields,
@@ -24,6 +27,7 @@ from tests.topics.golden_records import (
 )
 from topics import (
     contributions,
+    effects,
     events,
     events_dead,
     importance,
@@ -41,7 +45,7 @@ def test_todays_encoder_writes_the_golden_bytes(name: str) -> None:
 
 
 def test_every_golden_file_belongs_to_a_record_and_every_topic_has_one() -> None:
-    assert {path.name for path in Path(DIRECTORY).iterdir()} == set(GOLDEN)
+    assert {path.name for path in Path(DIRECTORY).iterdir()} == {*GOLDEN, *READ_ONLY}
     for topic in topics.ALL:
         assert any(name.startswith(f"{topic.name}.v{topic.schema_version}") for name in GOLDEN), topic.name
 
@@ -53,7 +57,12 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     ]
     assert fields(estimate()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "method", "loss", "alpha", "sampling", "interval"),
-        *("n", "coverage", "model_version", "lag", "features"),
+        *("n", "coverage", "model_version", "lag", "staleness", "features"),
+    ]
+    assert fields(estimate_of_isage())[-5:] == ["staleness", "marginal_loss", "model_loss", "total", "features"]
+    assert fields(curve()) == [
+        *("schema_version", "epoch", "stream", "row", "seq", "feature", "output", "kind", "grid", "curve"),
+        *("importance", "ice", "n", "coverage", "model_version"),
     ]
 
 
@@ -92,33 +101,56 @@ def test_predictions_are_read() -> None:
 
 
 def test_importance_is_read() -> None:
-    record = importance.decode(checked_in("importance.v1.json"))
-    assert list(record.features) == ["age", "car", "salary"]
-    assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
-    assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
-    assert record.interval == importance.Interval(None, None)
+    for version, staleness in ((1, None), (2, 0.0625)):
+        record = importance.decode(checked_in(f"importance.v{version}.json"))
+        assert (record.schema_version, record.staleness) == (version, staleness)
+        assert list(record.features) == ["age", "car", "salary"]
+        assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
+        assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
+        assert record.interval == importance.Interval(None, None)
+    isage = importance.decode(checked_in("importance.v2.isage.json"))
+    assert (isage.marginal_loss, isage.model_loss, isage.total) == (0.5, 0.125, 0.375)
+    assert isage.interval == importance.Interval("normal", 0.95)
+
+
+def test_effects_are_read() -> None:
+    numeric = effects.decode(checked_in("effects.v1.json"))
+    assert (numeric.feature, numeric.output, numeric.kind, numeric.curve) == (
+        "age",
+        "yes",
+        "numeric",
+        [0.25, 0.5, 0.125],
+    )
+    assert numeric.ice == [[0.25, 0.5, 0.0], [None, 0.5, 0.25]]
+    categorical = effects.decode(checked_in("effects.v1.categories.json"))
+    assert (categorical.grid, categorical.output, categorical.ice) == (["clear", "rain"], None, None)
 
 
 def test_work_is_read() -> None:
-    read, written = work.decode(checked_in("work.v1.bin")), block()
+    read, written = work.decode(checked_in("work.v2.bin")), block()
     for name in ("seqs", "x", "y"):
         np.testing.assert_array_equal(getattr(read, name), getattr(written, name), strict=True)
-    np.testing.assert_array_equal(read.draws["ipfi"], written.draws["ipfi"], strict=True)
+    assert read.draws.keys() == written.draws.keys()
+    for name, drawn in written.draws.items():
+        np.testing.assert_array_equal(read.draws[name], drawn, strict=True)
     for name in ("stream", "epoch", "partition", "first_row", "version", "names", "kinds", "classes", "task", "loss"):
         assert getattr(read, name) == getattr(written, name)
+    assert (read.texts, read.staleness) == (written.texts, written.staleness)
     assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
     assert read.flush_before
-    flush = work.decode(checked_in("work.v1.flush.bin"))
+    flush = work.decode(checked_in("work.v2.flush.bin"))
     assert (flush.count, flush.first_row, flush.flush_before) == (0, 200, True)
 
 
 def test_contributions_are_read() -> None:
-    read = contributions.decode(checked_in("contributions.v1.ok.bin"))
-    np.testing.assert_array_equal(read.values["ipfi"], explained().values["ipfi"], strict=True)
+    read = contributions.decode(checked_in("contributions.v2.ok.bin"))
+    for name, given in explained().values.items():
+        np.testing.assert_array_equal(read.values[name], given, strict=True)
+    assert (read.classes, read.outputs, read.texts) == (["no", "yes"], ["yes"], {1: {0: "Praga"}})
     assert (read.kind, read.first_row, read.loss, read.flush_before) == ("ok", 100, "zero_one", True)
-    no = contributions.decode(checked_in("contributions.v1.failed.bin"))
+    no = contributions.decode(checked_in("contributions.v2.failed.bin"))
     assert (no.kind, no.reason, no.count, no.values) == ("failed", failed().reason, 1, {})
-    assert contributions.decode(checked_in("contributions.v1.flush.bin")).kind == "flush"
+    assert contributions.decode(checked_in("contributions.v2.flush.bin")).kind == "flush"
 
 
 def test_a_snapshot_is_read() -> None:

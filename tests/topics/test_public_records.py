@@ -26,7 +26,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 EVENTS = validator("events.v1")
 PREDICTIONS = validator("predictions.v1")
-IMPORTANCE = validator("importance.v1")
+IMPORTANCE = validator("importance.v2")
 DEAD = validator("events.dead.v1")
 
 
@@ -72,7 +72,7 @@ def an_importance(**changes: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "documents"),
-    [(name, GOLDEN) for name in ("events.v1", "predictions.v1", "importance.v1")],
+    [(name, GOLDEN) for name in ("events.v1", "predictions.v1", "importance.v2", "effects.v1")],
 )
 def test_golden_records_fit_their_schema(name: str, documents: dict[str, Any]) -> None:
     for file in documents:
