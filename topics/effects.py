@@ -31,6 +31,13 @@ _Positive = Annotated[int, msgspec.Meta(ge=1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
+class IceCurve(msgspec.Struct, frozen=True):
+    """One row's own curve: the points of then, and the prediction at each."""
+
+    grid: list[float | str | bool]
+    curve: list[float]
+
+
 class Effect(msgspec.Struct, frozen=True):
     """One feature's effect on one output, smoothed, as of one row.
 
@@ -49,7 +56,7 @@ class Effect(msgspec.Struct, frozen=True):
     importance
         of the curve: the standard deviation of its values (numeric), or a quarter of their range (categorical).
     ice
-        curves of the last rows, oldest first, at the points of then; null where none are kept.
+        curves of the last rows, oldest first; null where none are kept.
     n
         rows in the estimate.
     coverage, model_version
@@ -67,7 +74,7 @@ class Effect(msgspec.Struct, frozen=True):
     grid: list[float | str | bool]
     curve: list[float]
     importance: float
-    ice: list[list[float | None]] | None
+    ice: list[IceCurve] | None
     n: _Positive
     coverage: _Share
     model_version: _Natural
@@ -94,7 +101,7 @@ def encode(
     grid: Sequence[float | str | bool],
     curve: Sequence[float],
     importance: float,
-    ice: Sequence[Sequence[float | None]] | None,
+    ice: Sequence[IceCurve] | None,
     n: int,
     coverage: float,
     model_version: int,
@@ -120,7 +127,7 @@ def encode(
             "grid": grid,
             "curve": curve,
             "importance": importance,
-            "ice": ice,
+            "ice": None if ice is None else [{"grid": one.grid, "curve": one.curve} for one in ice],
             "n": n,
             "coverage": coverage,
             "model_version": model_version,

@@ -19,10 +19,12 @@ TAKEN: Final[Mapping[str, Shape]] = {
     "ipfi": ("float64", ("count", None, "d")),
     "isage": ("float64", ("count", None, None, "d")),
     "isage.order": ("int64", ("count", "d")),
-    "ipdp": ("float64", ("count", None, "d")),
+    "ipdp.row": ("int32", (None,)),
+    "ipdp.place": ("int32", (None,)),
+    "ipdp.value": ("float64", (None,)),
 }
 """iPFI: background values; iSAGE: background rows of every step (or of all), and the order in which features are added;
-iPDP: grid points, NaN where a feature has fewer."""
+iPDP: what changes in the grids from row to row, from which `pipeline.background.grids` makes the points."""
 
 GIVEN: Final[Mapping[str, Shape]] = {
     "ipfi": ("float64", ("count", "d")),

@@ -46,6 +46,17 @@ class NewCategories(NamedTuple):
     texts: tuple[str, ...]
 
 
+class Grid(NamedTuple):
+    """How the changes of a block's grids are to be read: see `pipeline.background.knots`."""
+
+    knots: int
+    """Numbers a feature and row."""
+    points: int
+    """Points of a numeric feature."""
+    equidistant: bool
+    """Whether a numeric feature's knots are the ends between which its points lie."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Work:
     """A block of `count` rows with `d` features; one without rows says that a flush mark stands before `first_row`.
@@ -76,6 +87,10 @@ class Work:
         per slot of kind text what the snapshot of `version` does not know.
     texts
         per slot of kind text the texts of the codes among its grid points.
+    grid
+        of iPDP: how its changes are to be read; None where there are none.
+    corrected
+        whether iSAGE subtracts the excess of a finite number of background rows.
     staleness
         how far the model of `version` is from the scheduled one before it; None where that was not measured.
     flush_before
@@ -98,6 +113,8 @@ class Work:
     loss: str
     new_categories: Mapping[int, NewCategories] = field(default_factory=dict)
     texts: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    grid: Grid | None = None
+    corrected: bool = False
     staleness: float | None = None
     flush_before: bool = False
 
@@ -144,6 +161,8 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     loss: str
     new_categories: list[tuple[_Natural, _Natural, list[str]]]
     texts: list[tuple[_Natural, list[tuple[_Natural, str]]]]
+    grid: tuple[_Natural, _Natural, bool] | None
+    corrected: bool
     staleness: float | None
     flush_before: bool
 
@@ -180,6 +199,8 @@ def encode(work: Work) -> bytes:
         "loss": work.loss,
         "new_categories": [[slot, *work.new_categories[slot]] for slot in sorted(work.new_categories)],
         "texts": [[slot, sorted(work.texts[slot].items())] for slot in sorted(work.texts)],
+        "grid": None if work.grid is None else list(work.grid),
+        "corrected": work.corrected,
         "staleness": work.staleness,
         "flush_before": work.flush_before,
     }
@@ -229,6 +250,8 @@ def decode(data: bytes | memoryview) -> Work:
         loss=meta.loss,
         new_categories=new_categories,
         texts={slot: dict(texts) for slot, texts in meta.texts},
+        grid=None if meta.grid is None else Grid(*meta.grid),
+        corrected=meta.corrected,
         staleness=meta.staleness,
         flush_before=meta.flush_before,
     )
@@ -287,6 +310,8 @@ def _check_rows(work: Work) -> list[str]:
     order = work.draws.get("isage.order")
     if order is not None and not bool((np.sort(order, axis=1) == np.arange(order.shape[1])).all()):
         findings.append("expected every order of features to be a permutation")
+    if (work.grid is not None) != ("ipdp.row" in work.draws):
+        findings.append(f"expected grids and how they are to be read together, got {work.grid}")
     return findings
 
 
