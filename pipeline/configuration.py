@@ -89,15 +89,19 @@ def _from_environment(environment: Mapping[str, str], findings: list[str]) -> di
         name = variable[len(ENVIRONMENT) :].lower()
         section, _, rest = name.partition("_")
         key = f"{section}.{rest}" if section in _SECTIONS and rest else name
-        if key == "kafka":
-            findings.append(
-                f"{variable}: expected one variable a setting, such as {ENVIRONMENT}KAFKA_SECURITY_PROTOCOL"
-            )
+        if key == "kafka" or key in _SECTIONS:
+            example = f"{key}_{_example(key)}".replace(".", "_").upper()
+            findings.append(f"{variable}: expected one variable a setting, such as {ENVIRONMENT}{example}")
         elif name.startswith("kafka_"):
             values["kafka." + name.removeprefix("kafka_").replace("_", ".")] = (environment[variable], variable)
         else:
             values[key] = (environment[variable], variable)
     return values
+
+
+def _example(section: str) -> str:
+    """The name of a setting in a section."""
+    return "security.protocol" if section == "kafka" else _SECTIONS[section].__struct_fields__[0]
 
 
 def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settings | None:
@@ -108,7 +112,11 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
     known = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     for key, (value, source) in values.items():
         section, _, name = key.partition(".")
-        if key == "kafka" and isinstance(value, Mapping):
+        if (key == "kafka" or key in _SECTIONS) and not isinstance(value, Mapping):
+            findings.append(
+                f"{key}: expected a table of settings ({key}.{_example(key)}, ...), got {_described(value)} ({source})"
+            )
+        elif key == "kafka":
             kafka.update({inner: str(setting) for inner, setting in value.items()})
         elif section == "kafka" and name:
             kafka[name] = str(value)
@@ -139,6 +147,15 @@ def _convert(
         ]
         said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
         findings.append(f"{key}: {said}, got {value!r} ({source})")
+
+
+_KINDS = {bool: "the boolean", int: "the integer", float: "the number", str: "the text", list: "the array"}
+
+
+def _described(value: Any) -> str:
+    """A value of TOML with its kind: ``the integer 3``."""
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"{_KINDS.get(type(value), 'the value')} {shown}"
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     STORAGE_DESCENT = 7
     STORAGE_TREE = 8
     IPDP_DISPLAY = 9
+    STORAGE_FALLBACK = 10
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

@@ -6,14 +6,21 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from pipeline.background.background import BackgroundSettings
+from pipeline.background.grids import GridSettings
+from pipeline.background.storage import StorageSettings
 from pipeline.fold.settings import FoldSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
+from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import model_factory
+from topics.methods import METHODS
 
 BATCH_OVERHEAD = 12
 """What Kafka's default for `max.message.bytes` allows beyond 1 MiB for the batch around a message."""
+
+_METHODS = rf"^({'|'.join(METHODS)})(,({'|'.join(METHODS)}))*$"
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -42,33 +49,103 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
+    methods
+        Of ``ipfi``, ``isage`` and ``ipdp``, separated by commas.
     alpha
         α of the exponential smoothing, in (0, 1]; a window of N rows corresponds to 2 / (N + 1).
     sampling
-        Law of the background rows: ``geometric`` (recent ones) or ``uniform`` (all).
+        Law of the background rows: ``geometric`` (recent ones), ``uniform`` (all) or ``window`` (the last L).
     reservoir
         L, background rows kept for a stream.
     start
         t0, the first row that is explained, from 1 on; unset: when the reservoir is full.
     draws
-        Background rows drawn for each feature of each row.
+        iPFI: background rows drawn for each feature of each row.
     loss
         One of `pipeline.explain.losses.LOSSES`; unset: zero_one for classification, squared for regression.
+    level
+        Of the intervals, below 1.
     """
 
+    methods: Annotated[str, Meta(pattern=_METHODS)] = "ipfi"
     alpha: Annotated[float, Meta(gt=0, le=1)] = 0.001
-    sampling: Literal["geometric", "uniform"] = "geometric"
+    sampling: Literal["geometric", "uniform", "window"] = "geometric"
     reservoir: Positive = 100
     start: Positive | None = None
     draws: Positive = 1
     loss: Literal["zero_one", "cross_entropy", "brier", "absolute", "squared"] | None = None
+    level: Annotated[float, Meta(gt=0, lt=1)] = 0.95
+
+
+class Isage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How iSAGE takes features away.
+
+    Attributes
+    ----------
+    inner
+        m, background rows whose mean prediction stands for a row without some of its features.
+    removal
+        ``marginal``: background rows come from the reservoir; ``conditional``: what is taken away is drawn given what
+        stays, by a tree a feature that the learner keeps.
+    fresh
+        Draw background rows anew for each step along the order of features; conditional removal always does.
+    corrected
+        Subtract what the expected loss exceeds for a finite m; for the losses squared and brier, m from 2 on.
+    """
+
+    inner: Positive = 5
+    removal: Literal["marginal", "conditional"] = "marginal"
+    fresh: bool = False
+    corrected: bool = False
+
+
+class Ipdp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where effect curves are evaluated, and what is kept of them.
+
+    Attributes
+    ----------
+    grid
+        ``extremes``: equidistant points between the window's minimum and maximum; ``quantile_range``: between two
+        quantiles; ``quantiles``: at quantiles.
+    points, categories
+        Points of a numeric feature; most points of a text or boolean one.
+    window
+        Rows that the grid looks back on.
+    store
+        Values of a feature from which quantiles are taken, at most `window`.
+    low, high
+        Levels of the outer quantiles.
+    ice
+        Curves of single rows kept for display, of each feature.
+    """
+
+    grid: Literal["extremes", "quantile_range", "quantiles"] = "quantile_range"
+    points: Annotated[int, Meta(ge=2, le=1_000)] = 10
+    categories: Annotated[int, Meta(ge=2, le=1_000)] = 10
+    window: Positive = 1_000
+    store: Positive = 200
+    low: Annotated[float, Meta(ge=0, lt=1)] = 0.05
+    high: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    ice: Annotated[int, Meta(ge=0, le=100)] = 5
 
 
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the model is snapshotted: at 1, 2, 4, ... `doubling` learned rows, then every `cadence`."""
+    """When the model is snapshotted.
+
+    Attributes
+    ----------
+    doubling, cadence
+        At 1, 2, 4, ... `doubling` learned rows, then at the multiples of `cadence`, or
+    target, shortest, longest
+        when the model has changed by `target` (see `pipeline.learn.staleness`), after so many rows at least and at
+        most; 0: at the multiples of `cadence` only. Models that are not compiled are not measured.
+    """
 
     doubling: Positive = 256
     cadence: Positive = 500
+    target: Annotated[float, Meta(ge=0)] = 0.05
+    shortest: Positive = 100
+    longest: Positive = 1_000
 
 
 class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,6 +255,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seed: int = 1
     model: Model = Model()
     explain: Explain = Explain()
+    isage: Isage = Isage()
+    ipdp: Ipdp = Ipdp()
     snapshot: Snapshot = Snapshot()
     publish: Publish = Publish()
     block: Block = Block()
@@ -191,6 +270,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def start(self) -> int:
         """t0: the first row that is explained."""
         return self.explain.start or self.explain.reservoir
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How the model is explained, in the order in which records are published."""
+        asked = self.explain.methods.split(",")
+        return tuple(method for method in METHODS if method in asked)
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -220,12 +305,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             seed=self.seed,
             epoch=self.epoch,
             loss=self.explain.loss,
-            sampling=self.explain.sampling,
-            reservoir=self.explain.reservoir,
-            start=self.start,
-            draws=self.explain.draws,
-            doubling=self.snapshot.doubling,
-            cadence=self.snapshot.cadence,
+            background=self.background(),
+            corrected=self.isage.corrected,
+            schedule=Schedule(**msgspec.structs.asdict(self.snapshot)),
             block_rows=self.block.rows,
             block_bytes=self.block.bytes,
             limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
@@ -235,20 +317,55 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             event_partitions=self.topics.events,
         )
 
+    def background(self) -> BackgroundSettings:
+        """What the learner must keep and draw of earlier rows.
+
+        Raises
+        ------
+        SettingsError
+            Settings of the grids contradict each other.
+        """
+        return BackgroundSettings(
+            methods=self.methods,
+            sampling=self.explain.sampling,
+            reservoir=self.explain.reservoir,
+            start=self.start,
+            draws=self.explain.draws,
+            inner=self.isage.inner,
+            fresh=self.isage.fresh,
+            storage=StorageSettings() if self.isage.removal == "conditional" else None,
+            grid=GridSettings(
+                grid=self.ipdp.grid,
+                points=self.ipdp.points,
+                categories=self.ipdp.categories,
+                window=self.ipdp.window,
+                store=self.ipdp.store,
+                low=self.ipdp.low,
+                high=self.ipdp.high,
+            ),
+        )
+
     def fold(self) -> FoldSettings:
         """What the fold must know."""
         return FoldSettings(
             epoch=self.epoch,
+            methods=self.methods,
             alpha=self.explain.alpha,
             sampling=self.explain.sampling,
+            reservoir=self.explain.reservoir,
+            draws=self.explain.draws,
+            inner=self.isage.inner,
+            level=self.explain.level,
             start=self.start,
             every=self.publish.every,
+            ice=self.ipdp.ice,
         )
 
     def fingerprint(self) -> dict[str, str | int | float | bool | None]:
         """Every setting that changes numbers, by key. Work begun under one fingerprint goes on under no other."""
         values = flatten(msgspec.to_builtins(self))
         values["explain.start"] = self.start
+        values["explain.methods"] = ",".join(self.methods)
         return {key: values[key] for key in _CHANGES_NUMBERS}
 
 
@@ -257,14 +374,31 @@ _CHANGES_NUMBERS = (
     "model.name",
     "model.task",
     "model.many_classes",
+    "explain.methods",
     "explain.alpha",
     "explain.sampling",
     "explain.reservoir",
     "explain.start",
     "explain.draws",
     "explain.loss",
+    "explain.level",
+    "isage.inner",
+    "isage.removal",
+    "isage.fresh",
+    "isage.corrected",
+    "ipdp.grid",
+    "ipdp.points",
+    "ipdp.categories",
+    "ipdp.window",
+    "ipdp.store",
+    "ipdp.low",
+    "ipdp.high",
+    "ipdp.ice",
     "snapshot.doubling",
     "snapshot.cadence",
+    "snapshot.target",
+    "snapshot.shortest",
+    "snapshot.longest",
     "limits.message_bytes",
     "limits.stream_bytes",
     "limits.features",

@@ -50,6 +50,19 @@ def test_a_file_that_cannot_be_read_or_is_not_toml(tmp_path: Path) -> None:
         load(file=tmp_path / "bad.toml")
 
 
+def test_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "glasstream.toml"
+    file.write_text("publish = 3\nkafka = true\n")
+    with pytest.raises(SettingsError) as caught:
+        load(file=file, environment={"GLASSTREAM_BLOCK": "3"}, assignments=["limits=3"])
+    assert caught.value.findings == [
+        "GLASSTREAM_BLOCK: expected one variable a setting, such as GLASSTREAM_BLOCK_ROWS",
+        f"publish: expected a table of settings (publish.every, ...), got the integer 3 ({file})",
+        f"kafka: expected a table of settings (kafka.security.protocol, ...), got the boolean true ({file})",
+        "limits: expected a table of settings (limits.message_bytes, ...), got the text '3' (--set limits=3)",
+    ]
+
+
 def test_a_loss_that_does_not_exist() -> None:
     with pytest.raises(SettingsError, match=r"explain.loss: expected one of zero_one"):
         load(assignments=["explain.loss=hinge"])
@@ -70,5 +83,7 @@ def test_the_fingerprint_is_what_changes_numbers() -> None:
     for key in base:
         other = {"model.task": "regression", "model.name": "tree", "explain.sampling": "uniform",
                  "explain.loss": "brier", "model.many_classes": "true", "topics.partitioner": "crc32",
-                 "explain.alpha": "0.5"}.get(key, "77")  # fmt: skip
+                 "explain.alpha": "0.5", "explain.methods": "ipdp", "explain.level": "0.5", "isage.fresh": "true",
+                 "isage.removal": "conditional", "isage.corrected": "true", "ipdp.grid": "quantiles",
+                 "ipdp.low": "0.2", "ipdp.high": "0.7"}.get(key, "77")  # fmt: skip
         assert load(assignments=[f"{key}={other}"]).fingerprint() != base, key

@@ -1,5 +1,6 @@
 """What came on each public topic, as `DIR/<topic>.jsonl`."""
 
+import os
 import re
 from pathlib import Path
 from types import TracebackType
@@ -9,7 +10,7 @@ import msgspec
 
 from pipeline.errors import InputError
 
-Key = tuple[str, int, str, str, str]
+Key = tuple[str, int, str, str, str, str]
 
 
 class _Place(msgspec.Struct):
@@ -20,6 +21,7 @@ class _Place(msgspec.Struct):
     method: str = ""
     feature: str = ""
     signal: str = ""
+    output: str | None = None
 
 
 _decoder = msgspec.json.Decoder(_Place)
@@ -36,7 +38,7 @@ class _File:
 
     def add(self, record: bytes) -> None:
         place = _decoder.decode(record)
-        key = (place.stream, place.seq, place.method, place.feature, place.signal)
+        key = (place.stream, place.seq, place.method, place.feature, place.signal, place.output or "")
         self.places.append((key, self.scratch.tell(), len(record)))
         self.scratch.write(record + b"\n")
 
@@ -54,8 +56,26 @@ class _File:
             self.scratch_path.replace(self.path)
 
 
+def expect_writable(directory: Path) -> None:
+    """Check that a directory can be written, or made; nothing is made.
+
+    Raises
+    ------
+    InputError
+        It cannot.
+    """
+    try:
+        there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+        if not there.is_dir():
+            raise InputError(f"--out {directory}: expected a directory, got the file {there}")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"--out {directory}: cannot be written: no permission in {there}")
+    except OSError as error:
+        raise InputError(f"--out {directory}: cannot be written: {error.strerror}") from error
+
+
 class OutputDirectory:
-    """Writes records of public topics, sorted by stream, seq, method, feature and signal.
+    """Writes records of public topics, sorted by stream, seq, method, feature, signal and output.
 
     Raises
     ------

@@ -72,8 +72,8 @@ class Reference:
                 fold.offer(contribution, self._contributions)
                 self._contributions += 1
             self._forget(block.stream, block.version)
-        for _, record in fold.take_records():
-            yield "importance", record
+        for published in fold.take_records():
+            yield published.topic, published.value
         fold.take_changed()
 
     def _keep_snapshots(self, learner: PartitionLearner) -> None:

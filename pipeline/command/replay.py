@@ -38,6 +38,8 @@ class Replay:
     bytes_ahead: int | None = None
     sent: int = 0
     """Events handed to the broker."""
+    exhausted: bool = False
+    """Whether the source had no more: what was sent is all of it."""
     end: tuple[int, int] | None = None
     """(partition, offset) of the flush mark, once it is on the topic."""
     _rest: Iterator[tuple[bytes, int]] = field(init=False)
@@ -72,6 +74,7 @@ class Replay:
             if self._next is None:
                 self._next = next(self._rest, None)
             if self._next is None:
+                self.exhausted = True
                 self.finish()
                 break
             value, count = self._next

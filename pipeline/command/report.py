@@ -3,32 +3,86 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from pipeline.command.divergence import Divergence
+from pipeline.command.effects_table import effects_table
+from pipeline.command.importance_table import History, importance_table, number
 from pipeline.errors import InputError
-from topics import importance, predictions
+from topics import effects, importance
+from topics.effects import Effect
 from topics.importance import Importance
+from topics.predictions import Metric
 
 _LEADING = 4
 """Features named in a progress line."""
-_CHANGE_WINDOWS = 5
-"""Parts of the run between which the table looks for the largest change."""
+_LEGENDS = {
+    "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
+    "rows; σ: how much it varies from row to row",
+    "isage": "importance: a feature's share of what the model is worth, which is the loss of its mean prediction less "
+    "its own; σ: how much it varies from row to row",
+    "ipdp": "the mean prediction if a feature had the value; importance: the standard deviation of the curve, of "
+    "categories a quarter of its range",
+}
+_HISTORY = 400
+"""Records of a stream that are kept for the largest change; then every other one of them."""
+
+
+class _Predicted(msgspec.Struct):
+    """What is read of a record of `predictions`, of every one: so no more than is shown."""
+
+    stream: str
+    target: str | float | None
+    metric: Metric
+
+
+_decoder = msgspec.json.Decoder(_Predicted)
+
+
+@dataclass(slots=True)
+class _Method:
+    """What one method says of a stream's features."""
+
+    newest: Importance
+    history: History = field(default_factory=list)
+    """Thinned as it grows."""
+    every: int = 1
+    seen: int = 0
+
+    def add(self, record: Importance) -> None:
+        self.newest = record
+        self.seen += 1
+        if self.seen % self.every == 0:
+            self.history.append((record.row, {name: values.value for name, values in record.features.items()}))
+        if len(self.history) > _HISTORY:
+            self.history = self.history[1::2]
+            self.every *= 2
 
 
 @dataclass(slots=True)
 class _Stream:
     predicted: int = 0
-    metric: str = ""
-    newest: Importance | None = None
-    history: list[tuple[int, dict[str, float]]] = field(default_factory=list)
-    """(row, value of each feature), thinned as it grows."""
-    every: int = 1
-    seen: int = 0
+    unlabelled: int = 0
+    metric: Metric | None = None
+    divergence: Divergence = field(default_factory=Divergence)
+    methods: dict[str, _Method] = field(default_factory=dict)
+    effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
+    """The newest curve of each feature and output."""
 
+    def explained(self) -> tuple[int, float]:
+        """Rows explained, and the coverage."""
+        found = [(method.newest.n, method.newest.coverage) for method in self.methods.values()]
+        found += [(effect.n, effect.coverage) for effect in self.effects.values()]
+        return max(found)
 
-_HISTORY = 400
+    def metric_text(self) -> str:
+        """The running metric in words; of events without a label there is none."""
+        if self.metric is not None and self.metric.value is not None:
+            return f"{self.metric.name} {number(self.metric.value)}"
+        return "no event with a label so far" if self.predicted == self.unlabelled else "nothing scored so far"
 
 
 class Report:
@@ -48,7 +102,7 @@ class Report:
         self._streams: dict[str, _Stream] = {}
         self._dead: Counter[str] = Counter()
         self._example = ""
-        self._shown_at = 0.0
+        self._shown_at: float | None = None
         self._shown_count = 0
 
     @property
@@ -59,10 +113,15 @@ class Report:
     def add(self, topic: str, records: list[bytes]) -> None:
         """Take records of one topic, in order."""
         if topic == "predictions":
-            self._add_predictions(records)
+            for record in records:
+                self._add_prediction(_decoder.decode(record))
         elif topic == "importance":
             for record in records:
                 self._add_importance(importance.decode(record))
+        elif topic == "effects":
+            for record in records:
+                effect = effects.decode(record)
+                self._streams.setdefault(effect.stream, _Stream()).effects[effect.feature, effect.output] = effect
         elif topic == "events.dead":
             for record in records:
                 letter = orjson.loads(record)
@@ -70,123 +129,97 @@ class Report:
                 self._example = self._example or letter.get("detail", "")
 
     def progress(self, now: float, interval: float = 2.0) -> None:
-        """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds."""
-        if self._shown_at == 0.0:
+        """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds.
+
+        The rate is that since the line before. The first line has none: it would count how long the stages took to
+        start.
+        """
+        if self._shown_at is None:
             self._shown_at = now
         if now - self._shown_at < interval or self.predicted == self._shown_count:
             return
-        rate = (self.predicted - self._shown_count) / (now - self._shown_at)
+        first = self._shown_count == 0
+        rate = "" if first else f"{(self.predicted - self._shown_count) / (now - self._shown_at):,.0f}/s"
         self._shown_at, self._shown_count = now, self.predicted
-        count = f"{self.predicted:>9,}" + (f" of {self._total:,}" if self._total else "")
+        count = f"{self.predicted:>9,}{self._of_total()}"
         for name, stream in sorted(self._streams.items()):
-            self._console.print(
-                f"[dim]{name}[/]  {count} events  {rate:>8,.0f}/s  {stream.metric}  {_leaders(stream.newest)}",
-                highlight=False,
-            )
+            rest = f"  {count} events  {rate:>10}  {stream.metric_text()}  {_leaders(stream)}"
+            self._console.print(Text.assemble((name, "dim"), rest))
 
-    def table(self, seconds: float) -> None:
+    def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
         """Print what each stream's model relies on at the end, where that changed, and what was rejected.
+
+        Parameters
+        ----------
+        seconds
+            How long it took.
+        interrupted_after
+            Events that were read before a person broke the run off; None: all were read.
 
         Raises
         ------
         InputError
             Not one event was accepted.
         """
-        self._tables(seconds)
+        for name, stream in sorted(self._streams.items()):
+            self._table(name, stream, seconds)
         if self._dead:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
-            self._console.print(
-                f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}"
-            )
+            self._say(f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}")
+        if interrupted_after is not None:
+            self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
         if not self._streams:
             raise InputError(f"expected events that can be learned, got none: {self._example or 'the input was empty'}")
 
-    def _tables(self, seconds: float) -> None:
-        for name, stream in sorted(self._streams.items()):
-            newest = stream.newest
-            rate = f" in {seconds:,.1f} s" if seconds else ""
-            if newest is None:
-                self._console.print(
-                    f"{name}: {stream.predicted:,} events{rate}, {stream.metric}; nothing explained yet"
-                )
-                continue
-            table = Table(
-                title=f"{name}: importance after row {newest.row:,} "
-                f"({newest.method}, {newest.loss}, α = {newest.alpha:g}, {newest.sampling})",
-                title_justify="left",
-            )
-            for column in ("rank", "feature", "importance", "σ of a row", "largest change", "between rows"):
-                table.add_column(
-                    column, justify="left" if column == "feature" else "right", no_wrap=column != "feature"
-                )
-            for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
-                change = _largest_change(feature, stream.history)
-                table.add_row(
-                    str(values.rank),
-                    feature,
-                    _number(values.value),
-                    _number(values.variance**0.5),
-                    _number(change[0]) if change and change[0] else "–",
-                    f"{change[1]:,} → {change[2]:,}" if change and change[0] else "–",
-                )
-            self._console.print(table)
-            self._console.print(
-                "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
-                "rows; σ: how much it varies from row to row",
-                style="dim",
-            )
-            self._console.print(
-                f"{stream.predicted:,} events{rate}, {stream.metric}, {newest.n:,} rows explained "
-                f"(coverage {newest.coverage:.0%}), dead letters: {self._dead.total()}",
-                highlight=False,
-            )
+    def _table(self, name: str, stream: _Stream, seconds: float) -> None:
+        counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
+        if stream.unlabelled:
+            counted += f", {stream.unlabelled:,} of them without a label (predicted, not learned)"
+        if not stream.methods and not stream.effects:
+            labelled = stream.predicted - stream.unlabelled
+            reason = f"only {labelled:,} with a label, and explaining starts later (explain.start)" if labelled else ""
+            self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
+            return
+        # A terminal too narrow even for the folded table breaks its lines: better than to cut them.
+        for method in stream.methods.values():
+            self._console.print(importance_table(name, method.newest, method.history), crop=False)
+            self._say(_LEGENDS[method.newest.method], style="dim")
+        if stream.effects:
+            self._console.print(effects_table(name, stream.effects.values()), crop=False)
+            self._say(_LEGENDS["ipdp"], style="dim")
+        n, coverage = stream.explained()
+        self._say(
+            f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
+            f"dead letters: {self._dead.total()}"
+        )
 
-    def _add_predictions(self, records: list[bytes]) -> None:
-        last: dict[str, predictions.Prediction] = {}
-        counts: dict[str, int] = {}
-        if len({record[: record.index(b'"seq"')] for record in records if b'"seq"' in record}) == 1:
-            newest = predictions.decode(records[-1])  # one stream: only the newest says something new
-            last[newest.stream], counts[newest.stream] = newest, len(records)
-        else:
-            for record in records:
-                prediction = predictions.decode(record)
-                last[prediction.stream] = prediction
-                counts[prediction.stream] = counts.get(prediction.stream, 0) + 1
-        for name, prediction in last.items():
-            stream = self._streams.setdefault(name, _Stream())
-            stream.predicted += counts[name]
-            value = prediction.metric.value
-            stream.metric = f"{prediction.metric.name} {value:.4f}" if value is not None else "no label yet"
+    def _add_prediction(self, prediction: _Predicted) -> None:
+        stream = self._streams.setdefault(prediction.stream, _Stream())
+        stream.predicted += 1
+        stream.metric = metric = prediction.metric
+        if prediction.target is None:
+            stream.unlabelled += 1
+        elif isinstance(prediction.target, float) and metric.value is not None:
+            told = stream.divergence.see(prediction.target, metric.value)
+            if told:
+                self._say(f"{prediction.stream}: {told}", style="yellow")
 
     def _add_importance(self, record: Importance) -> None:
-        stream = self._streams.setdefault(record.stream, _Stream())
-        stream.newest = record
-        stream.seen += 1
-        if stream.seen % stream.every == 0:
-            stream.history.append((record.row, {name: values.value for name, values in record.features.items()}))
-        if len(stream.history) > _HISTORY:
-            stream.history = stream.history[1::2]
-            stream.every *= 2
+        methods = self._streams.setdefault(record.stream, _Stream()).methods
+        methods.setdefault(record.method, _Method(record)).add(record)
+
+    def _of_total(self) -> str:
+        return f" of {self._total:,}" if self._total else ""
+
+    def _say(self, line: str, style: str | None = None) -> None:
+        self._console.print(line, style=style, highlight=False, markup=False)
 
 
-def _number(value: float) -> str:
-    """Four decimals, or an exponent where they would be many digits."""
-    return f"{value + 0.0:.4f}" if abs(value) < 100_000 else f"{value:.3e}"
-
-
-def _leaders(newest: Importance | None) -> str:
-    if newest is None:
-        return ""
-    ranked = sorted(newest.features.items(), key=lambda item: item[1].rank)
-    return ", ".join(f"{name} {values.value:.3f}" for name, values in ranked[:_LEADING] if values.value > 0)
-
-
-def _largest_change(feature: str, history: list[tuple[int, dict[str, float]]]) -> tuple[float, int, int] | None:
-    """The largest move of a feature's importance over a fifth of the run: (change, from row, to row)."""
-    span = max(1, len(history) // _CHANGE_WINDOWS)
-    best: tuple[float, int, int] | None = None
-    for (row, before), (later, after) in zip(history, history[span:], strict=False):
-        change = after.get(feature, 0.0) - before.get(feature, 0.0)
-        if best is None or abs(change) > abs(best[0]):
-            best = (change, row, later)
-    return best
+def _leaders(stream: _Stream) -> str:
+    """The leading features by the first method that ranks them."""
+    ranked = [
+        (feature, values.value)
+        for method in list(stream.methods.values())[:1]
+        for feature, values in sorted(method.newest.features.items(), key=lambda item: item[1].rank)
+    ]
+    return ", ".join(f"{name} {number(value, 3)}" for name, value in ranked[:_LEADING] if value > 0)

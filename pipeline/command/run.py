@@ -24,15 +24,15 @@ from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES
 from pipeline.command.report import Report
 from pipeline.command.sources import Source
 from pipeline.configuration import to_environment
-from pipeline.errors import SettingsError
 from pipeline.learn.dead_letters import DeadLetter
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from topics import admin, events
 
-INTERRUPTED = 130
 _POLL_SECONDS = 0.05
 _STANDSTILL_SECONDS = 60.0
+_DRAINING_SECONDS = 2.0
+"""Between two lines that say what an interrupted run waits for."""
 _PREDICTIONS_BEHIND = 2_000
 """On the embedded broker predictions that we have not read must not be pushed out by new ones."""
 
@@ -52,18 +52,19 @@ class Plan:
 
 
 class _Interrupts:
-    """Ctrl-C: once to drain, twice to end at once."""
+    """Ctrl-C: once to drain, twice to end at once; and at once while there is nothing yet to drain."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.count = 0
+        self.begun = False
+        """Whether there are results that would be lost."""
         self._say = say
 
     def __call__(self, number: int, frame: object) -> None:
         self.count += 1
-        if self.count == 1:
-            self._say("interrupted: finishing what is under way (interrupt again to end at once)")
-        else:
+        if self.count > 1 or not self.begun:
             raise KeyboardInterrupt
+        self._say("interrupted: no more events are read; what was read is finished (interrupt again to end at once)")
 
 
 def run(settings: Settings, plan: Plan, console: Console) -> int:
@@ -87,11 +88,15 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     reference = Reference(settings)
     key = events.key(plan.source.stream)
     started = time.monotonic()
+    read, partial = 0, False
 
     def messages() -> Iterator[tuple[bytes, bytes]]:
-        for value, _ in pack(plan.source.events(), plan.rows_per_message, settings.limits.message_bytes):
+        nonlocal read, partial
+        for value, count in pack(plan.source.events(), plan.rows_per_message, settings.limits.message_bytes):
             if interrupts.count:
+                partial = True
                 break
+            read += count
             yield key, value
         yield key, events.FLUSH
 
@@ -99,20 +104,17 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
         for topic, record in reference.run(messages()):
             out.add(topic, record)
             report.add(topic, [record])
+            interrupts.begun = True
             report.progress(time.monotonic())
-            while reference.notices:
-                console.print(reference.notices.pop(0), style="dim", highlight=False)
-    report.table(time.monotonic() - started)
+            _tell(console, reference.notices)
+            _tell(console, plan.source.notices)
+    report.table(time.monotonic() - started, interrupted_after=read if partial else None)
 
 
 def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
     embedded = settings.broker == "embedded"
     if embedded:
         settings = for_embedded(settings)
-        if plan.explainers > 1:
-            raise SettingsError(
-                ["--explainers: expected 1 on the embedded broker, which takes one member a group; use --broker local"]
-            )
     say = _saying(console)
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
@@ -159,7 +161,7 @@ def _replay(
             EMBEDDED_BYTES_AHEAD if embedded else None,
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
-        started = moved = time.monotonic()
+        started = moved = drained = time.monotonic()
         while not _done(monitor, replay, stream, settings.start):
             children.check()
             if interrupts.count:
@@ -169,10 +171,16 @@ def _replay(
             now = time.monotonic()
             if monitor.poll(_POLL_SECONDS):
                 moved = now
+                interrupts.begun = report.predicted > 0 or (plan.keep_topics and replay.sent > 0)
             elif now - moved > _STANDSTILL_SECONDS:
                 moved = now
                 console.print(_standstill(monitor, replay, stream), style="yellow")
-            report.progress(now)
+            _tell(console, plan.source.notices)
+            if not interrupts.count:
+                report.progress(now)
+            elif now - drained >= _DRAINING_SECONDS:
+                drained = now
+                console.print(_draining(report.predicted, monitor, replay, stream), style="dim")
         ends = monitor.ends()
         while not monitor.has_read(ends):
             children.check()
@@ -181,7 +189,7 @@ def _replay(
         replay.close()
         monitor.close()
         children.stop()
-    report.table(seconds)
+    report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
 
 
 def _done(monitor: Monitor, replay: Replay, stream: str, start: int) -> bool:
@@ -204,6 +212,15 @@ def _standstill(monitor: Monitor, replay: Replay, stream: str) -> str:
         f"nothing has moved for {_STANDSTILL_SECONDS:.0f} s: {replay.sent:,} events written, "
         f"{progress.rows.get(stream, 0):,} learned, {progress.folded.get(stream, 0):,} folded; "
         "the stages' own lines above may say why"
+    )
+
+
+def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> str:
+    progress = monitor.progress
+    rows = progress.rows.get(stream, 0)
+    return (
+        f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
+        f"{min(rows, progress.folded.get(stream, 0)):,} of {rows:,} rows learned are explained"
     )
 
 
@@ -260,7 +277,13 @@ def _as_json(topic: str, message: Message) -> bytes:
 
 
 def _saying(console: Console) -> Callable[[str], None]:
-    return lambda line: console.print(line, style="dim", highlight=False)
+    return lambda line: console.print(line, style="dim", highlight=False, markup=False)
+
+
+def _tell(console: Console, notices: list[str]) -> None:
+    """Show notices that nobody has seen yet, and forget them."""
+    while notices:
+        console.print(notices.pop(0), style="dim", highlight=False, markup=False)
 
 
 @contextmanager

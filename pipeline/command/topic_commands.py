@@ -1,7 +1,6 @@
 """`glasstream topics ...` against a broker."""
 
 from confluent_kafka.admin import AdminClient
-from rich.table import Table
 
 from pipeline.settings import Settings
 from topics import admin
@@ -24,21 +23,22 @@ def verify(settings: Settings) -> list[str]:
     return [str(finding) for finding in admin.verify(_client(settings), *contract)]
 
 
-def show(settings: Settings) -> Table:
-    """The contracts as a table."""
-    table = Table(show_lines=True)
-    for column in ("topic", "holds", "key; partition", "partitions", "read by", "schema", "configuration"):
-        table.add_column(column)
+def show(settings: Settings) -> list[str]:
+    """The contracts as lines, a block for each topic; whole at any width."""
+    lines: list[str] = []
     for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides):
         contract = one.topic
-        version = "" if contract.schema_version is None else f"v{contract.schema_version}"
-        table.add_row(
-            one.name + ("" if contract.public else " (internal)"),
-            contract.holds,
-            f"{contract.key}; {contract.partitioning}",
-            str(one.partitions),
-            ", ".join(contract.read_by),
-            f"{contract.codec} {version}",
-            "\n".join(f"{name}={value}" for name, value in sorted(one.config.items())),
+        config = [f"{name}={value}" for name, value in sorted(one.config.items())]
+        version = "" if contract.schema_version is None else f" v{contract.schema_version}"
+        facts = (
+            ("holds", contract.holds),
+            ("key", contract.key),
+            ("partition", contract.partitioning),
+            ("partitions", str(one.partitions)),
+            ("read by", ", ".join(contract.read_by)),
+            ("schema", f"{contract.codec}{version}"),
+            *(("" if number else "settings", text) for number, text in enumerate(config)),
         )
-    return table
+        lines.append(one.name + ("" if contract.public else " (internal)"))
+        lines += [f"  {name:<12}{value}" for name, value in facts]
+    return lines

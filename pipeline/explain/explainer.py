@@ -1,25 +1,30 @@
 """The explainer: a block and the model it names go in, contributions come out. No state, no order."""
 
-from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.explain import ipfi
+from pipeline.background import knots
+from pipeline.background.grids import categorical
+from pipeline.explain import ipdp, ipfi, isage
 from pipeline.ingest.admission import Task
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
 from topics.contributions import Contributions
 from topics.work import Work
 
+Given = dict[str, NDArray[Any]]
+"""What the methods give for a block, under the names of `topics.methods.GIVEN`."""
+
 
 def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
     """Explain a block with the model version that it names.
 
     Rows on which the model raises, or gives no finite contribution, become contributions of kind ``failed``, with the
-    reason; they count as unexplained. Which rows those are does not depend on the rows beside them. A block without
-    rows passes on its flush mark.
+    reason; they count as unexplained, for every method. Which rows those are does not depend on the rows beside them.
+    A block without rows passes on its flush mark.
 
     Parameters
     ----------
@@ -36,37 +41,93 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
         return [_answer(block, slice(0, 0), kind="flush")]
     if isinstance(predictor, GenericPredictor):
         predictor = predictor.extended(block.names, block.kinds, block.new_categories)
-    targets = _targets(block, predictor)
-    values = np.full((block.count, len(block.names)), np.nan)
+    request = _Request(block, predictor)
     reason = ""
     try:
-        values[:] = ipfi.contributions(predictor, block.loss, block.x, targets, block.draws["ipfi"])
+        given = request.explain(slice(0, block.count))
+        failed = ~_finite(given)
     except Exception as error:  # noqa: BLE001 - a user's model may raise anything; the stream goes on
         reason = f"{type(error).__name__}: {error}"[:500]
-        _row_by_row(block, predictor, targets, values)
-    failed = ~np.isfinite(values).all(axis=1)
+        given, failed = request.row_by_row()
     if not failed.any():
-        return [_answer(block, slice(0, block.count), kind="ok", values={"ipfi": values})]
+        return [request.answer(slice(0, block.count), given)]
     reason = reason or "a contribution is not a finite number"
-    answers = []
-    for rows in _runs(failed):
-        if failed[rows.start]:
-            answers.append(_answer(block, rows, kind="failed", reason=reason))
-        else:
-            answers.append(_answer(block, rows, kind="ok", values={"ipfi": values[rows]}))
-    return answers
+    return [
+        _answer(block, rows, kind="failed", reason=reason) if failed[rows.start] else request.answer(rows, given)
+        for rows in _runs(failed)
+    ]
 
 
-def _row_by_row(block: Work, predictor: Predictor, targets: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """Fill in what can be explained, so that a row that fails takes no other with it."""
-    for row in range(block.count):
-        one = slice(row, row + 1)
-        try:
-            values[one] = ipfi.contributions(
-                predictor, block.loss, block.x[one], targets[one], block.draws["ipfi"][one]
+class _Request:
+    """What is asked of a model about a block, for any part of its rows."""
+
+    def __init__(self, block: Work, predictor: Predictor) -> None:
+        self.block = block
+        self.predictor = predictor
+        self.outputs = ipdp.outputs(predictor) if block.grid is not None else ()
+        self.targets = _targets(block, predictor)
+        self.points: NDArray[np.float64] | None = None
+        if block.grid is not None:
+            laid, width = block.grid, len(block.names)
+            changes = knots.Changes(*(block.draws[f"ipdp.{name}"] for name in ("row", "place", "value")))
+            found = knots.unchanged(changes, block.count, laid.knots, width)
+            self.points = knots.expand(found, categorical(block.kinds), laid.points, equidistant=laid.equidistant)
+
+    def explain(self, rows: slice) -> Given:
+        """The answers for a part of the rows."""
+        block, draws = self.block, self.block.draws
+        x, y = block.x[rows], self.targets[rows]
+        given: Given = {}
+        if "ipfi" in draws:
+            given["ipfi"] = ipfi.contributions(self.predictor, block.loss, x, y, draws["ipfi"][rows])
+        if "isage" in draws:
+            sage = isage.contributions(
+                self.predictor, block.loss, x, y, draws["isage.order"][rows], draws["isage"][rows], block.corrected
             )
-        except Exception:  # noqa: BLE001 - as above; the reason is known
-            continue
+            given["isage"], given["isage.first"] = sage.contributions, sage.first
+            given["isage.model_loss"], given["isage.prediction"] = sage.model_losses, sage.predictions
+            given["isage.target"] = sage.targets
+        if self.points is not None:
+            given["ipdp"] = ipdp.curves(self.predictor, x, self.points[rows], self.outputs)
+            given["ipdp.points"] = self.points[rows]
+        return given
+
+    def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
+        """The answers for every row that has one, so that a row that fails takes no other with it; which failed."""
+        answers: list[Given | None] = []
+        for row in range(self.block.count):
+            try:
+                answers.append(self.explain(slice(row, row + 1)))
+            except Exception:  # noqa: BLE001 - as above; the reason is known
+                answers.append(None)
+        whole = next((answer for answer in answers if answer is not None), None)
+        if whole is None:
+            return {}, np.ones(len(answers), np.bool_)
+        given = {name: np.concatenate([(answer or whole)[name] for answer in answers]) for name in whole}
+        return given, ~_finite(given) | np.array([answer is None for answer in answers])
+
+    def answer(self, rows: slice, given: Given) -> Contributions:
+        """What is sent of rows that all have an answer."""
+        return _answer(
+            self.block,
+            rows,
+            kind="ok",
+            values={name: array[rows] for name, array in given.items()},
+            classes=list(self.predictor.classes),
+            outputs=[output.name or "" for output in self.outputs],
+        )
+
+
+def _finite(given: Given) -> NDArray[np.bool_]:
+    """(count,) whether all that must be a number is one."""
+    checks = [
+        np.isfinite(given[name]).reshape(len(given[name]), -1).all(axis=1)
+        for name in ("ipfi", "isage", "isage.model_loss", "isage.prediction")
+        if name in given
+    ]
+    if "ipdp" in given:
+        checks.append(~ipdp.unanswered(given["ipdp.points"], given["ipdp"]))
+    return np.asarray(np.logical_and.reduce(checks))
 
 
 def _runs(failed: NDArray[np.bool_]) -> list[slice]:
@@ -80,7 +141,9 @@ def _answer(
     rows: slice,
     *,
     kind: str,
-    values: Mapping[str, NDArray[np.float64]] | None = None,
+    values: Given | None = None,
+    classes: list[str] | None = None,
+    outputs: list[str] | None = None,
     reason: str = "",
 ) -> Contributions:
     return Contributions(
@@ -93,6 +156,11 @@ def _answer(
         kind=kind,
         reason=reason,
         names=block.names,
+        kinds=block.kinds,
+        classes=classes or [],
+        outputs=outputs or [],
+        texts=block.texts,
+        staleness=block.staleness,
         values=values or {},
         loss=block.loss,
         flush_before=block.flush_before and rows.start == 0,

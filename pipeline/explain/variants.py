@@ -26,12 +26,12 @@ _CHUNK_VALUES = 1 << 20
 
 @runtime_checkable
 class SharesPaths(Protocol):
-    """A predictor whose variants of a row share work with the row."""
+    """A predictor whose variants of a row share work with the row; None where that would not pay."""
 
-    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output]:
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """As the function `replaced`."""
 
-    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
         """As the function `built_up`."""
 
 
@@ -51,9 +51,8 @@ def replaced(predictor: Predictor, rows: Floats, values: Floats) -> tuple[Output
     -------
     What the model says of the n rows, and of the n·r·d variants in the order [i, k, j].
     """
-    if isinstance(predictor, SharesPaths):
-        return predictor.replaced(rows, values)
-    return written_out_replaced(predictor, rows, values)
+    said = predictor.replaced(rows, values) if isinstance(predictor, SharesPaths) else None
+    return written_out_replaced(predictor, rows, values) if said is None else said
 
 
 def built_up(predictor: Predictor, rows: Floats, order: Integers, background: Floats) -> Output:
@@ -76,9 +75,8 @@ def built_up(predictor: Predictor, rows: Floats, order: Integers, background: Fl
     features of `order[i]` come from row i and the others from its k-th background row (of that step). The last step,
     all features, is the row itself and is not among them.
     """
-    if isinstance(predictor, SharesPaths):
-        return predictor.built_up(rows, order, background)
-    return written_out_built_up(predictor, rows, order, background)
+    said = predictor.built_up(rows, order, background) if isinstance(predictor, SharesPaths) else None
+    return written_out_built_up(predictor, rows, order, background) if said is None else said
 
 
 def written_out_replaced(predictor: Predictor, rows: Floats, values: Floats) -> tuple[Output, Output]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pipeline.fold.methods import Record
 from pipeline.fold.settings import FoldSettings
 from pipeline.fold.stream import StreamFold
 from topics.contributions import Contributions
@@ -34,12 +35,12 @@ class PartitionFold:
         waiting = (stream.oldest_waiting for stream in self.streams.values())
         return min((offset for offset in waiting if offset is not None), default=self.next_offset)
 
-    def take_records(self) -> list[tuple[str, bytes]]:
-        """The `importance` records since the last call, (stream, record), in the order of their rows."""
+    def take_records(self) -> list[Record]:
+        """What was published since the last call; of a stream in the order of its rows."""
         taken = []
         for name in sorted(self.changed):
             stream = self.streams[name]
-            taken += [(name, record) for record in stream.records]
+            taken += stream.records
             stream.records = []
         return taken
 

@@ -2,13 +2,29 @@
 
 from dataclasses import dataclass
 
+from pipeline.fold.overlap import Overlap
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldSettings:
     """Settings of every stream fold of a stage. See `pipeline.settings` for meaning and defaults."""
 
     epoch: int
+    methods: tuple[str, ...]
     alpha: float
     sampling: str
+    reservoir: int
+    draws: int
+    """Background rows of iPFI, for each feature."""
+    inner: int
+    """Background rows of iSAGE."""
+    level: float
+    """Of the intervals."""
     start: int
     every: int
+    ice: int
+    """ICE curves kept of each feature."""
+
+    def overlap(self, draws: int) -> Overlap:
+        """How contributions that each depend on so many background rows depend on each other."""
+        return Overlap.of(self.sampling, self.reservoir, draws)

@@ -4,19 +4,16 @@ Blocks may come in any order, twice, and cut differently each time; what counts 
 folded are dropped, a block that straddles is trimmed, a block that is ahead waits.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import StateError
+from pipeline.fold.methods import METHOD_FOLDS, MethodFold, Moment, Record
 from pipeline.fold.settings import FoldSettings
-from pipeline.fold.smoothing import Smoothing
-from topics import importance
 from topics.contributions import Contributions
-
-METHOD = "ipfi"
 
 
 @dataclass(slots=True)
@@ -42,25 +39,27 @@ class StreamFold:
     stream: str
     settings: FoldSettings
     next_row: int
-    smoothing: Smoothing
+    methods: list[MethodFold]
     explained: int = 0
     published_row: int = -1
-    """The row of the newest record."""
+    """The row of the newest records."""
     seq: int = 0
     """Of the newest folded row's event."""
     version: int = 0
     """The model that the newest folded row was explained with."""
     loss: str = ""
+    staleness: float | None = None
+    """Of that model."""
     names: list[str] = field(default_factory=list)
     failed: int = 0
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
-    records: list[bytes] = field(default_factory=list)
-    """`importance` records that nobody has taken yet."""
+    records: list[Record] = field(default_factory=list)
+    """What is published and nobody has taken yet."""
 
     @classmethod
     def empty(cls, stream: str, settings: FoldSettings) -> "StreamFold":
         """A stream of which no row has been folded; the first is row t0."""
-        return cls(stream, settings, settings.start, Smoothing.empty(settings.alpha))
+        return cls(stream, settings, settings.start, [METHOD_FOLDS[name].empty(settings) for name in settings.methods])
 
     @property
     def oldest_waiting(self) -> int | None:
@@ -91,17 +90,18 @@ class StreamFold:
         if skip >= block.count:
             return
         seqs = block.seqs[skip:]
-        values = block.values[METHOD][skip:] if block.kind == "ok" else None
         if len(block.names) > len(self.names):
             self.names = list(block.names)
         self.version = block.version
         self.loss = block.loss
+        self.staleness = block.staleness
         done = 0
         while done < len(seqs):
             due = self.settings.every - self.next_row % self.settings.every
             step = min(due, len(seqs) - done)
-            if values is not None:
-                self.smoothing.update(values[done : done + step])
+            if block.kind == "ok":
+                for method in self.methods:
+                    method.update(block, slice(skip + done, skip + done + step))
                 self.explained += step
             else:
                 self.failed += step
@@ -116,36 +116,26 @@ class StreamFold:
             self._publish()
 
     def _publish(self) -> None:
-        """One `importance` record as of the newest folded row; none while nothing has been explained."""
-        if self.smoothing.count == 0:
-            return
+        """The records of every method as of the newest folded row; none while nothing has been explained."""
         row = self.next_row - 1
-        self.published_row = row
-        values, variances, raw = self.smoothing.value, self.smoothing.variance, self.smoothing.raw
-        self.records.append(
-            importance.encode(
-                stream=self.stream,
-                epoch=self.settings.epoch,
-                row=row,
-                seq=self.seq,
-                method=METHOD,
-                loss=self.loss,
-                alpha=self.settings.alpha,
-                sampling=self.settings.sampling,
-                n=self.smoothing.count,
-                coverage=self.explained / (self.next_row - self.settings.start),
-                model_version=self.version,
-                lag=row - self.version,
-                names=self.names[: len(values)],
-                value=values.tolist(),
-                raw=raw.tolist(),
-                variance=variances.tolist(),
-            )
+        moment = Moment(
+            stream=self.stream,
+            row=row,
+            seq=self.seq,
+            version=self.version,
+            coverage=self.explained / (self.next_row - self.settings.start),
+            loss=self.loss,
+            staleness=self.staleness,
+            names=self.names,
         )
+        for method in self.methods:
+            if method.count:
+                self.published_row = row
+                self.records.extend(method.records(moment))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a successor needs, without the blocks that wait: those are read again."""
-        meta = {
+        meta: dict[str, Any] = {
             "next_row": self.next_row,
             "published_row": self.published_row,
             "explained": self.explained,
@@ -153,15 +143,19 @@ class StreamFold:
             "seq": self.seq,
             "version": self.version,
             "loss": self.loss,
+            "staleness": self.staleness,
             "names": self.names,
-            "count": self.smoothing.count,
+            "methods": {},
         }
-        arrays = {"weight": self.smoothing.weight, "raw": self.smoothing.raw, "spread": self.smoothing.spread}
+        arrays: dict[str, NDArray[Any]] = {}
+        for method in self.methods:
+            meta["methods"][method.name], own = method.state()
+            arrays |= {f"{method.name}/{name}": array for name, array in own.items()}
         return meta, arrays
 
     @classmethod
     def restore(
-        cls, stream: str, settings: FoldSettings, meta: dict[str, Any], arrays: dict[str, NDArray[np.float64]]
+        cls, stream: str, settings: FoldSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "StreamFold":
         """The fold as it was when `state` was taken.
 
@@ -171,23 +165,21 @@ class StreamFold:
             The state lacks something.
         """
         try:
-            smoothing = Smoothing(
-                settings.alpha,
-                int(meta["count"]),
-                arrays["weight"].copy(),
-                arrays["raw"].copy(),
-                arrays["spread"].copy(),
-            )
+            methods = [
+                METHOD_FOLDS[name].restore(settings, meta["methods"][name], _of(name, arrays))
+                for name in settings.methods
+            ]
             return cls(
                 stream=stream,
                 settings=settings,
                 next_row=int(meta["next_row"]),
-                smoothing=smoothing,
+                methods=methods,
                 explained=int(meta["explained"]),
                 published_row=int(meta["published_row"]),
                 seq=int(meta["seq"]),
                 version=int(meta["version"]),
                 loss=str(meta["loss"]),
+                staleness=None if meta["staleness"] is None else float(meta["staleness"]),
                 names=[str(name) for name in meta["names"]],
                 failed=int(meta["failed"]),
             )
@@ -196,3 +188,8 @@ class StreamFold:
                 f"progress.fold: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
                 "upgrade the fold, or start a new epoch"
             ) from error
+
+
+def _of(method: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A method's arrays, under their own names."""
+    return {name.removeprefix(f"{method}/"): array for name, array in arrays.items() if name.startswith(f"{method}/")}

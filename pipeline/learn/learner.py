@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.background.reservoir import Reservoir
-from pipeline.draws import stream_key
+from pipeline.background.background import Background
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.explain.losses import loss_for, loss_one
 from pipeline.ingest.admission import Accepted, Task
-from pipeline.ingest.features import FeatureTable, RowBuffer
-from pipeline.learn.schedule import Schedule
+from pipeline.ingest.features import FeatureTable, Kind, RowBuffer
 from pipeline.learn.settings import LearnSettings
+from pipeline.learn.staleness import scale, staleness
 from pipeline.models.catalogue import takes_text
 from pipeline.models.checks import check_splits
 from pipeline.models.compile import compile_model
@@ -25,6 +24,7 @@ from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
 from pipeline.models.stream_model import NOTHING, Prediction, StreamModel
 from topics import predictions, work
+from topics.frames import Array
 from topics.work import NewCategories, Work
 
 
@@ -35,6 +35,8 @@ class Snapshot:
     stream: str
     version: int
     predictor: Predictor
+    until: int
+    """The first row that is explained with a later version."""
 
 
 @dataclass(slots=True)
@@ -76,13 +78,13 @@ class StreamLearner:
         """Events accepted so far."""
         self.unlabelled = 0
         self.outbox = outbox
-        self._schedule = Schedule(settings.doubling, settings.cadence)
+        self._schedule = settings.schedule
         self._features = FeatureTable(settings.limits)
         self._loss = ""
         self._scored = 0
         self._score = 0.0
         """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
-        self._reservoir = Reservoir.empty(settings.reservoir, settings.sampling, stream_key(settings.seed, stream))
+        self._background = Background(settings.background, settings.seed, stream)
         self.predicted: list[tuple[int, str, Prediction, str | float | None, int]] = []
         """Predictions that are not written out yet: seq, id, prediction, target, version of the model."""
         self._buffer = RowBuffer()
@@ -90,7 +92,12 @@ class StreamLearner:
         self._targets: list[float] = []
         self._flush_before = False
         self._through_river = False
-        self._known_version = 0
+        self._version = 0
+        """The newest scheduled one: what rows are explained with."""
+        self._staleness: float | None = None
+        """How far it is from the one before it."""
+        self._compiled: Predictor | None = None
+        """The newest snapshot, if it is compiled."""
         self._known_categories: list[int] = []
         """How many categories each slot had when the newest snapshot was made."""
         self._most_rows = settings.block_rows
@@ -116,6 +123,8 @@ class StreamLearner:
         if model is None and target is not None:
             self._publish()  # under no loss yet
             model = self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+            if not self._features.model_takes_text:  # not known when the event was encoded
+                given = {name: value for name, value in given.items() if not isinstance(value, str)}
         prediction = model.predict(given) if model is not None else NOTHING
         self.predicted.append((seq, event_id, prediction, target, self.rows))
         if model is None or target is None:
@@ -147,19 +156,19 @@ class StreamLearner:
             return
         first = self.rows - count
         block = self._buffer.matrix()
-        draws = self._reservoir.pass_through(block, first, self.settings.start, self.settings.draws)
-        explained = draws.shape[0]
-        if explained:
+        draws = self._background.pass_through(block, self._features.kinds[: block.shape[1]], first)
+        explained = min(count, self.rows - self.settings.start)
+        if explained > 0:
             self._send(self.rows - explained, block[count - explained :], draws)
         self._buffer.clear(self._buffer.width)
         self._seqs.clear()
         self._targets.clear()
+        self._most_rows = self._rows_of_a_block()
 
-    def _send(self, first_row: int, block: NDArray[np.float64], draws: NDArray[np.float64]) -> None:
+    def _send(self, first_row: int, block: NDArray[np.float64], draws: Mapping[str, Array]) -> None:
         model = self._model
         if model is None:
             return
-        version = self._schedule.version(first_row)
         explained, width = block.shape
         self.outbox.work.append(
             Work(
@@ -167,36 +176,53 @@ class StreamLearner:
                 epoch=self.settings.epoch,
                 partition=self.partition,
                 first_row=first_row,
-                version=version,
+                version=self._version,
                 seqs=np.array(self._seqs[-explained:], dtype=np.int64),
                 x=block,
                 y=np.array(self._targets[-explained:]),
-                draws={"ipfi": draws},
+                draws=draws,
                 names=self._features.names[:width],
                 kinds=[int(kind) for kind in self._features.kinds[:width]],
                 classes=list(model.classes),
                 task=model.task.value,
                 loss=self._loss,
-                new_categories=self._new_categories(version, width),
+                new_categories=self._new_categories(width),
+                texts=self._texts(draws, width),
+                grid=self._background.grid,
+                corrected=self.settings.corrected,
+                staleness=self._staleness,
                 flush_before=self._flush_before,
             )
         )
         self._flush_before = False
 
-    def _new_categories(self, version: int, width: int) -> Mapping[int, NewCategories]:
+    def _new_categories(self, width: int) -> Mapping[int, NewCategories]:
         """What River itself must be told beyond the snapshot: texts of categories that came after it.
 
         To a compiled predictor they are unseen categories, whatever their text.
         """
         if not self._through_river:
             return {}
-        known = self._known_categories if version == self._known_version else []
+        known = self._known_categories
         new = {}
         for slot, codes in enumerate(self._features.categories[:width]):
             first = known[slot] if slot < len(known) else 0
             if len(codes) > first:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
+
+    def _texts(self, draws: Mapping[str, Array], width: int) -> Mapping[int, Mapping[int, str]]:
+        """The texts of the categories among the grid points, for the curves that are published."""
+        if "ipdp.value" not in draws:
+            return {}
+        slots, values = draws["ipdp.place"] % width, draws["ipdp.value"]
+        texts: dict[int, dict[int, str]] = {}
+        for slot, kind in enumerate(self._features.kinds[:width]):
+            if kind is Kind.TEXT:
+                codes = np.unique(values[(slots == slot) & ~np.isnan(values)]).astype(int).tolist()
+                known = list(self._features.categories[slot])
+                texts[slot] = {code: known[code] for code in codes}
+        return texts
 
     def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
         rows = self._buffer.rows
@@ -205,16 +231,19 @@ class StreamLearner:
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
         if self.rows == self._next_due:
-            self._next_due = self._schedule.after(self.rows)
             self.cut()
-            if self._next_due > self.settings.start:  # else no row is explained with this version
+            if self._schedule.latest(self.rows) > self.settings.start:  # else no row is explained with this version
                 self._snapshot(model)
+            else:
+                self._next_due = self._schedule.after(self.rows, None)
+            self._version = self.rows
         elif len(rows) >= self._most_rows:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
-        """As many as are allowed: each takes its values, as many for each draw, its seq and its target."""
-        row_bytes = 8 * (self._buffer.width * (1 + self.settings.draws) + 2)
+        """As many as are allowed, of what is sent to the explainers or, where that is more, comes from them."""
+        outputs = len(self._model.classes) if self._model is not None else 1
+        row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
 
     def _snapshot(self, model: StreamModel) -> None:
@@ -228,13 +257,24 @@ class StreamLearner:
             if not self._through_river:
                 self._check_function(predictor)
         self._through_river = not predictor.compiled
-        self._known_version = self.rows
         self._known_categories = [len(codes) for codes in self._features.categories]
-        self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor))
+        change = self._measure(predictor) if predictor.compiled else None
+        self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
+        self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor, self._next_due))
+
+    def _measure(self, predictor: Predictor) -> float | None:
+        """How much the model has changed since the newest snapshot, in the schedule's units."""
+        before, self._compiled, self._staleness = self._compiled, predictor, None
+        if before is None:
+            return None
+        rows = self._background.held(self.rows)
+        self._staleness = staleness(predictor, before, self._loss, rows)
+        unit = scale(predictor, rows)
+        return None if self._staleness is None or unit == 0.0 else self._staleness / unit
 
     def _check_function(self, predictor: GenericPredictor) -> None:
         """Say it if the model's predictions are not a function of the row; on a copy, for they may change the model."""
-        rows = self._reservoir.rows[: min(self.rows, _CHECKED_ROWS)]
+        rows = self._background.held(self.rows)[:_CHECKED_ROWS]
         try:
             check_splits(deepcopy(predictor), rows)
         except ModelError as error:

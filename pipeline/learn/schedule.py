@@ -1,36 +1,52 @@
-"""When the model is snapshotted: a function of the number of learned events alone."""
+"""When the model is snapshotted: a function of the log alone."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Snapshots are due at 1, 2, 4, ... up to `doubling` learned events, then at every multiple of `cadence`.
+    """Snapshots are due at 1, 2, 4, ... up to `doubling` learned events, then after intervals that follow the change.
 
-    >>> schedule = Schedule(doubling=4, cadence=10)
-    >>> [v for v in range(31) if schedule.due(v)]
+    How much a model has changed over the last interval, its staleness in units of `pipeline.learn.staleness.scale`,
+    says after how many events it will have changed by `target`; that is the next interval, between `shortest` and
+    `longest` and at most twice the last one. While nothing is measured, or with a target of 0, intervals end at the
+    multiples of `cadence`.
+
+    >>> fixed = Schedule(doubling=4, cadence=10)
+    >>> [fixed.after(learned, None) for learned in (0, 1, 2, 4, 10, 20)]
     [1, 2, 4, 10, 20, 30]
-    >>> [schedule.version(row) for row in (0, 1, 3, 4, 9, 10, 25)]
-    [0, 1, 2, 4, 4, 10, 20]
-    >>> schedule.after(4), schedule.after(10)
-    (10, 20)
+    >>> adaptive = Schedule(doubling=4, cadence=10, target=0.1, shortest=5, longest=50)
+    >>> [adaptive.after(20, change, interval=10) for change in (0.1, 0.15, 0.4, 0.01)]
+    [30, 27, 25, 40]
     """
 
     doubling: int = 256
     cadence: int = 500
+    target: float = 0.0
+    shortest: int = 100
+    longest: int = 1_000
 
-    def due(self, learned: int) -> bool:
-        """Whether the model that has learned `learned` events is a scheduled version."""
-        return learned > 0 and self.version(learned) == learned
+    def after(self, learned: int, change: float | None, interval: int = 0) -> int:
+        """The number of learned events at which the next snapshot is due.
 
-    def version(self, row: int) -> int:
-        """The version that `row` is explained with: the newest scheduled one among 1 .. row; 0 if there is none."""
-        early = 1 << (min(row, self.doubling).bit_length() - 1) if row > 0 else 0
-        late = row - row % self.cadence
-        return max(early, late if late > self.doubling else 0)
+        Parameters
+        ----------
+        learned
+            Events learned at the newest snapshot; 0 before the first.
+        change
+            How far that snapshot is from the one before it; None if it was not measured.
+        interval
+            Events between the two.
+        """
+        early = max(2 * learned, 1)
+        if early <= self.doubling:
+            return early
+        if self.target == 0.0 or change is None or learned < self.cadence:
+            return learned // self.cadence * self.cadence + self.cadence
+        wanted = 2 * interval if change <= self.target / 2 else round(interval * self.target / change)
+        return learned + min(max(min(wanted, 2 * interval), self.shortest), self.longest)
 
-    def after(self, version: int) -> int:
-        """The scheduled version that follows `version`."""
-        late = max(version, self.doubling) // self.cadence * self.cadence + self.cadence
-        early = max(2 * version, 1)
-        return min(early, late) if early <= self.doubling else late
+    def latest(self, learned: int) -> int:
+        """The latest that `after` can give for a snapshot at `learned`, whatever is measured."""
+        fixed = self.after(learned, None)
+        return fixed if fixed <= self.doubling else max(fixed, learned + self.longest)

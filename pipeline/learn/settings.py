@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from pipeline.background.background import BackgroundSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
+from pipeline.learn.schedule import Schedule
 from pipeline.models.catalogue import ModelFactory
 
 
@@ -18,13 +20,10 @@ class LearnSettings:
     seed: int
     epoch: int
     loss: str | None
-    sampling: str
-    reservoir: int
-    start: int
-    """t0: the first row that is explained."""
-    draws: int
-    doubling: int
-    cadence: int
+    background: BackgroundSettings
+    corrected: bool
+    """iSAGE subtracts the excess of a finite number of background rows."""
+    schedule: Schedule
     block_rows: int
     block_bytes: int
     limits: FeatureLimits
@@ -33,3 +32,8 @@ class LearnSettings:
     partitioner: str
     event_partitions: int
     """Partitions of `events`; 0: do not check where a message lies."""
+
+    @property
+    def start(self) -> int:
+        """t0: the first row that is explained."""
+        return self.background.start

@@ -76,9 +76,21 @@ def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]]) 
     FrameError
         One is missing, has another dtype or more than one dimension.
     """
+    return read_matrices(arrays, [(name, dtype, 1) for name, dtype in fields])
+
+
+def read_matrices(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str, int]]) -> list[Array]:
+    """The arrays named in `fields` (name, dtype, dimensions), sealed, in that order.
+
+    Raises
+    ------
+    FrameError
+        One is missing, has another dtype or another number of dimensions.
+    """
     found = []
-    for name, dtype in fields:
+    for name, dtype, dimensions in fields:
         array = arrays.get(name, _MISSING)
-        require(array.dtype == np.dtype(dtype) and array.ndim == 1, f"an array {name!r} as {dtype}[n]")
+        fits = name in arrays and array.dtype == np.dtype(dtype) and array.ndim == dimensions
+        require(fits, f"an array {name!r} as {dtype} of {dimensions} dimensions")
         found.append(sealed(array, dtype))
     return found

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from river.tree.nodes import branch, hatc_nodes, hatr_nodes
+from river.tree.nodes import branch, efdtc_nodes, hatc_nodes, hatr_nodes
 
 from pipeline.errors import NotCompilable
 from pipeline.models.arrays import Array, read_fields, require, require_range, sealed
@@ -24,6 +24,10 @@ _KINDS: dict[type, int] = {
     branch.NominalBinaryBranch: NOMINAL_BINARY,
     branch.NominalMultiwayBranch: NOMINAL_MULTIWAY,
     branch.NumericMultiwayBranch: NUMERIC_MULTIWAY,
+    efdtc_nodes.EFDTNumericBinaryBranch: NUMERIC_BINARY,
+    efdtc_nodes.EFDTNominalBinaryBranch: NOMINAL_BINARY,
+    efdtc_nodes.EFDTNominalMultiwayBranch: NOMINAL_MULTIWAY,
+    efdtc_nodes.EFDTNumericMultiwayBranch: NUMERIC_MULTIWAY,
     hatc_nodes.AdaNumBinaryBranchClass: NUMERIC_BINARY,
     hatc_nodes.AdaNomBinaryBranchClass: NOMINAL_BINARY,
     hatc_nodes.AdaNomMultiwayBranchClass: NOMINAL_MULTIWAY,
@@ -108,7 +112,10 @@ def flatten(
             weights.append(0.0)
         for at, child, count in reversed(children):
             below = weights[child : child + count]
-            weights[at] = sum(below)  # in the order and from the 0 of River's own sum
+            if isinstance(found[at], efdtc_nodes.BaseEFDTBranch):
+                weights[at] = found[at].total_weight  # such a branch goes on learning, its children begin anew
+            else:
+                weights[at] = sum(below)  # in the order and from the 0 of River's own sum
             nodes[start + at][5] = start + child + max(range(count), key=below.__getitem__)
         leaves.append(own_leaves)
     columns = np.array(nodes, np.float64).reshape(len(nodes), 7).T  # node numbers are far below 2**53

@@ -1,7 +1,7 @@
 """What every compiled predictor shares: a form that is nothing but names and arrays."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from pipeline.models.arrays import Array, require
 from pipeline.models.predictor import Output, Task
@@ -10,7 +10,7 @@ from pipeline.models.predictor import Output, Task
 class Compiled(Protocol):
     """A predictor that can be written as data and read again without executing anything.
 
-    `unpack(meta, arrays)` of what `pack` gave evaluates to the same bits.
+    It is `Simple` or `Composed`; `pipeline.models.forms` knows them all, writes and reads them.
     """
 
     form: ClassVar[str]
@@ -24,7 +24,11 @@ class Compiled(Protocol):
         """As `Predictor.evaluate`."""
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
-        """JSON values, and arrays of numbers."""
+        """JSON values, and arrays of numbers; without those of its parts."""
+
+
+class Simple(Compiled, Protocol):
+    """One that stands for itself: `unpack(meta, arrays)` of what `pack` gave evaluates to the same bits."""
 
     @classmethod
     def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -35,6 +39,17 @@ class Compiled(Protocol):
         FrameError
             Something is missing, of the wrong kind, or would let a kernel read out of bounds or never end.
         """
+
+
+@runtime_checkable
+class Composed(Compiled, Protocol):
+    """One that asks others: `assemble(meta, arrays, parts)` of what `pack` gave evaluates to the same bits."""
+
+    parts: tuple[Compiled, ...]
+
+    @classmethod
+    def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
+        """The predictor again, of its parts read before; errors as of `Simple.unpack`, also where parts do not fit."""
 
 
 def texts(meta: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -1,10 +1,8 @@
 """River's Hoeffding trees and adaptive random forests, compiled."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from river import forest, tree
 from river.forest.adaptive_random_forest import BaseTreeClassifier, BaseTreeRegressor
 
 from pipeline.errors import NotCompilable
@@ -17,7 +15,7 @@ from pipeline.models.trees import ClassificationTrees, RegressionTrees
 
 
 def compile_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
-    """A HoeffdingTreeClassifier, whose probabilities are a leaf's votes over the sorted classes."""
+    """A HoeffdingTreeClassifier, or one that splits extremely fast: a leaf's votes over the sorted classes."""
     return _classification([model], [sorted(model.classes)], [1.0], "as they are", slots, labels)
 
 
@@ -67,17 +65,14 @@ def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
     return _regression(trees, weights, rule, slots)
 
 
-CLASSIFIERS: Final[dict[type, Callable[[Any, Slots, Labels], ClassificationTrees]]] = {
-    tree.HoeffdingTreeClassifier: compile_tree_classifier,
-    tree.HoeffdingAdaptiveTreeClassifier: compile_adaptive_tree_classifier,
-    forest.ARFClassifier: compile_forest_classifier,
-}
-REGRESSORS: Final[dict[type, Callable[[Any, Slots], RegressionTrees]]] = {
-    tree.HoeffdingTreeRegressor: compile_tree_regressor,
-    tree.HoeffdingAdaptiveTreeRegressor: compile_tree_regressor,
-    forest.ARFRegressor: compile_forest_regressor,
-}
-"""By exact type: a subclass may predict otherwise."""
+def forest_of(trees: list[Any], weights: list[float], slots: Slots, labels: Labels) -> ClassificationTrees:
+    """Plain Hoeffding trees of any sort, whose probabilities times a weight each are added."""
+    return _classification(trees, [sorted(one.classes) for one in trees], weights, "shares", slots, labels)
+
+
+def regression_forest_of(trees: list[Any], weights: list[float], rule: str, slots: Slots) -> RegressionTrees:
+    """Hoeffding trees for regression of any sort, whose answers times a weight each are averaged."""
+    return _regression(trees, weights, rule, slots)
 
 
 def _classification(

@@ -1,89 +1,39 @@
 """River's linear models, one against the rest of them, and a StandardScaler before either, compiled."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from river import compose, linear_model, multiclass, optim, preprocessing
 
 from pipeline.errors import NotCompilable
-from pipeline.jit import kernel
 from pipeline.models import conclude
 from pipeline.models.arrays import Array, as_rows, require, require_range, sealed
 from pipeline.models.form import choice, texts
 from pipeline.models.labels import Labels
+from pipeline.models.linear_forms import (
+    EXPONENTIAL,
+    IDENTITY,
+    SIGMOID,
+    Forms,
+    evaluate,
+    evaluate_built_up,
+    evaluate_replaced,
+)
 from pipeline.models.means import IDENTITY_LOSSES
-from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from pipeline.models.variant_rows import BuiltUpRows, ReplacedRows
 from pipeline.models.slots import ABSENT, Slots
 
-_IDENTITY: Final = 0
-_EXPONENTIAL: Final = 1
-_SIGMOID: Final = 2
-
 LINKS: Final = {
-    "identity": (_IDENTITY, ""),
-    "exponential": (_EXPONENTIAL, ""),
-    "binary": (_SIGMOID, "as they are"),
-    "one vs rest": (_SIGMOID, "shares or equal"),
+    "identity": (IDENTITY, ""),
+    "exponential": (EXPONENTIAL, ""),
+    "binary": (SIGMOID, "as they are"),
+    "one vs rest": (SIGMOID, "shares or equal"),
 }
 """What is made of each linear form, and of all of them where they are classes (one of `conclude.RULES`)."""
 
 _LOGISTIC_LOSSES: Final = frozenset({optim.losses.Log, optim.losses.Hinge, optim.losses.BinaryFocalLoss})
-_SIGMOID_END: Final = 30.0  # river.utils.math.sigmoid is 0 or 1 beyond
-
-
-@kernel
-def _evaluate(
-    rows: Floats,
-    outer: Floats,
-    inner: Floats,
-    weight: Floats,
-    known: Array,
-    intercept: Floats,
-    link: int,
-    scores: Floats,
-) -> None:
-    """Fill `scores` float64[n, m] with what m linear forms give for `rows` float64[n, >= d].
-
-    `outer` float64[2, d] is what is subtracted and divided by before all forms, `inner` float64[m, 2, d] before each;
-    a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is left out.
-    Features are added in slot order, as River adds those of a dict in its order.
-    """
-    forms, width = weight.shape
-    for i in range(rows.shape[0]):
-        for m in range(forms):
-            dot = 0.0
-            for j in range(width):
-                x = rows[i, j]
-                if x == x and known[m, j]:
-                    x = (x - outer[0, j]) / outer[1, j] if outer[1, j] != 0.0 else 0.0
-                    x = (x - inner[m, 0, j]) / inner[m, 1, j] if inner[m, 1, j] != 0.0 else 0.0
-                    dot += x * weight[m, j]
-            score = dot + intercept[m]
-            if link == _EXPONENTIAL:
-                score = math.exp(score)
-            elif link == _SIGMOID:
-                if score < -_SIGMOID_END:
-                    score = 0.0
-                elif score > _SIGMOID_END:
-                    score = 1.0
-                else:
-                    score = 1.0 / (1.0 + math.exp(-score))
-            scores[i, m] = score
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Forms:
-    """The arrays of m linear forms over d slots, as `_evaluate` takes them."""
-
-    outer: Array
-    inner: Array
-    weight: Array
-    known: Array
-    intercept: Array
-
 
 _FIELDS: Final = (
     ("outer", "f8", 2),
@@ -124,18 +74,37 @@ class LinearPredictor:
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
-        labels = np.full(len(rows), NO_LABEL, np.int64)
-        f = self._forms
-        link, rule = LINKS[self._link]
-        scores = np.empty((len(rows), f.intercept.size))
-        _evaluate(rows, f.outer, f.inner, f.weight, f.known, f.intercept, link, scores)
+        scores = np.empty((len(rows), self._forms.intercept.size))
+        evaluate(self._forms, rows, LINKS[self._link][0], scores)
+        return self._concluded(scores)
+
+    def _concluded(self, scores: Floats) -> Output:
+        labels = np.full(len(scores), NO_LABEL, np.int64)
         if self.task == REGRESSION:
             return Output(scores, labels)
         if self._link == "binary":
             scores = np.column_stack([1.0 - scores, scores])  # River's keys are False and True, in this order
-        values = np.zeros((len(rows), len(self.classes)))
-        conclude.conclude(scores, conclude.RULES[rule], self._column, values, labels)
+        values = np.zeros((len(scores), len(self.classes)))
+        conclude.conclude(scores, conclude.RULES[LINKS[self._link][1]], self._column, values, labels)
         return Output(values, labels)
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output]:
+        """As `pipeline.explain.variants.replaced`."""
+        known, forms = len(self.features), self._forms.intercept.size
+        given = ReplacedRows.of(rows, values, known)
+        row_scores, scores = np.empty((len(rows), forms)), np.empty((*given.values.shape, forms))
+        link, terms = LINKS[self._link][0], np.empty(known)
+        evaluate_replaced(self._forms, given.rows, given.values, link, terms, row_scores, scores)
+        return self._concluded(row_scores), self._concluded(given.asked(scores))
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
+        """As `pipeline.explain.variants.built_up`."""
+        known, forms = len(self.features), self._forms.intercept.size
+        given = BuiltUpRows.of(rows, order, background, known)
+        scores = np.empty((*given.variants, forms))
+        link, terms, mixed = LINKS[self._link][0], np.empty(known), np.empty(known)
+        evaluate_built_up(self._forms, given.rows, given.order, given.background, link, terms, mixed, scores)
+        return self._concluded(scores.reshape(-1, forms))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "link": self._link}

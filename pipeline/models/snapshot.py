@@ -7,28 +7,23 @@ a pickle under an HMAC, opened only when the key says who wrote it.
 
 import pickle
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from pipeline.errors import AuthenticationError, FrameError, ModelError
+from pipeline.models import forms
 from pipeline.models.arrays import Array, require
 from pipeline.models.authentication import open_sealed, seal
 from pipeline.models.form import Compiled
 from pipeline.models.generic import GenericPredictor
-from pipeline.models.linear import LinearPredictor
 from pipeline.models.predictor import Predictor
-from pipeline.models.trees import ClassificationTrees, RegressionTrees
 from topics import frames
 
 KIND: Final = "model"
 VERSION: Final = 1
 _GENERIC: Final = "generic"
-_FORMS: Final[Mapping[str, type[Compiled]]] = {
-    form.form: form for form in (ClassificationTrees, RegressionTrees, LinearPredictor)
-}
 _LEVEL: Final = 1  # of zlib: a fifth of the bytes for 1 ms; higher levels gain little on numbers
 LIMIT: Final = 256 * 2**20
 """Bytes that a snapshot may inflate to unless said otherwise; River's forest of 10 pickles to 16 MB."""
@@ -65,17 +60,16 @@ def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: 
         The predictor is of neither sort, or its model cannot be pickled.
     """
     origin: dict[str, object] = {"stream": stream, "epoch": epoch, "version": version}
-    meta: dict[str, object]
+    content: dict[str, object]
     arrays: dict[str, Array]
     if isinstance(predictor, GenericPredictor):
         sealed = seal(predictor.pickled(), kind=KIND, stream=stream, version=version, key=key)
-        form, meta, arrays = _GENERIC, {}, {"sealed": np.frombuffer(sealed, np.uint8)}
-    elif isinstance(predictor, ClassificationTrees | RegressionTrees | LinearPredictor):
-        form = predictor.form
-        meta, arrays = predictor.pack()
+        content, arrays = {"form": _GENERIC, "model": {}}, {"sealed": np.frombuffer(sealed, np.uint8)}
+    elif type(predictor) in forms.FORMS.values():
+        content, arrays = forms.pack(cast(Compiled, predictor))
     else:
         raise ModelError(f"expected a compiled predictor or a GenericPredictor, got {type(predictor).__name__}")
-    return zlib.compress(frames.encode(KIND, VERSION, {"form": form, "origin": origin, "model": meta}, arrays), _LEVEL)
+    return zlib.compress(frames.encode(KIND, VERSION, {"origin": origin, **content}, arrays), _LEVEL)
 
 
 def read(data: bytes | memoryview, *, key: bytes | None, limit: int = LIMIT) -> Snapshot:
@@ -98,17 +92,16 @@ def read(data: bytes | memoryview, *, key: bytes | None, limit: int = LIMIT) -> 
         An authentic pickle cannot be opened here: its module is missing, or is another version.
     """
     frame = frames.decode(_inflate(data, limit), KIND, VERSION)
-    origin, form, meta = frame.meta.get("origin"), frame.meta.get("form"), frame.meta.get("model")
-    require(isinstance(origin, dict) and isinstance(form, str) and isinstance(meta, dict), "origin, form and model")
+    origin = frame.meta.get("origin")
+    require(isinstance(origin, dict), "an origin")
     stream, epoch, version = _origin(origin or {})
     predictor: Predictor
-    if form == _GENERIC:
+    if frame.meta.get("form") == _GENERIC:
         body = frame.arrays.get("sealed")
         require(body is not None and body.dtype == np.uint8 and body.ndim == 1, "an array 'sealed' as u1[n]")
         predictor = _unpickle(np.asarray(body).tobytes(), stream, version, key)
     else:
-        require(form in _FORMS, f"one of the forms {', '.join(_FORMS)}, {_GENERIC}")
-        predictor = _FORMS[str(form)].unpack(meta or {}, frame.arrays)
+        predictor = forms.unpack(frame.meta, frame.arrays)
     return Snapshot(stream, epoch, version, predictor)
 
 

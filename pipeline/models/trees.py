@@ -1,6 +1,7 @@
 """Predictors of flattened trees and forests."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,10 @@ from pipeline.models import means as flat_means
 from pipeline.models import votes as flat_votes
 from pipeline.models.arrays import Array, as_rows, read_fields, require, require_range, sealed
 from pipeline.models.form import choice, texts
-from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from pipeline.models.leaf_sets import leaf_sets
+from pipeline.models.mean_variants import MeanVariants
+from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from pipeline.models.vote_variants import VoteVariants
 from pipeline.models.walk import Branches, Means, Votes, classify, regress
 
 
@@ -56,12 +60,33 @@ class ClassificationTrees:
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
-        values = np.zeros((len(rows), len(self.classes)))
-        labels = np.full(len(rows), NO_LABEL, np.int64)
         scores = np.zeros((len(rows), self._column.size))
         classify(rows, self._branches, self._votes, self._weights, scores)
+        return self._concluded(scores)
+
+    def _concluded(self, scores: Floats) -> Output:
+        values = np.zeros((len(scores), len(self.classes)))
+        labels = np.full(len(scores), NO_LABEL, np.int64)
         conclude.conclude(scores, conclude.RULES[self._rule], self._column, values, labels)
         return Output(values, labels)
+
+    @cached_property
+    def _variants(self) -> VoteVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else VoteVariants(sets, self._votes, self._weights, self._column.size)
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """As `pipeline.explain.variants.replaced`; None where the trees' sets of leaves would not pay."""
+        if self._variants is None:
+            return None
+        row_scores, scores = self._variants.replaced(rows, values)
+        return self._concluded(row_scores), self._concluded(scores)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """As `pipeline.explain.variants.built_up`; None where the trees' sets of leaves would not pay."""
+        if self._variants is None:
+            return None
+        return self._concluded(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
@@ -77,6 +102,10 @@ class ClassificationTrees:
         branches = flat_branches.read(arrays, len(features), votes.bayes.size)
         require(weights.size == branches.root.size, "a weight for each tree")
         return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(conclude.RULES)))
+
+
+def _numbers(values: Floats) -> Output:
+    return Output(values, np.full(len(values), NO_LABEL, np.int64))
 
 
 class RegressionTrees:
@@ -112,7 +141,23 @@ class RegressionTrees:
         answers = np.zeros((len(rows), self._weights.size))
         regress(rows, self._branches, self._means, self._weights, answers)
         average.average(answers, average.RULES[self._rule], values)
-        return Output(values, np.full(len(rows), NO_LABEL, np.int64))
+        return _numbers(values)
+
+    @cached_property
+    def _variants(self) -> MeanVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else MeanVariants(sets, self._means, self._weights, average.RULES[self._rule])
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """As `pipeline.explain.variants.replaced`; None where the trees' sets of leaves would not pay."""
+        if self._variants is None:
+            return None
+        row_said, said = self._variants.replaced(rows, values)
+        return _numbers(row_said), _numbers(said)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """As `pipeline.explain.variants.built_up`; None where the trees' sets of leaves would not pay."""
+        return None if self._variants is None else _numbers(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "rule": self._rule}

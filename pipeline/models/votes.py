@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from river.tree.nodes import arf_htc_nodes, hatc_nodes, htc_nodes
+from river.tree.nodes import arf_htc_nodes, efdtc_nodes, hatc_nodes, htc_nodes
 from river.tree.splitter import ExhaustiveSplitter, GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
@@ -26,6 +26,9 @@ LEAF_TYPES: Final[dict[type, str]] = {
     arf_htc_nodes.RandomLeafMajorityClass: _MAJORITY,
     arf_htc_nodes.RandomLeafNaiveBayes: _BAYES,
     arf_htc_nodes.RandomLeafNaiveBayesAdaptive: _ADAPTIVE,
+    efdtc_nodes.EFDTLeafMajorityClass: _MAJORITY,
+    efdtc_nodes.EFDTLeafNaiveBayes: _BAYES,
+    efdtc_nodes.EFDTLeafNaiveBayesAdaptive: _ADAPTIVE,
     hatc_nodes.AdaLeafClassifier: _BY_TREE,
 }
 """Exact types, and how they predict."""
@@ -42,11 +45,12 @@ _FIELDS: Final = (
     ("term_last", "i4"),
     ("term_log", "i4"),
     ("centre", "f8"),
-    ("divisor", "f8"),
-    ("log_sigma", "f8"),
+    ("curvature", "f8"),
+    ("peak", "f8"),
     ("category", "f8"),
     ("log", "f8"),
 )
+_LOG_TAU: Final = math.log(math.tau)
 _NO_DENSITY: Final = (0.0, 0.0, 0.0)
 _SPLITTERS: Final = (GaussianSplitter, ExhaustiveSplitter)
 
@@ -218,14 +222,17 @@ def _normalised(shares: Mapping[Any, float], factor: float | None) -> dict[Any, 
 
 
 def _densities(raw: Array) -> tuple[Array, Array, Array]:
-    """Mean, -2 variance and half the log variance; the divisor is 0 where River has no density."""
+    """Mean, -1 / (2 variance) and log density at the mean; the last two are 0 where River has no density."""
     freedom, centre, squares = raw.T
     known = freedom > 0
     variance = np.divide(squares, freedom, out=np.zeros(len(raw)), where=known)
     known &= variance > 0
+    curvature = np.divide(-0.5, variance, out=np.zeros(len(raw)), where=known)
     # math.log and not numpy's: that one's last bit depends on the processor.
-    log_sigma = np.array([0.5 * math.log(v) if k else 0.0 for v, k in zip(variance.tolist(), known, strict=True)])
-    return centre, np.where(known, -2.0 * variance, 0.0), log_sigma
+    peak = [
+        -0.5 * (_LOG_TAU + math.log(v)) if k else 0.0 for v, k in zip(variance.tolist(), known.tolist(), strict=True)
+    ]
+    return centre, curvature, np.array(peak)
 
 
 def read(arrays: Mapping[str, Array], features: int, classes: int) -> Votes:
@@ -241,8 +248,9 @@ def read(arrays: Mapping[str, Array], features: int, classes: int) -> Votes:
     require_starts(votes.start, leaves, votes.label.size, "starts of votes")
     require_starts(votes.term_start, leaves, terms, "starts of terms")
     require(votes.vote.size == votes.label.size and votes.error.size == leaves, "a vote an entry and an error a leaf")
+    require(np.all(np.diff(votes.start)[votes.bayes] >= 2), "two classes or more in naive Bayes leaves")
     require(votes.term_first.size == votes.term_last.size == votes.term_log.size == terms, "term arrays of one length")
-    require(votes.divisor.size == votes.log_sigma.size == densities, "density arrays of one length")
+    require(votes.curvature.size == votes.peak.size == densities, "density arrays of one length")
     require_range(votes.label, 0, classes, "classes of votes")
     require_range(votes.term_feature, 0, features, "features of terms")
     entries = np.repeat(np.diff(votes.start.astype(np.int64)), np.diff(votes.term_start))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.jit import kernel
+from pipeline.jit import bare_kernel, inlined, kernel
 from pipeline.models.arrays import Array
 from pipeline.models.predictor import Floats, Integers
 
@@ -21,8 +21,6 @@ NOMINAL_BINARY = 2
 NOMINAL_MULTIWAY = 3
 NUMERIC_MULTIWAY = 4
 UNTESTED = 5
-
-HALF_LOG_TAU = 0.5 * math.log(math.tau)
 
 
 class Branches(NamedTuple):
@@ -87,8 +85,9 @@ class Votes(NamedTuple):
         term_last = -1 and term_first = its first row in the densities, one row an entry.
     term_log
         int32[M]: start of the logs of a nominal feature, one an entry for each category.
-    centre, divisor, log_sigma
-        float64[G]: the densities: mean, -2 variance (0 where the class has no density) and half the log variance.
+    centre, curvature, peak
+        float64[G]: the densities: mean, -1 / (2 variance), and log of the density at the mean. Both of the last are 0
+        where the class has no density.
     category, log
         float64[V], float64[W]: categories, in a term's range sorted, and log shares (0 for none).
     """
@@ -104,8 +103,8 @@ class Votes(NamedTuple):
     term_last: Array
     term_log: Array
     centre: Array
-    divisor: Array
-    log_sigma: Array
+    curvature: Array
+    peak: Array
     category: Array
     log: Array
 
@@ -129,8 +128,8 @@ class Means(NamedTuple):
     weight: Array
 
 
-@kernel
-def _find(values: Floats, first: int, last: int, x: float) -> int:
+@inlined
+def find(values: Floats, first: int, last: int, x: float) -> int:
     """Position of `x` in the sorted `values[first:last]`, or -1."""
     stop = last
     while first < last:
@@ -144,8 +143,8 @@ def _find(values: Floats, first: int, last: int, x: float) -> int:
     return -1
 
 
-@kernel
-def _step(
+@inlined
+def step(
     kind: int,
     threshold: float,
     first: Any,
@@ -164,13 +163,13 @@ def _step(
         return (first if x == threshold else last), False
     if kind == NUMERIC_MULTIWAY:
         x = np.floor(x / threshold)
-    case = _find(case_value, first, last, x)
+    case = find(case_value, first, last, x)
     if case < 0:
         return common, True
     return case_child[case], False
 
 
-@kernel
+@inlined
 def _descend(
     kind: Array,
     feature: Array,
@@ -205,48 +204,36 @@ def _stack_size(branches: Branches) -> int:
     return size
 
 
-@kernel
-def _add_densities(
-    centre: Floats, divisor: Floats, log_sigma: Floats, first: int, x: float, logs: Floats, count: int
-) -> None:
-    """Add a normal distribution's log density at `x`, one a class, to `logs`."""
-    for j in range(count):
-        if divisor[first + j] != 0.0:
-            off = x - centre[first + j]
-            log = off * off / divisor[first + j] - HALF_LOG_TAU - log_sigma[first + j]
-            if log > -np.inf:
-                logs[j] += log
+@inlined
+def log_density(x: float, centre: float, curvature: float, peak: float) -> float:
+    """The log density of a normal distribution; 0, which changes no sum of logs, where it is none or vanishes."""
+    off = x - centre
+    log = off * off * curvature + peak
+    return log if log > -np.inf else 0.0
 
 
-@kernel
-def _add_category(
-    category: Floats, shares: Floats, first: int, last: int, base: int, x: float, logs: Floats, count: int
-) -> None:
-    """Add the log share of category `x`, one a class, to `logs`."""
-    case = _find(category, first, last, x)
-    if case >= 0:
-        base += (case - first) * count
-        for j in range(count):
-            logs[j] += shares[base + j]
-
-
-@kernel
-def _to_shares(logs: Floats, count: int, error: float) -> float:
-    """Turn `logs` into shares of their sum; return what they are to be multiplied by."""
-    largest = logs[0]
-    for j in range(1, count):
-        if logs[j] > largest:
-            largest = logs[j]
+@inlined
+def to_shares(logs: Floats, first: int, count: int, weight: float) -> None:
+    """Turn `count` numbers of `logs` from `first` on into shares of their sum, times `weight`."""
+    best = first
+    for j in range(first + 1, first + count):
+        if logs[j] > logs[best]:
+            best = j
+    largest = logs[best]
     total = 0.0
-    for j in range(count):
-        total += math.exp(logs[j] - largest)
-    log_total = largest + math.log(total)
-    total = 0.0
-    for j in range(count):
-        logs[j] = math.exp(logs[j] - log_total)
+    for j in range(first, first + count):
+        logs[j] = 1.0 if j == best else math.exp(logs[j] - largest)
         total += logs[j]
-    factor = total * error * error
-    return 1.0 if factor == 0.0 or factor != factor else 1.0 / factor
+    weight = weight / total
+    for j in range(first, first + count):
+        logs[j] *= weight
+
+
+@inlined
+def leaf_weight(error: float, weight: float) -> float:
+    """What a naive Bayes leaf's shares are multiplied by: the tree's weight over the leaf's squared error, if any."""
+    squared = error * error
+    return weight if squared == 0.0 or squared != squared else weight / squared
 
 
 @kernel
@@ -256,17 +243,30 @@ def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, sc
     Tree by tree, so that one tree at a time fills the cache; a row's sum is over the trees in their order all the
     same.
     """
-    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
-    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     size = _stack_size(branches)
-    stack = np.empty(size, np.int64)
-    stack_passed = np.empty(size, np.bool_)
+    _classify(rows, branches, votes, weights, scores, np.empty(size, np.int64), np.empty(size, np.bool_), _logs(votes))
+
+
+@kernel
+def _logs(votes: Votes) -> Floats:
+    """Room for the logs of the largest leaf."""
+    return np.empty(np.max(np.diff(votes.start))) if votes.start.size > 1 else np.empty(0)
+
+
+@bare_kernel
+def _classify(
+    rows: Floats,
+    branches: Branches,
+    votes: Votes,
+    weights: Floats,
+    scores: Floats,
+    stack: Integers,
+    stack_passed: Array,
+    logs: Floats,
+) -> None:
+    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     start, label, vote, bayes, error, term_start, term_feature, term_first, term_last, term_log = votes[:10]
-    centre, divisor, log_sigma, category, log = votes[10:]
-    width = 0
-    for leaf in range(bayes.size):
-        width = max(width, start[leaf + 1] - start[leaf])
-    logs = np.empty(width)
+    centre, curvature, peak, category, log = votes[10:]
     for tree in range(root.size):
         if root[tree] < 0:
             continue
@@ -277,7 +277,7 @@ def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, sc
                 node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
                 if kind[node] != LEAF:
                     other = alternate[node]
-                    child, child_passed = _step(
+                    child, child_passed = step(
                         kind[node],
                         threshold[node],
                         first[node],
@@ -308,12 +308,17 @@ def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, sc
                             continue
                         low, high = term_first[term], term_last[term]
                         if high < 0:
-                            _add_densities(centre, divisor, log_sigma, low, x, logs, count)
-                        else:
-                            _add_category(category, log, low, high, term_log[term], x, logs, count)
-                    scale = _to_shares(logs, count, error[leaf])
+                            for j in range(count):
+                                logs[j] += log_density(x, centre[low + j], curvature[low + j], peak[low + j])
+                            continue
+                        case = find(category, low, high, x)
+                        if case >= 0:
+                            base = term_log[term] + (case - low) * count
+                            for j in range(count):
+                                logs[j] += log[base + j]
+                    to_shares(logs, 0, count, leaf_weight(error[leaf], weight))
                     for entry in range(begin, end):
-                        scores[i, label[entry]] += logs[entry - begin] * scale * weight
+                        scores[i, label[entry]] += logs[entry - begin]
                 else:
                     for entry in range(begin, end):
                         scores[i, label[entry]] += vote[entry] * weight
@@ -329,11 +334,21 @@ def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, ans
 
     That is the mean of the leaves that a row reaches (its own and those of alternate trees), times the tree's weight.
     """
-    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
-    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     size = _stack_size(branches)
-    stack = np.empty(size, np.int64)
-    stack_passed = np.empty(size, np.bool_)
+    _regress(rows, branches, means, weights, answers, np.empty(size, np.int64), np.empty(size, np.bool_))
+
+
+@bare_kernel
+def _regress(
+    rows: Floats,
+    branches: Branches,
+    means: Means,
+    weights: Floats,
+    answers: Floats,
+    stack: Integers,
+    stack_passed: Array,
+) -> None:
+    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
     start, slot, factor = means.start, means.slot, means.weight
     for tree in range(root.size):
         if root[tree] < 0:
@@ -346,7 +361,7 @@ def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, ans
                 node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
                 if kind[node] != LEAF:
                     other = alternate[node]
-                    child, child_passed = _step(
+                    child, child_passed = step(
                         kind[node],
                         threshold[node],
                         first[node],

@@ -1,7 +1,7 @@
 """Compiling the kernels ahead, so that the first block does not wait for it."""
 
 import numpy as np
-from river import forest, linear_model
+from river import forest, linear_model, multiclass, naive_bayes, preprocessing
 
 from pipeline.ingest.features import FeatureTable
 from pipeline.models import snapshot
@@ -18,17 +18,16 @@ def warm_up() -> None:
     table = FeatureTable()
     table.encode({"x": 0.0})
     x = {"x": 0.0}
-    classifier = forest.ARFClassifier(n_models=1, seed=0)
-    regressor = forest.ARFRegressor(n_models=1, seed=0)
-    linear = linear_model.LinearRegression()
-    classifier.learn_one(x, "y")
-    regressor.learn_one(x, 1.0)
-    linear.learn_one(x, 1.0)
-    for predictor in (
-        compile_model(classifier, table, {"y": "y"}),
-        compile_model(regressor, table, None),
-        compile_model(linear, table, None),
-    ):
+    classifiers = (
+        forest.ARFClassifier(n_models=1, seed=0),
+        linear_model.SoftmaxRegression(),
+        naive_bayes.GaussianNB(),
+        multiclass.OneVsRestClassifier(preprocessing.MinMaxScaler() | naive_bayes.GaussianNB()),
+    )
+    regressors = (forest.ARFRegressor(n_models=1, seed=0), linear_model.LinearRegression())
+    for model in (*classifiers, *regressors):
+        model.learn_one(x, "y" if model in classifiers else 1.0)
+        predictor = compile_model(model, table, {"y": "y"} if model in classifiers else None)
         data = snapshot.encode(predictor, stream="", epoch=0, version=1, key=None)
         read: Predictor = snapshot.decode(data, key=None)
         read.evaluate(np.zeros((1, 1)))

@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipeline.errors import BrokerError
 from pipeline.learn.learner import Snapshot
-from pipeline.learn.schedule import Schedule
 from pipeline.models import snapshot as codec
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
@@ -23,6 +23,8 @@ class _Live:
 
     records: list[Record]
     size: int
+    until: int
+    """The first row that is explained with a later version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,6 @@ class Backlog:
         self._settings = settings
         self._key = key
         self._progress = progress
-        self._schedule = Schedule(settings.snapshot.doubling, settings.snapshot.cadence)
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
@@ -74,7 +75,10 @@ class Backlog:
             It is larger than the broker can hold.
         """
         stream, version = snapshot.stream, snapshot.version
-        if self._schedule.after(version) <= self._progress.next_row.get(stream, 0):
+        inherited = self._inherited.get(stream, {}).pop(version, None)
+        if snapshot.until <= self._progress.next_row.get(stream, 0):
+            if inherited is not None:
+                self._end(stream, version, inherited)
             return
         data = codec.encode(
             snapshot.predictor, stream=stream, epoch=self._settings.epoch, version=version, key=self._key
@@ -89,9 +93,8 @@ class Backlog:
         records = [
             Record(name, key, value, 0) for key, value in snapshots.split(stream, self._settings.epoch, version, data)
         ]
-        self._live.setdefault(stream, {})[version] = _Live(records, len(data))
+        self._live.setdefault(stream, {})[version] = _Live(records, len(data), snapshot.until)
         self._live_bytes += len(data)
-        self._inherited.get(stream, {}).pop(version, None)
         self._records += records
 
     def sent_work(self, block: Work, size: int) -> None:
@@ -140,16 +143,17 @@ class Backlog:
         while self._work and self._work[0].end_row <= next_row.get(self._work[0].stream, 0):
             self._work_bytes -= self._work.popleft().size
         for stream, folded in next_row.items():
-            for version in self._finished(self._live.get(stream, {}), folded):
+            known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
+            for version, later in pairwise(known):
+                if later <= folded and version in self._inherited.get(stream, {}):
+                    self._end(stream, version, self._inherited[stream].pop(version))
+            for version in [version for version, live in self._live.get(stream, {}).items() if live.until <= folded]:
                 live = self._live[stream].pop(version)
                 self._live_bytes -= live.size
                 self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
-            for version in self._finished(self._inherited.get(stream, {}), folded):
-                chunks = self._inherited[stream].pop(version)
-                name = topic(self._settings, "snapshots")
-                keys = snapshots.tombstones(stream, self._settings.epoch, version, chunks)
-                self._records += [Record(name, key, None, 0) for key in keys]
 
-    def _finished(self, versions: Mapping[int, object], folded: int) -> list[int]:
-        """The versions that no row from `folded` on is explained with."""
-        return [version for version in versions if self._schedule.after(version) <= folded]
+    def _end(self, stream: str, version: int, chunks: int) -> None:
+        """Take back a snapshot of the predecessor."""
+        name = topic(self._settings, "snapshots")
+        keys = snapshots.tombstones(stream, self._settings.epoch, version, chunks)
+        self._records += [Record(name, key, None, 0) for key in keys]

@@ -1,4 +1,7 @@
-"""The fold stage: `contributions` in, `importance` out, state and position on `progress.fold` in one transaction."""
+"""The fold stage: `contributions` in, `importance` and `effects` out.
+
+State and position go to `progress.fold` in the same transaction.
+"""
 
 import asyncio
 import logging
@@ -10,7 +13,7 @@ from pipeline.fold.stream import StreamFold
 from pipeline.settings import Settings
 from pipeline.stages.names import check_fingerprint, fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
-from topics import contributions, importance, progress_fold
+from topics import contributions, effects, importance, progress_fold
 from topics.progress_fold import FoldState, PartitionProgress, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -85,8 +88,7 @@ class FoldPartition:
 
     def collect(self) -> Outputs:
         """The records since the last time, and the state as of them."""
-        name = topic(self.settings, "importance")
-        records = [Record(name, importance.key(stream), value) for stream, value in self.core.take_records()]
+        records = [Record(topic(self.settings, one.topic), one.key, one.value) for one in self.core.take_records()]
         changed = self.core.take_changed()
         offset = self.core.offset
         if not changed and offset == self._sent_offset:
@@ -129,5 +131,6 @@ def needed_topics(settings: Settings) -> dict[str, int | None]:
     return {
         topic(settings, contributions.TOPIC.name): count,
         topic(settings, importance.TOPIC.name): None,
+        topic(settings, effects.TOPIC.name): None,
         topic(settings, progress_fold.TOPIC.name): count,
     }

@@ -3,18 +3,38 @@
 from itertools import pairwise
 
 import numpy as np
+import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.fold.partition import PartitionFold
 from pipeline.fold.settings import FoldSettings
 from pipeline.fold.stream import StreamFold
-from topics import importance
+from topics import effects, importance
 from topics.contributions import Contributions, flush_item
+from topics.methods import METHODS
 
 START, ROWS = 5, 60
-SETTINGS = FoldSettings(epoch=0, alpha=0.1, sampling="geometric", start=START, every=10)
-VALUES = np.random.Generator(np.random.PCG64(7)).normal(size=(ROWS, 3))
+SETTINGS = FoldSettings(
+    epoch=0, methods=METHODS, alpha=0.1, sampling="geometric", reservoir=5, draws=1, inner=5, level=0.95, start=START,
+    every=10, ice=2,
+)  # fmt: skip
+RANDOM = np.random.Generator(np.random.PCG64(7))
+POINTS = RANDOM.normal(size=(ROWS, 4, 3))
+POINTS[:, 2:, 1] = np.nan  # "a" is text: it has two categories
+POINTS[:, :2, 1] = [0.0, 1.0]
+VALUES = {
+    "ipfi": RANDOM.normal(size=(ROWS, 3)),
+    "isage": RANDOM.normal(size=(ROWS, 3)),
+    "isage.first": RANDOM.integers(0, 3, ROWS),
+    "isage.model_loss": RANDOM.random(ROWS),
+    "isage.prediction": RANDOM.random((ROWS, 2)),
+    "isage.target": RANDOM.integers(-1, 2, ROWS).astype(float),
+    "ipdp": np.where(np.isnan(POINTS.transpose(0, 2, 1)), np.nan, RANDOM.random((ROWS, 3, 4)))[:, :, :, np.newaxis],
+    "ipdp.points": POINTS,
+}
+# Whatever a row's contributions are, with the first loss "before" they add up to it minus the model's.
+VALUES["isage"][:, 2] = -VALUES["isage.model_loss"] - VALUES["isage"][:, 0] - VALUES["isage"][:, 1]
 
 
 def block(first: int, end: int, *, kind: str = "ok", flush_before: bool = False) -> Contributions:
@@ -27,7 +47,11 @@ def block(first: int, end: int, *, kind: str = "ok", flush_before: bool = False)
         seqs=np.arange(first, end) * 2,
         kind=kind,
         names=["c", "a", "b"],
-        values={"ipfi": VALUES[first:end]} if kind == "ok" else {},
+        kinds=[0, 2, 0],
+        classes=["no", "yes"],
+        outputs=["yes"],
+        texts={1: {0: "zero", 1: "one"}},
+        values={name: values[first:end] for name, values in VALUES.items()} if kind == "ok" else {},
         loss="zero_one",
         flush_before=flush_before,
     )
@@ -37,19 +61,26 @@ def by_cuts(cuts: list[int]) -> list[Contributions]:
     return [block(a, b) for a, b in pairwise(cuts)]
 
 
+def published(fold: PartitionFold) -> list[bytes]:
+    return [record.value for record in fold.take_records()]
+
+
 def folded(blocks: list[Contributions]) -> list[bytes]:
     fold = PartitionFold(0, SETTINGS)
     for offset, one in enumerate(blocks):
         fold.offer(one, offset)
-    records = [record for _, record in fold.take_records()]
     assert fold.streams["s"].oldest_waiting is None
-    return records
+    return published(fold)
 
 
-def without_version(records: list[bytes]) -> list[tuple]:
+def estimates(records: list[bytes], method: str = "ipfi") -> list[importance.Importance]:
+    found = [importance.decode(record) for record in records if b'"method"' in record]
+    return [one for one in found if one.method == method]
+
+
+def without_version(records: list[bytes]) -> list[dict]:
     """What does not depend on the (here made up) versions of blocks."""
-    found = [importance.decode(record) for record in records]
-    return [(one.row, one.seq, one.n, one.coverage, one.features) for one in found]
+    return [{**orjson.loads(record), "model_version": 0, "lag": 0} for record in records]
 
 
 QUIET = folded([block(row, row + 1) for row in range(START, ROWS)])
@@ -60,10 +91,26 @@ cut_points = st.lists(st.integers(START + 1, ROWS - 1), max_size=8, unique=True)
 
 
 def test_records_come_when_row_plus_one_is_a_multiple() -> None:
-    assert [importance.decode(record).row for record in QUIET] == [9, 19, 29, 39, 49, 59]
-    first = importance.decode(QUIET[0])
+    for method in ("ipfi", "isage"):
+        assert [one.row for one in estimates(QUIET, method)] == [9, 19, 29, 39, 49, 59]
+    first = estimates(QUIET)[0]
     assert first.n == 5 and first.coverage == 1.0 and first.seq == 18
     assert list(first.features) == ["a", "b", "c"]
+
+
+def test_every_method_has_its_records_of_a_row_side_by_side() -> None:
+    at_9 = [record for record in map(orjson.loads, QUIET) if record["row"] == 9]
+    assert [record.get("method", record.get("feature")) for record in at_9] == ["ipfi", "isage", "c", "a", "b"]
+    categories = effects.decode(QUIET[3])
+    assert (categories.kind, categories.grid, categories.output) == ("categorical", ["one", "zero"], "yes")
+    assert categories.ice is not None and len(categories.ice) == 2
+
+
+def test_what_isage_publishes_adds_up() -> None:
+    for one in estimates(QUIET, "isage"):
+        assert one.total is not None and one.marginal_loss is not None and one.model_loss is not None
+        assert one.total == one.marginal_loss - one.model_loss
+        assert abs(sum(feature.value for feature in one.features.values()) - one.total) < 1e-9
 
 
 @given(cut_points, st.permutations(range(9)), st.lists(st.integers(0, 8), max_size=4))
@@ -91,24 +138,23 @@ def test_a_crash_anywhere_changes_nothing(cuts: list[int], order: list[int], cra
     first = PartitionFold(0, SETTINGS)
     for offset, one in enumerate(log[:crash_after]):
         first.offer(one, offset)
-    records = [record for _, record in first.take_records()]
+    records = published(first)
     second = PartitionFold(0, SETTINGS, next_offset=first.offset)
     for name, stream in first.streams.items():
         meta, arrays = stream.state()
         second.streams[name] = StreamFold.restore(name, SETTINGS, meta, arrays)
     for offset in range(first.offset, len(log)):
         second.offer(log[offset], offset)
-    records += [record for _, record in second.take_records()]
+    records += published(second)
     assert without_version(records) == without_version(QUIET)
 
 
 def test_a_failed_block_is_counted_and_the_rest_goes_on() -> None:
-    records = folded([block(START, 20), block(20, 30, kind="failed"), block(30, ROWS)])
-    last = importance.decode(records[-1])
-    assert last.n == ROWS - START - 10
-    assert last.coverage == (ROWS - START - 10) / (ROWS - START)
-    at_29 = next(one for one in map(importance.decode, records) if one.row == 29)
-    assert at_29.n == 15 and at_29.features == importance.decode(records[1]).features
+    records = estimates(folded([block(START, 20), block(20, 30, kind="failed"), block(30, ROWS)]))
+    assert records[-1].n == ROWS - START - 10
+    assert records[-1].coverage == (ROWS - START - 10) / (ROWS - START)
+    at_29 = next(one for one in records if one.row == 29)
+    assert at_29.n == 15 and at_29.features == records[1].features
 
 
 def test_nothing_is_published_while_nothing_was_explained() -> None:
@@ -119,7 +165,7 @@ def test_a_flush_mark_publishes_once_in_whatever_order_it_comes() -> None:
     flush = flush_item(stream="s", epoch=0, partition=0, first_row=33)
     before, after = block(START, 33), block(33, ROWS, flush_before=True)
     expected = folded([before, flush, after])
-    assert [importance.decode(record).row for record in expected] == [9, 19, 29, 32, 39, 49, 59]
+    assert [one.row for one in estimates(expected)] == [9, 19, 29, 32, 39, 49, 59]
     for order in (
         [before, after],
         [before, after, flush],
@@ -133,7 +179,7 @@ def test_a_flush_mark_publishes_once_in_whatever_order_it_comes() -> None:
 
 def test_a_flush_mark_right_after_a_record_publishes_nothing_more() -> None:
     flush = flush_item(stream="s", epoch=0, partition=0, first_row=20)
-    assert [importance.decode(r).row for r in folded([block(START, 20), flush, flush])] == [9, 19]
+    assert [one.row for one in estimates(folded([block(START, 20), flush, flush]))] == [9, 19]
 
 
 def test_another_epoch_is_not_folded() -> None:

@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from river import compose, drift, forest, linear_model, multiclass, naive_bayes, preprocessing, tree
+from river import compose, drift, ensemble, forest, linear_model, multiclass, naive_bayes, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
-from pipeline.models import average, conclude, linear, walk
+from pipeline.models import average, bayes, committee, conclude, linear, softmax, transform, walk
 from pipeline.models.compile import compile_model
 from pipeline.models.warm_up import warm_up
 
@@ -209,7 +209,8 @@ def test_features_that_no_row_has(watch, odd):
     assert walk.UNTESTED in predictor._branches.kind
     rest = [{k: v for k, v in x.items() if k not in ("size", "colour", "town")} for x, _ in events[:100]]
     said, wanted = predictor.evaluate(watched.rows([x for x, _ in events[:100]])), watched.river(rest)
-    assert np.array_equal(said.values, wanted.values)
+    assert np.allclose(said.values, wanted.values, rtol=0, atol=1e-12)
+    assert said.labels.tolist() == wanted.labels.tolist()
 
 
 def test_shorter_and_longer_rows(watch, odd):
@@ -257,12 +258,25 @@ def test_a_predictor_does_not_learn_on(watch, odd):
 def test_one_specialisation_serves_learner_and_explainer(watch, odd):
     """numba compiles anew for arrays that are writable; 0.3 s in the middle of a stream."""
     warm_up()
-    kernels = (walk.classify, walk.regress, conclude.conclude, average.average, linear._evaluate)
+    kernels = (
+        walk.classify,
+        walk.regress,
+        conclude.conclude,
+        average.average,
+        linear._evaluate,
+        softmax.softmax,
+        bayes.gaussian_bayes,
+        transform.transform,
+        committee.count_votes,
+    )
     for model, classification, text in (
         (tree.HoeffdingTreeClassifier(), True, True),
         (tree.HoeffdingTreeRegressor(leaf_prediction="mean"), False, True),
         (linear_model.LinearRegression(), False, False),
         (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), True, False),
+        (multiclass.OneVsRestClassifier(tree.HoeffdingTreeClassifier()), True, True),
+        (linear_model.SoftmaxRegression(), True, False),
+        (preprocessing.MinMaxScaler() | naive_bayes.GaussianNB(), True, False),
     ):
         watched = watch(model, classification)
         for x, y in odd(50, regression=not classification, text=text):
@@ -290,12 +304,16 @@ class _OwnLogistic(linear_model.LogisticRegression):
     [
         (_OwnTree(), "exact types"),
         (_OwnLogistic(), "exact types"),
-        (multiclass.OneVsRestClassifier(_OwnLogistic()), "binary classifier _OwnLogistic"),
-        (naive_bayes.GaussianNB(), "GaussianNB"),
+        (multiclass.OneVsRestClassifier(_OwnLogistic()), "_OwnLogistic"),
+        (ensemble.BaggingClassifier(_OwnTree(), 2), "_OwnTree"),
+        (naive_bayes.BernoulliNB(), "BernoulliNB"),
         (tree.HoeffdingTreeClassifier(splitter=tree.splitter.HistogramSplitter()), "HistogramSplitter"),
-        (preprocessing.MinMaxScaler() | linear_model.LogisticRegression(), "MinMaxScaler"),
-        (preprocessing.StandardScaler(window_size=9) | linear_model.LogisticRegression(), "StandardScaler"),
-        (preprocessing.StandardScaler() | tree.HoeffdingTreeClassifier(), "before HoeffdingTreeClassifier"),
+        (preprocessing.Normalizer() | linear_model.LogisticRegression(), "transformer Normalizer"),
+        (preprocessing.OneHotEncoder(drop_first=True) | linear_model.LogisticRegression(), "drop_first"),
+        (preprocessing.OneHotEncoder(drop_zeros=True) | linear_model.LogisticRegression(), "drop_zeros"),
+        (preprocessing.OrdinalEncoder(unknown_value=None) | tree.HoeffdingTreeClassifier(), "unknown_value None"),
+        (preprocessing.Binarizer(dtype=str) | tree.HoeffdingTreeClassifier(), "Binarizer"),
+        ((lambda x: x) | preprocessing.StandardScaler() | linear_model.LogisticRegression(), "FuncTransformer"),
     ],
 )
 def test_what_has_no_compiled_form_says_why(model, why):

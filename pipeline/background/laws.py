@@ -1,0 +1,43 @@
+"""Which earlier row a reservoir gives: the laws p_{s,r} of the incremental sampling strategies (004, equation 5).
+
+Rows are numbered from 0; row s draws from rows 0 .. s-1. While fewer than `size` rows have come all of them are held,
+and each is as likely as the others.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def draw_law(sampling: str, size: int, row: int) -> NDArray[np.float64]:
+    """(row,) the probability that row number `row` draws row r, for r = 0 .. row-1; they add up to 1.
+
+    *geometric*: p (1-p)^(s-r-1), and p (1-p)^(s-L) for each of the first L rows, p = 1/L. *uniform*: 1/s. *window*: 1/w
+    for the last w rows.
+
+    >>> draw_law("geometric", 2, 4).tolist()
+    [0.125, 0.125, 0.25, 0.5]
+    >>> draw_law("window", 2, 4).tolist()
+    [0.0, 0.0, 0.5, 0.5]
+    """
+    if sampling == "uniform" or row <= size:
+        return np.full(row, 1 / row)
+    if sampling == "window":
+        return np.where(np.arange(row) < row - size, 0.0, 1 / size)
+    p = 1 / size
+    return p * (1 - p) ** (row - 1.0 - np.maximum(np.arange(row), size - 1))
+
+
+def meeting_probability(sampling: str, size: int, row: int) -> float:
+    """The probability that two independent draws from `draw_law` give the same row (004, Lemma 1, with t0 = L).
+
+    1/s for uniform sampling, p/(2-p) (1 + (1-p)^(2(s-L)+1)) for geometric, 1/w for a window.
+
+    >>> meeting_probability("geometric", 2, 4), float(sum(draw_law("geometric", 2, 4) ** 2))
+    (0.34375, 0.34375)
+    """
+    if sampling == "uniform" or row <= size:
+        return 1 / row
+    p = 1 / size
+    if sampling == "window":
+        return p
+    return float(p / (2 - p) * (1 + (1 - p) ** (2 * (row - size) + 1)))

@@ -1,0 +1,253 @@
+"""The commands of `glasstream`.
+
+What a command needs is imported when it is run: River and numba take seconds, and `--help` should not.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.command.exit_codes import DIFFERS
+from pipeline.command.options import load_settings, settings_options
+from pipeline.command.plot import plot
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pipeline.command.sources import Source
+    from pipeline.settings import Settings
+
+_NO_WIDTH = 10_000
+"""Columns of what is not a terminal."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="glasstream")
+def cli() -> None:
+    """Explain models while they learn: importance, as it changes, from a Kafka topic of events."""
+
+
+@cli.command()
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
+@click.option("--target", help="The column of --csv that is predicted.")
+@click.option("--task", type=click.Choice(["classification", "regression"]), help="What is predicted.")
+@click.option("--model", help="forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
+@click.option("--explain", help="Of ipfi, isage, ipdp, separated by commas.  [default: ipfi]")
+@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
+@click.option("--seed", type=int, help="Of the model, of all draws, of the bundled stream.  [default: 1]")
+@click.option("--stream", help="The stream's name.  [default: the file's name, or agrawal]")
+@click.option("--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Explainer workers.")
+@click.option(
+    "--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True, help="Events a message."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
+@click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
+@settings_options(
+    "embedded (in this process), local (a Kafka of this machine), none (no Kafka), or HOST:PORT,... of a running "
+    "Kafka.  [default: embedded]"
+)
+def run(
+    csv_file: Path | None,
+    target: str | None,
+    task: str | None,
+    model: str | None,
+    explain: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    explainers: int,
+    rows_per_message: int,
+    out: Path | None,
+    data: Path | None,
+    **common: Any,
+) -> int:
+    """All stages on this machine: learn a stream, explain it, show what the model relies on."""
+    import uuid
+
+    from rich.console import Console
+
+    from pipeline.command.expect import expect_plan
+    from pipeline.command.run import Plan
+    from pipeline.command.run import run as run_pipeline
+    from pipeline.command.sources import BUNDLED_ROWS
+
+    fresh = f"run-{uuid.uuid4().hex[:8]}."
+    settings = load_settings(
+        common,
+        {"seed": seed, "model.name": model, "model.task": task, "explain.methods": explain},
+        defaults={"prefix": fresh},
+    )
+    expect_plan(settings, explainers, out, data)
+    source = _source(csv_file, target, stream, rows, settings.seed)
+    on_a_terminal = sys.stdout.isatty()  # elsewhere no line has an end: nothing is folded, nothing cut
+    console = Console(highlight=False, soft_wrap=not on_a_terminal, width=None if on_a_terminal else _NO_WIDTH)
+    settings = _looked_at(source, settings, console)
+    plan = Plan(
+        source=source,
+        total=rows or (None if csv_file else BUNDLED_ROWS),
+        rows_per_message=rows_per_message,
+        explainers=explainers,
+        out=out,
+        keep_topics=settings.prefix != fresh,
+        data=data,
+    )
+    return run_pipeline(settings, plan, console)
+
+
+def _source(csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int) -> "Source":
+    from pipeline.command.sources import BUNDLED_ROWS, BundledStream, CsvFile
+    from pipeline.errors import InputError
+
+    if csv_file is None:
+        if target is not None:
+            raise InputError("--target: expected --csv FILE beside it, got none; the bundled stream has its own target")
+        return BundledStream(seed, rows or BUNDLED_ROWS, stream or "agrawal")
+    if target is None:
+        raise InputError("--csv: expected --target NAME beside it, the column to be predicted, got none")
+    return CsvFile(csv_file, target, stream or csv_file.name.split(".")[0], rows)
+
+
+def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
+    """The settings with what a look at the source says of the task."""
+    import msgspec
+
+    from pipeline.ingest.admission import Task
+
+    asked = Task(settings.model.task) if settings.model.task else None
+    look = source.look(asked)
+    settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
+    if asked is None:
+        console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
+    while source.notices:
+        console.print(source.notices.pop(0), style="dim", markup=False)
+    model = msgspec.structs.replace(
+        settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2
+    )
+    return msgspec.structs.replace(settings, model=model)
+
+
+@cli.command()
+@click.argument("stage", type=click.Choice(["learner", "explainer", "fold"]))
+@click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
+@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@settings_options()
+def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int:
+    """Run one worker of a stage against a broker, until it is told to stop."""
+    from pipeline.command.children import die_with_parent
+    from pipeline.command.expect import expect_address
+    from pipeline.stages.build import run as run_stage
+
+    if tether:
+        die_with_parent()
+    settings = load_settings(common, {"worker.instance": instance})
+    expect_address(settings)
+    if stage == "learner":
+        settings.learn()  # a model that cannot be made is an error of usage
+    return int(run_stage(stage, settings))
+
+
+@cli.command()
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
+@click.option("--target", help="The column of --csv that is predicted.")
+@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
+@click.option("--seed", type=int, help="Of the bundled stream.")
+@click.option("--stream", help="The stream's name.")
+@click.option("--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True)
+@settings_options()
+def produce(
+    csv_file: Path | None,
+    target: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    rows_per_message: int,
+    **common: Any,
+) -> int:
+    """Write a CSV file, or the bundled stream, to the `events` topic of a running deployment."""
+    from pipeline.command.expect import expect_broker
+    from pipeline.command.produce import produce as write
+
+    settings = load_settings(common, {"seed": seed})
+    expect_broker(settings)
+    source = _source(csv_file, target, stream, rows, settings.seed)
+    source.look(None)
+    _echo(source.notices)
+    count = write(settings, source, rows_per_message)
+    _echo(source.notices)
+    click.echo(f"{count:,} events of stream {source.stream} written to {settings.prefix}events, and a flush mark")
+    return 0
+
+
+def _echo(notices: list[str]) -> None:
+    while notices:
+        click.echo(notices.pop(0), err=True)
+
+
+@cli.command()
+@click.argument("topic")
+@click.option("--from-start", is_flag=True, help="Begin with the first record kept.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="End after so many records.")
+@settings_options()
+def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
+    """Print the committed records of a public topic, one JSON object a line."""
+    from pipeline.command.expect import expect_broker
+    from pipeline.command.tail import tail as follow
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    for line in follow(settings, topic, from_start=from_start, most=most):
+        click.echo(line)
+    return 0
+
+
+@cli.group()
+def topics() -> None:
+    """The topics: make them, check them, read their contract."""
+
+
+@topics.command("create")
+@settings_options()
+def topics_create(**common: Any) -> int:
+    """Make every topic that is not there yet, as its contract says."""
+    from pipeline.command.topic_commands import create
+
+    for line in create(_topic_settings(common)):
+        click.echo(line)
+    return 0
+
+
+@topics.command("verify")
+@settings_options()
+def topics_verify(**common: Any) -> int:
+    """Compare the broker's topics with their contracts; exit code 1 if anything deviates."""
+    from pipeline.command.topic_commands import verify
+
+    findings = verify(_topic_settings(common))
+    for line in findings:
+        click.echo(line)
+    if not findings:
+        click.echo("every topic is as its contract says")
+    return DIFFERS if findings else 0
+
+
+@topics.command("show")
+@settings_options("Not asked: this needs no broker.")
+def topics_show(**common: Any) -> int:
+    """Print the contract of every topic."""
+    from pipeline.command.topic_commands import show
+
+    click.echo("\n".join(show(load_settings(common))))
+    return 0
+
+
+cli.add_command(plot)
+
+
+def _topic_settings(common: dict[str, Any]) -> "Settings":
+    from pipeline.command.expect import expect_broker
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    return settings

@@ -1,0 +1,12 @@
+"""How the command ends. The workers' own codes: `pipeline.transport.worker`."""
+
+DIFFERS = 1
+"""`topics verify`: the broker's topics are not as their contracts say."""
+USAGE = 2
+"""Arguments, files, models and settings that cannot be used."""
+NO_BROKER = 5
+"""No broker, or it or its topics are not as they should be."""
+FAILED = 8
+"""A stage of `run` failed."""
+INTERRUPTED = 130
+"""Broken off by a person: before anything was under way, or with a second interrupt."""

@@ -1,0 +1,78 @@
+"""What a command expects of its options, checked before it shows or starts anything."""
+
+from pathlib import Path
+
+from pipeline.brokers.choose import addresses, open_broker
+from pipeline.command.outputs import expect_writable
+from pipeline.errors import BrokerError, InputError, SettingsError
+from pipeline.settings import Settings
+
+_OF_RUN = ("none", "embedded", "local")
+"""Brokers that `run` has beside `HOST:PORT,...`."""
+
+
+def expect_plan(settings: Settings, explainers: int, out: Path | None, data: Path | None) -> None:
+    """Check what `run` is asked for.
+
+    Raises
+    ------
+    SettingsError
+        With a line for each option that cannot be used.
+    """
+    findings: list[str] = []
+    if settings.broker not in _OF_RUN and (finding := _address(settings)):
+        findings.append(finding)
+    if explainers > 1 and settings.broker == "embedded":
+        findings.append(
+            f"--explainers: expected 1 on the embedded broker, which takes one member a group, got {explainers}; "
+            "use --broker local"
+        )
+    if explainers > 1 and settings.broker == "none":
+        findings.append(f"--explainers: expected 1 without Kafka, got {explainers}; use --broker local")
+    if data is not None and settings.broker != "local":
+        findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
+    if out is not None:
+        try:
+            expect_writable(out)
+        except InputError as error:
+            findings.append(str(error))
+    if findings:
+        raise SettingsError(findings)
+
+
+def expect_address(settings: Settings) -> None:
+    """Check that the broker is named by its address.
+
+    Raises
+    ------
+    SettingsError
+        It is not.
+    """
+    if finding := _address(settings):
+        raise SettingsError([finding])
+
+
+def expect_broker(settings: Settings) -> None:
+    """Check that the broker answers, before anything waits for it.
+
+    Raises
+    ------
+    SettingsError
+        It is not named by its address.
+    BrokerError
+        It does not answer.
+    """
+    expect_address(settings)
+    with open_broker(settings.broker, client=settings.kafka):
+        pass
+
+
+def _address(settings: Settings) -> str | None:
+    try:
+        addresses(settings.broker)
+    except BrokerError:
+        return (
+            "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER; "
+            f"`run` also takes embedded, local and none), got {settings.broker!r}"
+        )
+    return None

@@ -1,0 +1,19 @@
+"""The figure that plots draw on. Imports matplotlib: `pipeline.plots.canvas` does so when a plot is asked for."""
+
+from io import BytesIO
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+
+class Drawing(Figure):
+    """A figure that belongs to no window and no global state; a notebook shows it as it is."""
+
+    def __init__(self, width: float, height: float) -> None:
+        super().__init__(figsize=(width, height), layout="constrained", dpi=110)
+        FigureCanvasAgg(self)
+
+    def _repr_png_(self) -> bytes:
+        png = BytesIO()
+        self.savefig(png, format="png")
+        return png.getvalue()

@@ -1,0 +1,71 @@
+"""Memory of all three methods over a long stream: does it stay flat?
+
+    python tests/benchmarks/memory.py [--rows 1000000] [--model linear]
+
+Learner, explainer and fold run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of nine
+features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
+
+- `rss_mib`: resident size
+- `growth`: resident size at the end over that after a tenth of the rows (goal: at most 1.05)
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+
+sys.path.pop(0)  # this folder: in it files have the names of packages
+
+import numpy as np
+import psutil
+
+from pipeline.command.reference import Reference
+from pipeline.configuration import load
+from topics import events
+
+ROWS_A_MESSAGE = 500
+
+
+def messages(rows: int) -> Iterator[tuple[bytes, bytes]]:
+    random = np.random.Generator(np.random.PCG64(7))
+    for first in range(0, rows, ROWS_A_MESSAGE):
+        numbers = random.normal(size=(ROWS_A_MESSAGE, 8))
+        towns = random.integers(0, 12, ROWS_A_MESSAGE)
+        turned = (first // 50_000) % 8  # the feature that counts
+        scores = numbers[:, turned] + 0.5 * (towns == 3) + 0.3 * random.normal(size=ROWS_A_MESSAGE)
+        yield b"s", events.encode(
+            [
+                {
+                    "x": {**{f"n{j}": value for j, value in enumerate(row)}, "town": f"t{town}"},
+                    "y": "yes" if score > 0 else "no",
+                }
+                for row, town, score in zip(numbers.tolist(), towns.tolist(), scores.tolist(), strict=True)
+            ]
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--model", default="linear")
+    options = parser.parse_args()
+    settings = load(assignments=["explain.methods=ipfi,isage,ipdp", f"model.name={options.model}"])
+    process = psutil.Process()
+    reference = Reference(settings)
+    seen = published = 0
+    marks = []
+    started = time.monotonic()
+    for message in messages(options.rows):
+        published += sum(1 for _ in reference.run([message]))
+        reference.notices.clear()
+        seen += ROWS_A_MESSAGE
+        if seen % (options.rows // 10) < ROWS_A_MESSAGE:
+            marks.append(process.memory_info().rss / 2**20)
+            rate = round(seen / (time.monotonic() - started))
+            print(json.dumps({"rows": seen, "rss_mib": round(marks[-1], 1), "rows_per_s": rate}), flush=True)
+    print(json.dumps({"rows": seen, "records": published, "growth": round(marks[-1] / marks[0], 4)}))
+
+
+if __name__ == "__main__":
+    main()

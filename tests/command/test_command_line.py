@@ -1,0 +1,118 @@
+"""The command as a process: what ends it before any work, and how an interrupt ends it."""
+
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.command.cli import cli
+from pipeline.command.expect import expect_plan
+from pipeline.command.topic_commands import show
+from pipeline.configuration import load
+from pipeline.errors import SettingsError
+from topics import ALL
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("river", "numba", "faust", "rich", "confluent_kafka")
+
+
+def expect(*, broker: str = "none", explainers: int = 1, out: Path | None = None, data: Path | None = None) -> None:
+    expect_plan(load(assignments=[f"broker={broker}"]), explainers, out, data)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = f"import sys, pipeline.command.execute; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
+    """The load of a heavy module, as far as the command can tell: it says so, and then takes long."""
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from pipeline.command.main import main
+
+        class Slow:
+            def find_spec(self, name, path, target=None):
+                if name == "river":
+                    print("loading", flush=True)
+                    time.sleep(60)
+
+        sys.meta_path.insert(0, Slow())
+        sys.argv = ["glasstream", "run"]
+        main()
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "")
+
+
+def test_an_out_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "results"
+    file.write_text("")
+    for out in (file, file / "below"):
+        with pytest.raises(SettingsError, match=f"--out {out}: expected a directory, got the file"):
+            expect(out=out)
+
+
+def test_an_out_that_can_be_made_is_not_made_yet(tmp_path: Path) -> None:
+    expect(out=tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)  # root may write everywhere
+    with pytest.raises(SettingsError, match="cannot be written: no permission in"):
+        expect(out=tmp_path / "results")
+
+
+@pytest.mark.parametrize("broker", ["embedded", "none"])
+def test_several_explainers_need_a_kafka(broker: str) -> None:
+    with pytest.raises(SettingsError, match=r"--explainers: expected 1 .*, got 2; use --broker local"):
+        expect(broker=broker, explainers=2)
+    expect(broker="local", explainers=2)
+
+
+def test_all_that_is_wrong_with_a_plan_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        expect(broker="nowhere", data=tmp_path, out=Path(__file__))
+    assert [line.split(":")[0] for line in caught.value.findings] == ["broker", "--data", f"--out {__file__}"]
+
+
+def test_options_are_checked_before_anything_is_shown() -> None:
+    for arguments in (["--explainers", "2"], ["--out", str(Path(__file__))], ["--explainers", "0"]):
+        result = CliRunner().invoke(cli, ["run", "--broker", "embedded", *arguments])
+        assert result.exit_code != 0
+        assert "agrawal" not in result.output
+
+
+def test_the_help_of_broker_says_what_the_command_can_use() -> None:
+    def of_broker(*command: str) -> str:
+        text = CliRunner().invoke(cli, [*command, "--help"], terminal_width=200).output
+        found = re.search(r"--broker TEXT +(.*)", text)
+        return found[1] if found else ""
+
+    assert "embedded" in of_broker("run") and "none" in of_broker("run")
+    for command in (("worker",), ("produce",), ("tail",), ("topics", "create"), ("topics", "verify")):
+        assert of_broker(*command) == "HOST:PORT,... of a running Kafka."
+
+
+def test_topics_show_leaves_nothing_out() -> None:
+    lines = show(load())
+    for topic in ALL:
+        place = lines.index(f"glasstream.{topic.name}" + ("" if topic.public else " (internal)"))
+        assert lines[place + 1].endswith(topic.holds)
+        for name, value in topic.config.items():
+            assert any(line.endswith(f" {name}={value}") for line in lines[place:])

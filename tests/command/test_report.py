@@ -1,0 +1,97 @@
+"""What a person reads of a run: nothing is cut, nothing is left unsaid."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from pipeline.command.report import Report
+from topics import importance, predictions
+
+
+def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
+    shown = io.StringIO()
+    return Report(Console(file=shown, width=width, highlight=False), total), shown
+
+
+def prediction(seq: int, target: float | str | None, metric: float | None, name: str = "mae") -> bytes:
+    return predictions.encode(
+        epoch=0, stream="s", seq=seq, id=str(seq), prediction=None, probabilities=None, target=target, loss=None,
+        loss_name="squared", metric_name=name, metric_value=metric, model_version=0,
+    )  # fmt: skip
+
+
+def estimate(row: int, values: dict[str, float]) -> bytes:
+    numbers = list(values.values())
+    return importance.encode(
+        epoch=0, stream="s", row=row, seq=row, method="ipfi", loss="squared", alpha=0.001, sampling="geometric", n=1,
+        coverage=1.0, model_version=1, lag=0, names=list(values), value=numbers, raw=numbers,
+        variance=[abs(number) for number in numbers],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 10_000])
+def test_the_table_shows_every_name_and_number_at_any_width(width: int) -> None:
+    """A name may go over several lines, between the same two borders."""
+    names = ["temperature[K]_of_the_third_sensor_in_the_northern_hall" + "x" * 40, "[bold]", "b"]
+    one, shown = report(width)
+    one.add("importance", [estimate(row, dict(zip(names, (0.5, 0.25, 0.125), strict=True))) for row in (99, 199)])
+    one.table(1.0)
+    text = shown.getvalue()
+    assert "…" not in text
+    cells = "".join(line.split("│")[2].strip() for line in text.splitlines() if line.startswith("│"))
+    assert cells == "".join(names)
+    for number in ("0.5000", "0.2500", "0.1250", "0.7071"):
+        assert number in text
+
+
+def test_no_zero_is_negative() -> None:
+    one, shown = report(200)
+    one.add("importance", [estimate(99, {"a": 0.00001}), estimate(199, {"a": -0.00001})])
+    one.table(1.0)
+    assert "0.0000" in shown.getvalue() and "-0.0000" not in shown.getvalue()
+
+
+def test_events_without_a_label_are_counted() -> None:
+    one, shown = report(200)
+    one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
+    one.table(1.0)
+    assert "3 events in 1.0 s, 3 of them without a label (predicted, not learned)" in shown.getvalue()
+    assert "no event with a label so far; nothing explained" in shown.getvalue()
+
+
+def test_labelled_events_are_not_mentioned() -> None:
+    one, shown = report(200)
+    one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(3)])
+    one.table(1.0)
+    assert "without a label" not in shown.getvalue()
+
+
+def test_an_interrupted_run_says_that_its_results_are_partial() -> None:
+    one, shown = report(200, total=9_000)
+    one.add("predictions", [prediction(0, 1.0, 0.5)])
+    one.table(1.0, interrupted_after=1_200)
+    assert "interrupted after 1,200 of 9,000 events; the results are partial" in shown.getvalue()
+
+
+def test_a_divergence_is_said_once_for_a_stream() -> None:
+    one, shown = report(1_000)
+    one.add("predictions", [prediction(seq, 4.0, 1e3 if seq < 50 else 10.0) for seq in range(100)])
+    assert shown.getvalue() == "", "the first predictions may be far off"
+    one.add("predictions", [prediction(seq, 4.0, 1e100) for seq in range(100, 103)])
+    assert shown.getvalue().count("s: the model diverges: its mean absolute error, 1e+100") == 1
+    assert "Scale the target" in shown.getvalue()
+
+
+def test_the_rate_is_that_since_the_line_before() -> None:
+    one, shown = report(200)
+    one.progress(10.0)
+    one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(10)])
+    one.progress(20.0)
+    first = shown.getvalue()
+    assert "10 events" in first and "/s" not in first, "it would hold how long the stages took to start"
+    one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(10, 50)])
+    one.progress(21.0)
+    assert shown.getvalue() == first
+    one.progress(24.0)
+    assert "50 events        10/s" in shown.getvalue()

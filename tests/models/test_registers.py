@@ -1,0 +1,48 @@
+"""Nothing is forgotten: every form is registered, and every form, family and transformer has an example."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+from pipeline import models
+from pipeline.errors import NotCompilable
+from pipeline.models.compile import FAMILIES
+from pipeline.models.forms import FORMS
+from pipeline.models.transformers import TRANSFORMERS
+from tests.models.examples import EXAMPLES, parts
+
+
+def test_every_form_is_registered():
+    found = set()
+    for module in pkgutil.iter_modules(models.__path__):
+        for _, kind in inspect.getmembers(importlib.import_module(f"pipeline.models.{module.name}"), inspect.isclass):
+            if isinstance(vars(kind).get("form"), str):
+                found.add(kind)
+    assert found == set(FORMS.values())
+
+
+def test_every_family_and_transformer_has_an_example():
+    met = {type(part) for example in EXAMPLES.values() for part in parts(example.make())}
+    assert set(FAMILIES) | set(TRANSFORMERS) <= met
+
+
+def test_every_form_has_an_example(learned_examples):
+    def inside(predictor):
+        yield predictor
+        for part in getattr(predictor, "parts", ()):
+            yield from inside(part)
+
+    met = {type(one) for watched in learned_examples.values() for one in inside(watched.compiled())}
+    assert met == set(FORMS.values())
+
+
+@pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
+def test_a_subclass_is_not_taken_for_its_family(kind, watch):
+    own = type("Own", (kind,), {})
+    model = next(part for example in EXAMPLES.values() for part in parts(example.make()) if type(part) is kind)
+    model.__class__ = own
+    watched = watch(model, FAMILIES[kind].keys is not None)
+    with pytest.raises(NotCompilable, match="Own has no compiled form"):
+        watched.compiled()

@@ -1,0 +1,179 @@
+"""Snapshots of every form, damaged byte by byte: each is refused with the documented error, or evaluates.
+
+A mutation is one of the deflated bytes, or one of the frame inside, deflated again and its checksum mended, so that
+the checks of the arrays themselves are reached and not only the checksum. `GLASSTREAM_FUZZ=1000000 pytest -s
+tests/models/test_snapshot_fuzz.py` makes as many as it says, and prints what came of them.
+"""
+
+import json
+import os
+import random
+import resource
+import struct
+import time
+import zlib
+from collections import Counter
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from pipeline.errors import AuthenticationError, FrameError, ModelError
+from pipeline.explain import variants
+from pipeline.models import snapshot
+from pipeline.models.compile import compile_model
+
+ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
+FAST, SLOW = 1_500, ASKED or 20_000
+LIMIT = 2**20
+"""Bytes that a damaged snapshot may inflate to; the whole ones are a tenth of it."""
+SECONDS = 1.0
+"""CPU for one snapshot to be refused, or to be read and evaluated on three rows; whole ones need a thousandth."""
+KEY = b"k" * 32
+CHECKSUM = slice(8, 24)
+LENGTHS = struct.Struct("<QQ")
+TOTAL = 24
+
+
+@pytest.fixture(scope="module")
+def whole(learned_examples):
+    """By example: the frame of its snapshot, and three rows. One is the pickle of a generic predictor."""
+    made = {}
+    for name, watched in learned_examples.items():
+        labels = watched.labels if watched.classification else None
+        predictor = compile_model(watched.model, watched.table, labels)
+        made[name] = _frame(predictor), _rows(predictor)
+    generic = learned_examples["logistic"].generic()
+    made["generic"] = _frame(generic), _rows(generic)
+    return made
+
+
+def _frame(predictor):
+    return zlib.decompress(snapshot.encode(predictor, stream="s", epoch=1, version=300, key=KEY))
+
+
+def _rows(predictor):
+    width = len(predictor.features)
+    return np.array([np.full(width, np.nan), np.linspace(-1.0, 1.0, width), np.arange(width) % 3])
+
+
+def _mutate(data: bytes, rng: random.Random, floor: int = 0) -> bytearray:
+    """`data` with one to four ranges flipped, set, inserted, deleted, doubled or cut off, from byte `floor` on."""
+    made = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        if len(made) <= floor + 1:
+            return made
+        at = rng.randrange(floor, len(made))
+        length = rng.choice((1, 1, 2, 4, 8, 64))
+        what = rng.randrange(8)
+        if what <= 2:
+            made[at] ^= 1 << rng.randrange(8)
+        elif what == 3:
+            made[at : at + length] = rng.choice((b"\x00", b"\xff", b"\x7f", b"\x80", b"\x01")) * len(
+                made[at : at + length]
+            )
+        elif what == 4:
+            made[at:at] = rng.randbytes(length)
+        elif what == 5:
+            del made[at : at + length]
+        elif what == 6:
+            made[at:at] = made[at : at + length]
+        else:
+            del made[at:]
+    return made
+
+
+def _mended(frame: bytearray) -> bytearray:
+    """The frame with the length that it has, and its checksum."""
+    if len(frame) >= TOTAL + LENGTHS.size:
+        struct.pack_into("<Q", frame, TOTAL, len(frame))
+        frame[CHECKSUM] = blake2b(frame[TOTAL:], digest_size=16).digest()
+    return frame
+
+
+def _in_words(frame: bytes, rng: random.Random) -> bytearray:
+    """The frame with one whole number in the place of another, as an index that leads astray would stand there."""
+    made = bytearray(frame)
+    for _ in range(rng.choice((1, 1, 2))):
+        size = rng.choice((1, 4, 4, 8))
+        at = rng.randrange(TOTAL + LENGTHS.size, len(made) - 8) // size * size
+        value = rng.choice((-1, 0, 1, 2, 3, 9, 127, 2**15, 2**30, 2**31 - 1, -(2**31), rng.randrange(200)))
+        made[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "little")
+    return made
+
+
+def _damaged(frame: bytes, rng: random.Random) -> bytes:
+    what = rng.randrange(10)
+    if what == 0:
+        return bytes(_mutate(zlib.compress(frame, 1), rng))
+    if what == 1:
+        return zlib.compress(_mutate(frame, rng), 1)
+    if what <= 5:
+        return zlib.compress(_mended(_mutate(frame, rng, TOTAL + LENGTHS.size)), 1)
+    return zlib.compress(_mended(_in_words(frame, rng)), 1)
+
+
+def _outcome(data: bytes, rows: np.ndarray) -> str:
+    try:
+        predictor = snapshot.read(data, key=KEY, limit=LIMIT).predictor
+    except (FrameError, AuthenticationError, ModelError) as error:
+        return type(error).__name__
+    width = len(predictor.features)
+    n, classes = len(rows), max(len(predictor.classes), 1)
+    said = [(predictor.evaluate(rows), n)]
+    if width == rows.shape[1]:  # as an explainer asks
+        said += [
+            (one, n * k) for one, k in zip(variants.replaced(predictor, rows, rows[:, None]), (1, width), strict=True)
+        ]
+        order = np.tile(np.arange(width), (n, 1))
+        said.append((variants.built_up(predictor, rows, order, rows[::-1][:, None, None]), n * max(width - 1, 0)))
+    for one, count in said:
+        assert one.values.shape == (count, classes)
+        assert np.all((one.labels >= -1) & (one.labels < classes))
+    return "evaluated"
+
+
+def _fuzz(whole, count: int, seed: int) -> dict[str, object]:
+    rng = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    names = list(whole)
+    slowest = 0.0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(count):
+        frame, rows = whole[names[number % len(names)]]
+        state = rng.getstate() if number % 1_000 == 0 else None
+        data = _damaged(frame, rng)
+        started = time.process_time()
+        outcomes[_outcome(data, rows)] += 1
+        slowest = max(slowest, time.process_time() - started)
+        if number and number % 50_000 == 0:
+            print(number, dict(outcomes), flush=True)
+        assert slowest < SECONDS, f"mutation {number} of seed {seed} (state of the last thousand: {state})"
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown < 256, f"{grown:.0f} MiB more in memory"
+    return {
+        "mutations": count,
+        "snapshots": len(names),
+        **dict(sorted(outcomes.items())),
+        "slowest_ms": round(1e3 * slowest, 1),
+        "grown_mib": round(grown, 1),
+    }
+
+
+def _summary(whole, count: int, seed: int) -> None:
+    for frame, rows in whole.values():  # compile the kernels first
+        assert _outcome(zlib.compress(frame, 1), rows) == "evaluated"
+        assert len(frame) < LIMIT
+    found = _fuzz(whole, count, seed)
+    print(json.dumps(found))
+    assert found["FrameError"] > count // 4
+    assert found["evaluated"] > count // 20, "some damage is not to be told: another number is a number"
+
+
+def test_damaged_snapshots_are_refused_or_evaluate(whole):
+    _summary(whole, FAST, 1)
+
+
+@pytest.mark.slow
+def test_many_damaged_snapshots_are_refused_or_evaluate(whole):
+    _summary(whole, SLOW, 2)

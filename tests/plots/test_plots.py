@@ -1,0 +1,170 @@
+"""Plots show what the records say, and say what they lack."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from river import tree
+
+from pipeline.command.plot import plot, read_records
+from pipeline.errors import InputError
+from pipeline.estimators.ipdp import IncrementalPDP
+from pipeline.plots.canvas import apart
+from pipeline.plots.effects import plot_effects
+from pipeline.plots.importance import plot_importance
+
+PNG = b"\x89PNG"
+
+
+def importance(stream: str = "s", method: str = "ipfi", interval: float | None = 0.1) -> list[dict[str, Any]]:
+    """Three features; c appears late and is the most important at the end."""
+    records = []
+    for row in range(0, 1_000, 100):
+        values = {"a": 0.5 - row / 4_000, "b": 0.001} | ({"c": 0.6} if row >= 500 else {})
+        features = {
+            name: {
+                "value": value,
+                "low": None if interval is None else value - interval,
+                "high": None if interval is None else value + interval,
+            }
+            for name, value in values.items()
+        }
+        records.append({"stream": stream, "row": row, "method": method, "loss": "zero_one", "features": features})
+    return records
+
+
+def effects(output: str | None = None) -> list[dict[str, Any]]:
+    """A number and a category, at two moments."""
+    records = []
+    for row in (100, 900):
+        common = {"stream": "s", "row": row, "output": output, "n": row, "importance": row / 1_000}
+        own = {"grid": [0.0, 1.0], "curve": [0.2, 0.4]}
+        number = {"feature": "size", "kind": "numeric", "grid": [0.0, row / 100], "curve": [0.1, 0.3], "ice": [own]}
+        towns = ["oslo", "rome"] if row == 900 else ["rome"]
+        text = {"feature": "town", "kind": "categorical", "grid": towns, "curve": [0.5] * len(towns), "ice": None}
+        records += [common | number, common | text]
+    return records
+
+
+def test_a_line_is_what_its_feature_had_and_its_band_the_interval() -> None:
+    (axes,) = plot_importance(importance()).axes
+    lines = [line for line in axes.lines if len(line.get_xdata()) in (5, 10)]
+    assert sorted(float(line.get_ydata()[-1]) for line in lines) == pytest.approx([0.001, 0.275, 0.6])
+    assert min(line.get_xdata()[0] for line in lines if len(line.get_xdata()) == 5) == 500
+    assert len(axes.collections) == 3
+    assert {text.get_text() for text in axes.texts} == {"a", "b", "c"}
+
+
+def test_without_an_interval_there_is_no_band() -> None:
+    (axes,) = plot_importance(importance(interval=None)).axes
+    assert not axes.collections
+
+
+def test_features_beyond_the_top_are_not_named() -> None:
+    (axes,) = plot_importance(importance(), top=1).axes
+    assert {text.get_text() for text in axes.texts} == {"c", "others: grey"}
+    assert len(axes.collections) == 1
+
+
+def test_every_method_has_a_panel() -> None:
+    both = importance() + importance(method="isage")
+    assert [axes.get_title(loc="left") for axes in plot_importance(both).axes] == ["iPFI", "iSAGE"]
+    assert len(plot_importance(both, method="isage").axes) == 1
+
+
+def test_one_record_is_a_plot_too() -> None:
+    assert plot_importance(importance()[:1])._repr_png_().startswith(PNG)
+
+
+def test_several_streams_are_not_mixed() -> None:
+    records = importance() + importance(stream="other")
+    with pytest.raises(InputError, match="other, s; choose one"):
+        plot_importance(records)
+    assert plot_importance(records, stream="other")._suptitle.get_text() == "Importance, stream other"
+    with pytest.raises(InputError, match="got none"):
+        plot_importance(records, stream="third")
+
+
+def test_an_effect_shows_its_newest_curve_the_earlier_ones_and_single_rows() -> None:
+    figure = plot_effects(effects())
+    town, size = sorted(figure.axes, key=lambda axes: axes.get_title(loc="left"), reverse=True)
+    curves = [list(map(float, line.get_xdata())) for line in size.lines]
+    assert curves == [[0.0, 1.0], [0.0, 1.0], [0.0, 9.0]]  # ICE, earlier, newest
+    assert [label.get_text() for label in town.get_xticklabels()] == ["oslo", "rome"]
+    assert [len(line.get_xdata()) for line in town.lines] == [1, 2]
+    assert size.get_ylim() == town.get_ylim()
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["row 100", "row 900, the newest", "single rows then (ICE)"]
+
+
+def test_at_most_so_many_moments_are_drawn() -> None:
+    records = [record | {"row": row} for row in range(50) for record in effects()[:1]]
+    (axes,) = plot_effects(records, moments=4).axes
+    assert len(axes.lines) == 1 + 4
+
+
+def test_one_class_of_several_is_shown_and_named() -> None:
+    records = effects("yes") + effects("no")
+    assert plot_effects(records)._suptitle.get_text() == "Effects, stream s, class no of no, yes"
+    assert plot_effects(records, output="yes").axes[0].get_ylabel() == "probability of yes"
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(InputError, match="expected effects of colour on the value, got those of size, town"):
+        plot_effects(effects(), features=["colour"])
+    with pytest.raises(InputError, match="got none"):
+        plot_effects([])
+
+
+def test_an_estimator_can_be_plotted() -> None:
+    model = tree.HoeffdingTreeClassifier()
+    pdp = IncrementalPDP(model)
+    for t in range(60):
+        pdp.explain_one(x := {"a": float(t % 7), "day": "mon" if t % 2 else "tue", "open": t % 3 == 0})
+        model.learn_one(x, t % 7 > 3)
+    assert plot_effects(pdp.effects())._repr_png_().startswith(PNG)
+
+
+def test_without_matplotlib_the_command_to_install_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pipeline.plots.drawing", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"pip install 'glasstream\[plot\]'"):
+        plot_importance(importance())
+
+
+@given(st.lists(st.floats(-5, 5), max_size=8), st.floats(0.1, 2.0))
+def test_names_are_apart_in_order_and_stay_if_there_is_room(wanted: list[float], gap: float) -> None:
+    places = apart(wanted, gap)
+    order = sorted(range(len(wanted)), key=lambda k: (wanted[k], places[k]))
+    steps = [places[b] - places[a] for a, b in pairwise(order)]
+    assert all(step >= gap - 1e-9 for step in steps)
+    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
+        assert places == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("what", "records"), [("importance", importance()), ("effects", effects("yes"))])
+def test_the_command_writes_a_png(what: str, records: list[dict[str, Any]], tmp_path: Path) -> None:
+    file, out = tmp_path / "records.jsonl", tmp_path / "plot.png"
+    file.write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+    result = CliRunner().invoke(plot, [what, str(file), "--out", str(out)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes().startswith(PNG)
+
+
+def test_a_file_that_holds_no_such_records_is_refused_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(b'{"features": {}}\nnonsense\n')
+    with pytest.raises(InputError, match=r"records\.jsonl:2: expected a JSON object"):
+        list(read_records(file, "features"))
+    with pytest.raises(InputError, match=r"records\.jsonl:1: expected a record with 'curve'"):
+        list(read_records(file, "curve"))
+    with pytest.raises(InputError, match="expected a file of records"):
+        list(read_records(tmp_path / "missing", "curve"))
