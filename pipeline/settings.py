@@ -354,7 +354,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             sampling=self.explain.sampling,
             reservoir=self.explain.reservoir,
             draws=self.explain.draws,
-            inner=self.isage.inner,
+            inner=self.isage.inner * (2 if self.isage.fresh else 1),
             level=self.explain.level,
             start=self.start,
             every=self.publish.every,

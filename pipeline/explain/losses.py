@@ -205,14 +205,13 @@ def losses(
         return np.asarray(error * error)
     if name == "absolute":
         return np.abs(values[:, 0] - targets)
-    out = np.empty(len(targets))
     if name == "cross_entropy":
         known = targets >= 0
         chosen = np.zeros(len(targets))
         chosen[known] = values[known, targets[known].astype(np.int64)]
-        for i, probability in enumerate(np.clip(chosen, CLIP, 1.0)):
-            out[i] = -log(probability)  # numpy's vectorised log may change bits with the position in the array
-        return out
+        # math.log and not numpy's: a vectorised log may change bits with the position in the array.
+        return -np.fromiter(map(log, np.clip(chosen, CLIP, 1.0).tolist()), np.float64, len(targets))
+    out = np.empty(len(targets))
     _brier(values, targets, out)
     return out
 

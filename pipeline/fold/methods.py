@@ -156,7 +156,7 @@ class IsageFold:
 
     @classmethod
     def empty(cls, settings: FoldSettings) -> Self:
-        return cls(settings, SageFold.empty(settings.alpha))
+        return cls(settings, SageFold.empty(settings.alpha, settings.overlap(settings.inner)))
 
     @property
     def count(self) -> int:
@@ -185,7 +185,7 @@ class IsageFold:
 
     @classmethod
     def restore(cls, settings: FoldSettings, meta: Mapping[str, Any], arrays: Arrays) -> Self:
-        return cls(settings, SageFold.restore(settings.alpha, meta, arrays))
+        return cls(settings, SageFold.restore(settings.alpha, meta, arrays, settings.overlap(settings.inner)))
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ class FoldSettings:
     draws: int
     """Background rows of iPFI, for each feature."""
     inner: int
-    """Background rows of iSAGE."""
+    """Background rows that one contribution of iSAGE depends on."""
     level: float
     """Of the intervals."""
     start: int

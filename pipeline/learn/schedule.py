@@ -48,5 +48,6 @@ class Schedule:
 
     def latest(self, learned: int) -> int:
         """The latest that `after` can give for a snapshot at `learned`, whatever is measured."""
-        fixed = self.after(learned, None)
-        return fixed if fixed <= self.doubling else max(fixed, learned + self.longest)
+        due = self.after(learned, None)
+        fixed = self.target == 0.0 or max(2 * learned, 1) <= self.doubling
+        return due if fixed else max(due, learned + self.longest)

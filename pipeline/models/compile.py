@@ -7,7 +7,7 @@ from river import base, compose, ensemble, forest, linear_model, multiclass, nai
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
-from pipeline.models import bayes, ensembles, hoeffding, linear, margins, softmax
+from pipeline.models import bayes, ensembles, hoeffding, linear, margins, mondrian, softmax
 from pipeline.models.families import Family, Keys, Parts, merged
 from pipeline.models.form import Compiled
 from pipeline.models.labels import Labels
@@ -155,6 +155,8 @@ FAMILIES: Final[Mapping[type, Family]] = {
     ensemble.LeveragingBaggingClassifier: _BAG,
     ensemble.SRPClassifier: Family(ensembles.compile_patches, ensembles.patches_keys),
     ensemble.SRPRegressor: Family(ensembles.compile_regressor_patches),
+    forest.AMFClassifier: _classifier(mondrian.compile_mondrian_classifier, lambda model: list(model._classes)),
+    forest.AMFRegressor: _regressor(mondrian.compile_mondrian_regressor),
     forest.ARFClassifier: _classifier(
         hoeffding.compile_forest_classifier, lambda model: merged([_sorted_classes(one) for one in model])
     ),

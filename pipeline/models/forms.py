@@ -9,6 +9,7 @@ from pipeline.models.bayes import GaussianBayes
 from pipeline.models.committee import AveragingCommittee, VotingCommittee
 from pipeline.models.form import Compiled, Composed, Simple
 from pipeline.models.linear import LinearPredictor
+from pipeline.models.mondrian import MondrianForest
 from pipeline.models.softmax import SoftmaxPredictor
 from pipeline.models.transform import Transformed
 from pipeline.models.trees import ClassificationTrees, RegressionTrees
@@ -19,6 +20,7 @@ _SIMPLE: Final[tuple[type[Simple], ...]] = (
     LinearPredictor,
     SoftmaxPredictor,
     GaussianBayes,
+    MondrianForest,
 )
 _COMPOSED: Final[tuple[type[Composed], ...]] = (Transformed, VotingCommittee, AveragingCommittee)
 FORMS: Final[Mapping[str, type[Compiled]]] = {one.form: one for one in (*_SIMPLE, *_COMPOSED)}

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.models.labels import Labels
-from pipeline.models.linear import Forms, LinearPredictor
+from pipeline.models.linear import LinearPredictor
+from pipeline.models.linear_forms import Forms
 from pipeline.models.slots import ABSENT, Slots
 
 

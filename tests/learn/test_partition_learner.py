@@ -13,7 +13,10 @@ from pipeline.learn.partition import PartitionLearner, Position
 from pipeline.settings import Settings
 from topics import events, predictions, work
 
-BASE = ["model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0"]
+BASE = [
+    "model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20",
+    "snapshot.target=0",
+]  # fmt: skip
 
 
 def settings(*more: str) -> Settings:

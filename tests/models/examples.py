@@ -81,6 +81,10 @@ CLASSIFIERS = {
         )
     ),
     "forest": Example(lambda: forest.ARFClassifier(n_models=3, seed=7, grace_period=25)),
+    "Mondrian forest": Example(lambda: forest.AMFClassifier(n_estimators=3, seed=7), text=False),
+    "Mondrian forest without aggregation": Example(
+        lambda: scaled(forest.AMFClassifier(n_estimators=3, seed=7, use_aggregation=False, max_nodes=50)), text=False
+    ),
     "bag of trees": Example(lambda: ensemble.BaggingClassifier(_tree(), 3, seed=7)),
     "bag of adaptive trees": Example(lambda: ensemble.BaggingClassifier(_adaptive_tree(), 3, seed=7)),
     "watched bag of trees": Example(lambda: ensemble.ADWINBaggingClassifier(_tree(), 3, seed=7)),
@@ -134,6 +138,9 @@ REGRESSORS = {
         lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=7, grace_period=25, delta=0.1), False, text=False
     ),
     "regression forest": Example(lambda: forest.ARFRegressor(n_models=3, seed=7, grace_period=25), False, text=False),
+    "Mondrian regression forest": Example(
+        lambda: scaled(forest.AMFRegressor(n_estimators=3, seed=7)), False, text=False
+    ),
     "bag of regression trees": Example(lambda: ensemble.BaggingRegressor(_regression_tree("mean"), 3, seed=7), False),
     "bag of scaled lines": Example(
         lambda: ensemble.BaggingRegressor(scaled(linear_model.LinearRegression()), 3, seed=7), False, text=False

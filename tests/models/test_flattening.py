@@ -9,7 +9,7 @@ from river.tree.nodes.branch import DTBranch
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
-from pipeline.models import average, bayes, committee, conclude, linear, softmax, transform, walk
+from pipeline.models import average, bayes, committee, conclude, linear_forms, mondrian, softmax, transform, walk
 from pipeline.models.compile import compile_model
 from pipeline.models.warm_up import warm_up
 
@@ -263,11 +263,12 @@ def test_one_specialisation_serves_learner_and_explainer(watch, odd):
         walk.regress,
         conclude.conclude,
         average.average,
-        linear._evaluate,
+        linear_forms.evaluate,
         softmax.softmax,
         bayes.gaussian_bayes,
         transform.transform,
         committee.count_votes,
+        mondrian.aggregate,
     )
     for model, classification, text in (
         (tree.HoeffdingTreeClassifier(), True, True),
@@ -276,6 +277,7 @@ def test_one_specialisation_serves_learner_and_explainer(watch, odd):
         (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), True, False),
         (multiclass.OneVsRestClassifier(tree.HoeffdingTreeClassifier()), True, True),
         (linear_model.SoftmaxRegression(), True, False),
+        (forest.AMFRegressor(n_estimators=2, seed=1), False, False),
         (preprocessing.MinMaxScaler() | naive_bayes.GaussianNB(), True, False),
     ):
         watched = watch(model, classification)
