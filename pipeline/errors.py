@@ -10,6 +10,7 @@ GlasstreamError
 ├── ModelError                    a model that cannot be made or used
 │   ├── ModelRaised               a model raised, or gave no finite number, in predict or learn
 │   └── NotCompilable             no compiled form for this model; the generic predictor serves it
+├── CheckFailed                   an implementation breaks a law of its kind: see `pipeline.checks`
 ├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
 ├── BrokerError                   no broker, or one that cannot do what is asked
 └── StateError                    a stage cannot continue from what was committed
@@ -22,6 +23,7 @@ from topics.errors import ContractError, FrameError, GlasstreamError, RecordErro
 __all__ = [
     "AuthenticationError",
     "BrokerError",
+    "CheckFailed",
     "ContractError",
     "FencedError",
     "FrameError",
@@ -63,6 +65,10 @@ class ModelRaised(ModelError):
 
 class NotCompilable(ModelError):
     """This model has no compiled form; the message says why."""
+
+
+class CheckFailed(GlasstreamError):
+    """A predictor, sampler, explainer or detector breaks a law that all of its kind keep."""
 
 
 class AuthenticationError(GlasstreamError):

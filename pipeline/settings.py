@@ -143,7 +143,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     doubling: Positive = 256
     cadence: Positive = 500
-    target: Annotated[float, Meta(ge=0)] = 0.05
+    target: Annotated[float, Meta(ge=0)] = 0.1
     shortest: Positive = 100
     longest: Positive = 1_000
 

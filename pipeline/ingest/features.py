@@ -146,7 +146,7 @@ class FeatureTable:
             kind = _KIND_OF[type(value)]
             slot = self._slot.get(name)
             if slot is None:
-                if len(self.names) >= self.limits.features or len(name) > self.limits.text:
+                if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text:
                     over_limit += 1
                     continue
                 slot = self._slot[name] = len(self.names)

@@ -43,7 +43,7 @@ class LeafSets(NamedTuple):
         int64[T]: uint64 in a set of each tree.
     bit_start
         int64[T + 1]: the first bit of each tree, a multiple of 64, in `leaf`.
-    count
+    leaves
         int64[T]: bits of each tree.
     leaf
         int64[B]: the leaf of each bit.
@@ -62,7 +62,7 @@ class LeafSets(NamedTuple):
     cut: Array
     words: Array
     bit_start: Array
-    count: Array
+    leaves: Array
     leaf: Array
     asked_start: Array
     asked: Array
@@ -143,9 +143,7 @@ def _ways(branches: Branches) -> tuple[Array, Array, Array]:
 
 
 @kernel
-def _numbered(
-    branches: Branches, owner: Array, beside: Array, tree: Array
-) -> tuple[Array, Array, Array, Array, Array]:
+def _numbered(branches: Branches, owner: Array, beside: Array, tree: Array) -> tuple[Array, Array, Array, Array, Array]:
     """The lowest and highest bit of each node, whether a leaf beside it has a second bit, and the bits of the trees.
 
     That second bit stands for the second time that River lists an alternate leaf whose branch was reached by default.

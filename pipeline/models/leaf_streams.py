@@ -33,9 +33,7 @@ def scratch(leaf_sets: LeafSets, width: int) -> Scratch:
     for tree in range(leaf_sets.words.size):
         words = max(words, leaf_sets.words[tree])
     sets = max(width, leaf_sets.cut_start.size) + 1
-    return Scratch(
-        np.empty((sets, words), np.uint64), np.empty((sets, words), np.uint64), np.empty(words, np.uint64)
-    )
+    return Scratch(np.empty((sets, words), np.uint64), np.empty((sets, words), np.uint64), np.empty(words, np.uint64))
 
 
 @inlined
@@ -79,7 +77,7 @@ def stream_replaced(
     Of each row: its own leaves, then feature by feature, of those that the predictor knows, the leaves for each of the
     `times` values that take its place.
     """
-    _, _, words, bit_start, count_of, _, asked_start, asked, set_start, sets, _ = leaf_sets
+    _, _, words, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     before, behind, live = scratch
     size = words[tree]
     features = row_places.shape[1]
@@ -88,7 +86,7 @@ def stream_replaced(
     at = np.uint64(0)
     for i in range(begin, end):
         # What all features but one leave open: what those before it leave open, and what those behind it do.
-        _fill(before, 0, count_of[tree], size)
+        _fill(before, 0, leaves[tree], size)
         for a in range(many):
             start = _start(set_start, tree, row_places[i, asked[first + a]])
             for word in range(size):
@@ -126,9 +124,7 @@ def stream_replaced(
                 start = _start(set_start, tree, places[i * times + k, f])
                 for nth in range(n_live):
                     word = live[nth]
-                    at = _write(
-                        stream, at, behind[a - 1, word] & sets[start + word], base + np.uint64(64) * word
-                    )
+                    at = _write(stream, at, behind[a - 1, word] & sets[start + word], base + np.uint64(64) * word)
                 stream[at - _ONE] &= _LAST
 
 
@@ -151,7 +147,7 @@ def stream_built_up(
     Of each row: for each of its `inner` background rows, the leaves at each step. `places` are those of the background
     rows, of which each row has `backgrounds` times `inner`.
     """
-    _, _, words, bit_start, count_of, _, _, _, set_start, sets, _ = leaf_sets
+    _, _, words, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
     size = words[tree]
     features = row_places.shape[1]
@@ -162,7 +158,7 @@ def stream_built_up(
         # What the features from the row leave open after each step, and what those from the background row do.
         for step in range(steps):
             if step == 0:
-                _fill(before, 0, count_of[tree], size)
+                _fill(before, 0, leaves[tree], size)
                 for f in range(order.shape[1], features):  # absent from all rows
                     start = _start(set_start, tree, row_places[i, f])
                     for word in range(size):

@@ -22,8 +22,8 @@ from pipeline.models.linear_forms import (
 )
 from pipeline.models.means import IDENTITY_LOSSES
 from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
-from pipeline.models.variant_rows import BuiltUpRows, ReplacedRows
 from pipeline.models.slots import ABSENT, Slots
+from pipeline.models.variant_rows import BuiltUpRows, ReplacedRows
 
 LINKS: Final = {
     "identity": (IDENTITY, ""),

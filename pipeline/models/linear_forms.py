@@ -1,9 +1,9 @@
 """Linear forms of rows, and of rows in which features have been replaced: their terms are computed once.
 
 `outer` float64[2, d] is what is subtracted from a feature and divided by before all m forms, `inner` float64[m, 2, d]
-before each; a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is left out,
-as one that is absent is: its term is 0, which changes no sum. Terms are added in slot order, as River adds those of a
-dict in its order, then the intercept; `link` is one of the numbers below.
+before each; a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is left
+out, as one that is absent is: its term is 0, which changes no sum. Terms are added in slot order, as River adds those
+of a dict in its order, then the intercept; `link` is one of the numbers below.
 """
 
 import math
@@ -36,7 +36,7 @@ def _term(outer: Floats, inner: Floats, weight: Floats, known: Array, m: int, j:
         return 0.0
     x = (x - outer[0, j]) / outer[1, j] if outer[1, j] != 0.0 else 0.0
     x = (x - inner[m, 0, j]) / inner[m, 1, j] if inner[m, 1, j] != 0.0 else 0.0
-    return x * weight[m, j]
+    return float(x * weight[m, j])
 
 
 @inlined

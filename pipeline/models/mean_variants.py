@@ -229,7 +229,7 @@ class MeanVariants:
         self._trees = (leaf_sets, means, weights, rule)
 
     def _places(self, rows: Floats) -> Array:
-        return places(self._sets.cut_start, self._sets.cut, rows)
+        return np.asarray(places(self._sets.cut_start, self._sets.cut, rows))
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Floats, Floats]:
         """float64[n, 1] and float64[n r d, 1] as of `pipeline.explain.variants.replaced`."""

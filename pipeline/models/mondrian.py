@@ -156,7 +156,7 @@ class MondrianForest:
         require(np.all(one[inner]), "one of the children for rows without the feature")
         # Many trees on one long way would let a few nodes stand for endless steps.
         reached = np.concatenate((nodes.left[inner], nodes.right[inner], nodes.root))
-        require(np.unique(reached).size == reached.size, "one way to each node")
+        require(np.unique(reached).size == reached.size == count, "one way to each node")
         return cls(task, features, classes, column, nodes)
 
 

@@ -327,9 +327,7 @@ def classify_replaced(
         for tree in range(leaf_sets.words.size):
             if leaf_sets.words[tree] > 0:
                 stream_replaced(leaf_sets, tree, row_places, places, begin, end, times, room, stream)
-                _votes_replaced(
-                    bit_votes, rows, values, features, begin, end, stream, tags, kept, x, row_out, out
-                )
+                _votes_replaced(bit_votes, rows, values, features, begin, end, stream, tags, kept, x, row_out, out)
 
 
 @kernel
@@ -369,9 +367,7 @@ def classify_built_up(
                 stream_built_up(
                     leaf_sets, tree, row_places, places, order, begin, end, backgrounds, inner, room, stream
                 )
-                _votes_built_up(
-                    bit_votes, rows, order, background, features, begin, end, stream, kept, x, out
-                )
+                _votes_built_up(bit_votes, rows, order, background, features, begin, end, stream, kept, x, out)
 
 
 class VoteVariants:
@@ -388,7 +384,7 @@ class VoteVariants:
         self._votes = bit_votes(leaf_sets, votes, weights, classes)
 
     def _places(self, rows: Floats) -> Array:
-        return places(self._sets.cut_start, self._sets.cut, rows)
+        return np.asarray(places(self._sets.cut_start, self._sets.cut, rows))
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Floats, Floats]:
         """float64[n, c] and float64[n r d, c]: the scores of rows and of variants as of `variants.replaced`."""
@@ -406,7 +402,5 @@ class VoteVariants:
         given = BuiltUpRows.of(rows, order, background, known)
         row_places, at = self._places(given.rows), self._places(given.flat)
         scores = np.zeros((*given.variants, classes))
-        classify_built_up(
-            self._sets, self._votes, given.rows, given.order, given.background, row_places, at, scores
-        )
+        classify_built_up(self._sets, self._votes, given.rows, given.order, given.background, row_places, at, scores)
         return scores.reshape(-1, classes)

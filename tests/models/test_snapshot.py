@@ -14,6 +14,7 @@ from pipeline.errors import AuthenticationError, FrameError, GlasstreamError, Mo
 from pipeline.models import snapshot
 from pipeline.models.authentication import open_sealed, seal
 from pipeline.models.compile import compile_model
+from tests.models.examples import EXAMPLES
 from topics import frames
 
 KEY = b"k" * 32
@@ -63,6 +64,40 @@ def test_a_snapshot_says_the_same_bits(name, learned):
     same = ("task", "features", "classes", "compiled")
     assert [getattr(read.predictor, name) for name in same] == [getattr(predictor, name) for name in same]
     assert _encode(read.predictor) == _encode(predictor)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_form_comes_back_as_it_was(name, learned_examples, odd):
+    watched = learned_examples[name]
+    labels = watched.labels if watched.classification else None
+    predictor = compile_model(watched.model, watched.table, labels)
+    rows = watched.rows([x for x, _ in odd(100, text=EXAMPLES[name].text)])
+    data = _encode(predictor)
+    read = snapshot.decode(data, key=None)
+    said, again = predictor.evaluate(rows), read.evaluate(rows)
+    assert said.values.tobytes() == again.values.tobytes()
+    assert said.labels.tobytes() == again.labels.tobytes()
+    assert _encode(read) == data
+
+
+@pytest.mark.parametrize("name", ["encoded softmax", "bag of scaled lines", "one vs rest, trees", "Mondrian forest"])
+def test_missing_and_short_arrays_of_parts_are_refused(name, learned_examples):
+    watched = learned_examples[name]
+    labels = watched.labels if watched.classification else None
+    data = _encode(compile_model(watched.model, watched.table, labels))
+    frame = frames.decode(zlib.decompress(data), snapshot.KIND, snapshot.VERSION)
+    for array_name, array in frame.arrays.items():
+        rest = {key: value for key, value in frame.arrays.items() if key != array_name}
+        for arrays in (rest, rest | {array_name: array[None]}, rest | {array_name: array[:-1]}):
+            if array.size:
+                with pytest.raises(FrameError):
+                    content = frames.encode(snapshot.KIND, snapshot.VERSION, frame.meta, arrays)
+                    snapshot.decode(zlib.compress(content), key=None)
+    for parts in ([], None, [1], frame.meta.get("parts", []) * 2):
+        if "parts" in frame.meta:
+            with pytest.raises(FrameError):
+                content = frames.encode(snapshot.KIND, snapshot.VERSION, frame.meta | {"parts": parts}, frame.arrays)
+                snapshot.decode(zlib.compress(content), key=None)
 
 
 @pytest.mark.parametrize("name", ["forest", "regression forest", "linear"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import compose, drift, forest, linear_model, multiclass, preprocessing, tree
+from river import drift, forest, linear_model, multiclass, preprocessing, tree
 
 from pipeline.explain import variants
 

@@ -1,0 +1,295 @@
+"""Laws that every explainer beside a model keeps, on a model of which everything is known."""
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from itertools import pairwise
+from math import isfinite
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from pipeline.checks.expect import expect
+from pipeline.checks.streams import KnownPredictor, known_events, known_model, known_rows, random_cuts
+from pipeline.errors import CheckFailed, GlasstreamError, StateError
+from pipeline.models.predictor import REGRESSION, Task
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """Explains a River model event by event, before the model learns the event.
+
+    Contract:
+
+    - The model is asked and never taught, events are not changed; None says the same as a feature left out.
+    - Estimates are finite numbers by the names of features that have come; there are none before the first explained
+      event. A feature that the model does not ask for is worth nothing.
+    - All randomness is a function of a seed and the event's number: the same events give the same bits.
+    - An event that cannot be used raises an error of `pipeline.errors` and leaves no trace in later estimates but that
+      it is missing there.
+    - It can be pickled with its model and goes on to the same bits. One with `state` and `restore` does so from these
+      as well (state: JSON values, and arrays), or says by StateError that its settings do not allow it.
+    - One with `explain_block` gives the same bits however events are cut into blocks.
+    """
+
+    @property
+    def importance(self) -> Mapping[str, float]:
+        """The newest estimates."""
+
+    def explain_one(self, x: Mapping[str, Any], y: Any) -> Mapping[str, float]:
+        """Take in one event and give `importance` as of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explaining:
+    """An explainer, and how the checks are to use it.
+
+    Attributes
+    ----------
+    make
+        ``make(model)`` makes one beside a River model, always with the same parameters and seed.
+    task
+        Which model it is put beside: one that predicts its target without error.
+    events
+        How many it sees; enough for several hundred explained ones.
+    tolerance
+        The share of the importance of the one feature that counts within which all others are nothing. An estimator
+        whose noise or bias spares no feature needs more than rounding.
+    """
+
+    make: Callable[[Any], Any]
+    task: Task = REGRESSION
+    events: int = 400
+    tolerance: float = 1e-9
+
+    def beside(self, model: Any = None) -> Any:
+        """A fresh explainer beside a model, the known one unless another is given."""
+        return self.make(known_model(self.task) if model is None else model)
+
+    def stream(self) -> list[tuple[dict[str, Any], Any]]:
+        """The known events."""
+        return list(known_events(self.task, self.events))
+
+
+def check_explainer(make: Callable[[Any], Any], **how: Any) -> None:
+    """Put an explainer through every check.
+
+    Parameters
+    ----------
+    make
+        ``make(model)`` makes one beside a River model, always with the same parameters and seed.
+    how
+        The other attributes of `Explaining`, where its defaults do not fit.
+
+    Raises
+    ------
+    CheckFailed
+        It breaks a law; the message says which, and what to do.
+
+    Examples
+    --------
+    >>> from pipeline.estimators.ipfi import IncrementalPFI
+    >>> check_explainer(lambda model: IncrementalPFI(model, alpha=0.01, reservoir=50))
+    """
+    for check in CHECKS:
+        check(Explaining(make=make, **how))
+
+
+def check_estimates_are_finite(case: Explaining) -> None:
+    """Finite numbers by names that have come, the same in `importance`; none at first, some in the end."""
+    explainer = case.beside()
+    expect(isinstance(explainer, Explainer), explainer, "explain_one and importance", "not both", "see Explainer")
+    expect(not explainer.importance, explainer, "no estimate before the first event", explainer.importance,
+           "begin with an empty dict")  # fmt: skip
+    known: set[str] = set()
+    estimates: Mapping[str, float] = {}
+    for number, (x, y) in enumerate(case.stream()):
+        known |= set(x)
+        estimates = explainer.explain_one(x, y)
+        fits = all(name in known and type(value) is float and isfinite(value) for name, value in estimates.items())
+        expect(fits, explainer, f"finite numbers for features among {sorted(known)}", f"{estimates} at event {number}",
+               "name estimates by feature, give Python's own floats")  # fmt: skip
+        expect(estimates == explainer.importance, explainer, "explain_one to give what `importance` is",
+               f"{estimates} and {explainer.importance}", "give the newest estimates")  # fmt: skip
+    expect(bool(estimates), explainer, f"estimates after {case.events} events", "none", "explain, or ask for more events")
+
+
+def check_the_same_events_give_the_same_bits(case: Explaining) -> None:
+    """Two of them explain the same events alike."""
+    one, other = (_told(case.beside(), case.stream()) for _ in range(2))
+    _same(case, one, other, "the same estimates again", "draw by pipeline.draws, share no state")
+
+
+def check_the_model_is_not_taught(case: Explaining) -> None:
+    """Explaining is no learning."""
+    model = known_model(case.task)
+    explainer = case.beside(model)
+    _told(explainer, case.stream())
+    expect(model.taught == 0, explainer, "the model not to be taught", f"{model.taught} times", "only ask the model")
+
+
+def check_events_are_not_changed(case: Explaining) -> None:
+    """An event stays as it was."""
+    events = case.stream()
+    explainer = case.beside()
+    for x, y in events:
+        before = dict(x)
+        explainer.explain_one(x, y)
+        expect(list(x.items()) == list(before.items()), explainer, f"the event {before} as it was", x, "copy it first")
+
+
+def check_none_is_the_same_as_absent(case: Explaining) -> None:
+    """A feature that is None is one that is left out."""
+    names = ("used", "noise", "town", "open", "late")
+    written_out = [(x | {name: None for name in names if name not in x}, y) for x, y in case.stream()]
+    told, wanted = _told(case.beside(), written_out), _told(case.beside(), case.stream())
+    _same(case, told, wanted, "None to say the same as a feature left out", "leave None out at the door")
+
+
+def check_a_feature_the_model_ignores_has_importance_zero(case: Explaining) -> None:
+    """All features but one, numbers, texts and booleans, are worth nothing to the known model."""
+    estimates = _last(case)
+    largest = max(map(abs, estimates.values()), default=0.0)
+    for name in sorted(estimates.keys() - {"used"}):
+        expect(
+            abs(estimates[name]) <= case.tolerance * largest,
+            case.beside(), f"nothing for {name!r}, which the model ignores (within {case.tolerance} of {largest:.4g})",
+            estimates[name], "compare predictions that differ in this feature only",
+        )  # fmt: skip
+
+
+def check_the_feature_the_model_needs_counts_most(case: Explaining) -> None:
+    """The one feature that the known model asks for is worth more than all others together."""
+    estimates = _last(case)
+    others = sum(abs(value) for name, value in estimates.items() if name != "used")
+    expect(estimates.get("used", 0.0) > others, case.beside(), "'used' to count more than all others together",
+           estimates, "see whether the loss rises, and by how much")  # fmt: skip
+
+
+def check_a_feature_that_comes_late_is_explained_from_then_on(case: Explaining) -> None:
+    """It has an estimate in the end, and features that were there before keep theirs."""
+    explainer, before = case.beside(), set[str]()
+    for number, (x, y) in enumerate(case.stream()):
+        estimates = explainer.explain_one(x, y)
+        if number < case.events // 2:
+            before |= set(estimates)
+        expect(before <= set(estimates), explainer, f"estimates of {sorted(before)} to stay", sorted(estimates),
+               "keep a feature that is absent for a while")  # fmt: skip
+    expect("late" in explainer.importance, explainer, "an estimate of 'late', which came in the middle",
+           sorted(explainer.importance), "widen the state by features that are new")  # fmt: skip
+
+
+def check_a_refused_event_leaves_no_trace(case: Explaining) -> None:
+    """Events that cannot be used are refused with an error of the tree; 'used' counts in the end as it would have."""
+    wanted = _last(case).get("used", 0.0)
+    explainer, model = case.make(known_model(case.task)), case.task
+    for number, (x, y) in enumerate(case.stream()):
+        if number in (case.events // 10, case.events // 10 + 1):
+            for odd_x, odd_y in ((x | {"noise": object()}, y), (x, None)):
+                _refused(explainer, odd_x, odd_y)
+        explainer.explain_one(x, y)
+    got = explainer.importance.get("used", 0.0)
+    close = abs(got - wanted) <= 0.5 * abs(wanted)
+    expect(close, explainer, f"about {wanted:.4g} for 'used' after refused events ({model})", f"{got:.4g}",
+           "change nothing before the event and its target are known to be usable")  # fmt: skip
+
+
+def check_state_goes_on_to_the_same_bits(case: Explaining) -> None:
+    """Pickled in the middle, or written by `state` and read by `restore`, it explains on as if nothing had been."""
+    events = case.stream()
+    wanted = _told(case.beside(), events)
+    for cut in (case.events // 8, case.events // 2 + 1):
+        for again in (_pickled, _restored):
+            explainer = case.beside()
+            before = _told(explainer, events[:cut])
+            other = again(explainer, case)
+            if other is not None:
+                told = [*before, *_told(other, events[cut:])]
+                expected = f"the same estimates after{again.__name__.replace('_', ' ')} at event {cut}"
+                _same(case, told, wanted, expected, "make all of the state part of it")
+
+
+def check_cutting_into_blocks_changes_no_bit(case: Explaining) -> None:
+    """If it has `explain_block`: whole, cut at random, and event by event, the estimates are the same in the end."""
+    if not hasattr(case.beside(), "explain_block"):
+        return
+    names = ("used", "noise", "more")
+    rows, targets = known_rows(case.task, case.events)
+    predictor = KnownPredictor(case.task, names)
+    texts = targets.tolist() if case.task == REGRESSION else [predictor.classes[int(target)] for target in targets]
+    single = case.beside()
+    for row, y in zip(rows.tolist(), texts, strict=True):
+        single.explain_one(dict(zip(names, row, strict=True)), y)
+    takes_targets = "targets" in signature(single.explain_block).parameters
+    for cuts in ([0, len(rows)], random_cuts(len(rows), 1), random_cuts(len(rows), 2)):
+        explainer = case.beside()
+        for first, end in pairwise(cuts):
+            given = (rows[first:end].copy(), targets[first:end].copy())
+            explainer.explain_block(predictor, *given[: 2 if takes_targets else 1])
+        expected = f"what single events give from blocks cut at {cuts}"
+        _same(case, [explainer.importance], [single.importance], expected, "number events, carry all state")
+
+
+CHECKS: Final[tuple[Callable[[Explaining], None], ...]] = (
+    check_estimates_are_finite,
+    check_the_same_events_give_the_same_bits,
+    check_the_model_is_not_taught,
+    check_events_are_not_changed,
+    check_none_is_the_same_as_absent,
+    check_a_feature_the_model_ignores_has_importance_zero,
+    check_the_feature_the_model_needs_counts_most,
+    check_a_feature_that_comes_late_is_explained_from_then_on,
+    check_a_refused_event_leaves_no_trace,
+    check_state_goes_on_to_the_same_bits,
+    check_cutting_into_blocks_changes_no_bit,
+)
+
+Estimates = list[dict[str, float]]
+
+
+def _told(explainer: Any, events: list[tuple[dict[str, Any], Any]]) -> Estimates:
+    return [dict(explainer.explain_one(x, y)) for x, y in events]
+
+
+def _last(case: Explaining) -> dict[str, float]:
+    explainer = case.beside()
+    for x, y in case.stream():
+        explainer.explain_one(x, y)
+    return dict(explainer.importance)
+
+
+def _same(case: Explaining, told: Estimates, wanted: Estimates, expected: str, cure: str) -> None:
+    for number, (one, other) in enumerate(zip(told, wanted, strict=True)):
+        same = one.keys() == other.keys() and all(one[name].hex() == other[name].hex() for name in one)
+        expect(same, case.beside(), expected, f"{one} instead of {other} at event {number}", cure)
+
+
+def _refused(explainer: Any, x: Mapping[str, Any], y: Any) -> None:
+    try:
+        explainer.explain_one(x, y)
+    except GlasstreamError:
+        return
+    except Exception as error:
+        raise CheckFailed(
+            f"{type(explainer).__name__}: expected an event that cannot be used to be refused by an error of "
+            f"pipeline.errors, got {type(error).__name__}: {error}; say what was expected and what came"
+        ) from error
+
+
+def _pickled(explainer: Any, case: Explaining) -> Any:
+    return pickle.loads(pickle.dumps(explainer))  # noqa: S301 - made in the same line
+
+
+def _restored(explainer: Any, case: Explaining) -> Any:
+    """From `state`, by way of JSON and copies of the arrays; None if it has none, or none with these settings."""
+    if not (hasattr(explainer, "state") and hasattr(explainer, "restore")):
+        return None
+    try:
+        meta, arrays = explainer.state()
+    except StateError:
+        return None
+    again = case.beside()
+    again.restore(json.loads(json.dumps(meta)), {name: np.array(array) for name, array in arrays.items()})
+    return again

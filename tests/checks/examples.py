@@ -1,0 +1,224 @@
+"""An example of every predictor, sampler, explainer and detector: what is found and has none here fails a test."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from river import drift, linear_model
+
+from pipeline.background import knots
+from pipeline.background.background import Background, BackgroundSettings
+from pipeline.background.categories import Categories
+from pipeline.background.extremes import Extremes
+from pipeline.background.frequency_store import FrequencyStore
+from pipeline.background.grids import GRIDS, Grids, GridSettings
+from pipeline.background.orders import orders
+from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.checks.explainers import Explaining
+from pipeline.checks.samplers import Sampling
+from pipeline.checks.streams import KINDS
+from pipeline.draws import stream_key
+from pipeline.estimators.interval_pfi import IntervalPFI
+from pipeline.estimators.ipdp import IncrementalPDP
+from pipeline.estimators.ipfi import IncrementalPFI
+from pipeline.estimators.isage import IncrementalSAGE
+from pipeline.estimators.live_model import LiveModel
+from pipeline.estimators.window_sage import WindowSAGE
+from pipeline.models.predictor import CLASSIFICATION, Predictor
+from tests.models.conftest import Watched, _odd, example_events, mixed
+from tests.models.examples import EXAMPLES, numbers, scaled
+
+KEY = stream_key(7, "checks")
+
+
+# Predictors: every example of tests/models, compiled, and one that is not.
+
+
+@cache
+def learned(name: str) -> tuple[Predictor, np.ndarray]:
+    """The predictor of an example after a short stream, and rows such as it has met."""
+    example = EXAMPLES[name]
+    watched = Watched(example.make(), example.classification)
+    stream = list(_odd(240, not example.classification, example.text))
+    events = example_events(example, stream)
+    for x, y in events:
+        watched.learn(x, y)
+    return watched.compiled(), watched.rows(mixed([x for x, _ in events], 1, 40))
+
+
+@cache
+def called() -> tuple[Predictor, np.ndarray]:
+    """A predictor that calls its River model."""
+    watched = Watched(numbers() | scaled(linear_model.SoftmaxRegression()), True)
+    events = list(_odd(100, False, True))
+    for x, y in events:
+        watched.learn(x, y)
+    return watched.generic(), watched.rows([x for x, _ in events[-40:]])
+
+
+PREDICTORS: Mapping[str, Callable[[], tuple[Predictor, np.ndarray]]] = {
+    "called model": called,
+    **{name: lambda name=name: learned(name) for name in EXAMPLES},
+}
+REPRESENTATIVE = {
+    "called model", "tree", "forest", "patches of trees", "naive Bayes", "softmax", "logistic", "numbered tree",
+    "one vs rest, passive-aggressive", "regression tree", "regression forest", "line", "patches of scaled lines",
+    "encoded regression tree",
+}  # fmt: skip
+"""One or two of each class: the others are put through the checks in the slow tier."""
+
+
+# Samplers: how each gives what it draws as float64[rows, ..., d].
+
+
+def _drawn(values: Mapping[str, np.ndarray] | tuple, width: int) -> np.ndarray:
+    """Several arrays, each (rows, ..., d), side by side."""
+    arrays = list(values.values() if isinstance(values, Mapping) else values)
+    count = len(arrays[0])
+    return np.concatenate(
+        [array.reshape(count, int(np.prod(array.shape[1:-1])), width) for array in arrays if array.size], axis=1
+    ) if count else np.empty((0, 1, width))  # fmt: skip
+
+
+def _serve(wanted: Wanted) -> Callable[..., np.ndarray]:
+    def draw(reservoir: Reservoir, block: np.ndarray, first_row: int, start: int) -> np.ndarray:
+        return _drawn(tuple(reservoir.serve(block, first_row, start, wanted)), block.shape[1])
+
+    return draw
+
+
+def _written(places: int, *more: Any) -> Callable[..., np.ndarray]:
+    """Of those that write what they give into an array of the caller's."""
+
+    def draw(sampler: Any, block: np.ndarray, first_row: int, start: int) -> np.ndarray:
+        count, width = block.shape
+        out = np.full((min(count, max(0, first_row + count - start)), places, width), np.nan)
+        sampler.widen(width)
+        sampler.pass_through(np.ascontiguousarray(block), np.arange(width), first_row, start, *more, out)
+        return out
+
+    return draw
+
+
+def _conditional(storage: ConditionalStorage, block: np.ndarray, first_row: int, start: int) -> np.ndarray:
+    """Only what is drawn: the values of the row itself are left out."""
+    count, width = block.shape
+    explained = min(count, max(0, first_row + count - start))
+    order = orders(KEY, first_row + count - explained, explained, width)
+    drawn = storage.pass_through(block, first_row, start, order, 3, KINDS[:width])
+    for i in range(explained):
+        for step in range(width - 1):
+            drawn[i, step][:, order[i, : step + 1]] = np.nan
+    return drawn
+
+
+def _background(background: Background, block: np.ndarray, first_row: int, start: int) -> np.ndarray:
+    width = block.shape[1]
+    taken = background.pass_through(block, KINDS[:width], first_row)
+    changes = knots.Changes(*(taken.pop(f"ipdp.{name}") for name in ("row", "place", "value")))
+    taken.pop("isage.order")
+    count = len(taken["ipfi"])
+    taken["ipdp"] = knots.unchanged(changes, count, background.settings.grid.knots, width)
+    return _drawn(taken, width)
+
+
+SMALL_GRID = GridSettings(points=4, categories=6, window=30, store=10)
+BACKGROUND = BackgroundSettings(
+    methods=("ipfi", "isage", "ipdp"), sampling="geometric", reservoir=10, start=20, draws=2, inner=3, fresh=True,
+    storage=None, grid=SMALL_GRID,
+)  # fmt: skip
+
+
+def _grids(grid: str) -> Sampling:
+    settings = GridSettings(grid=grid, points=4, categories=6, window=30, store=10)
+    return Sampling(
+        make=lambda: Grids.empty(settings, KEY),
+        draw=lambda grids, block, first_row, start: grids.pass_through(block, KINDS[: block.shape[1]], first_row, start),
+        again=lambda grids: Grids.restore(settings, KEY, grids.state()),
+    )
+
+
+def _reservoir(sampling: str, wanted: Wanted) -> Sampling:
+    return Sampling(make=lambda: Reservoir.empty(10, sampling, KEY), draw=_serve(wanted))
+
+
+SAMPLERS: Mapping[str, Sampling] = {
+    **{f"reservoir, {one}": _reservoir(one, Wanted(values=2, rows=2)) for one in SAMPLINGS},
+    "reservoir, fresh rows": _reservoir("geometric", Wanted(rows=2, fresh=True)),
+    "reservoir, sets": _reservoir("geometric", Wanted(values=2, sets=3)),
+    **{f"grids, {one}": _grids(one) for one in GRIDS},
+    "extremes": Sampling(make=lambda: Extremes.empty(30), draw=_written(2)),
+    "frequency store": Sampling(
+        make=lambda: FrequencyStore.empty(10, 0.3, KEY), draw=_written(2, np.array([0.1, 0.8]))
+    ),
+    "categories": Sampling(make=lambda: Categories.empty(6, 30), draw=_written(6)),
+    "storage trees": Sampling(
+        make=lambda: ConditionalStorage.empty(StorageSettings(size=8, marginal=10), KEY), draw=_conditional
+    ),
+    "background of all methods": Sampling(make=lambda: Background(BACKGROUND, 7, "checks"), draw=_background),
+}
+
+
+# Explainers.
+
+
+def _sage(model: Any, **settings: Any) -> IncrementalSAGE:
+    task = getattr(model, "task", None) or LiveModel(model).task
+    loss = "brier" if task == CLASSIFICATION else "squared"
+    return IncrementalSAGE(model, loss, alpha=0.01, reservoir=40, **{"inner": 40, "corrected": True, **settings})
+
+
+def _window_sage(model: Any) -> WindowSAGE:
+    loss = "brier" if LiveModel(model).task == CLASSIFICATION else "squared"
+    return WindowSAGE(model, loss, window=150, stride=25, inner=40, corrected=True)
+
+
+SHARE = 0.1
+"""What SAGE leaves to features that count nothing: the first of an order is compared with the mean prediction, so its
+contribution is the noise of the mean over m rows. The mean of it is 0 (`corrected`)."""
+
+EXPLAINERS: Mapping[str, Explaining] = {
+    "iPFI": Explaining(make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20)),
+    "iPFI, several realisations": Explaining(
+        make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20, realisations=2, draws=2, sampling="uniform")
+    ),
+    "iPFI, shared rows": Explaining(
+        make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20, shared=True, sampling="window")
+    ),
+    "iPFI of a classifier": Explaining(
+        make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20), task=CLASSIFICATION
+    ),
+    "iPFI of snapshots": Explaining(
+        make=lambda model: IncrementalPFI(LiveModel(model), alpha=0.01, reservoir=20), task=CLASSIFICATION
+    ),
+    "iSAGE": Explaining(make=_sage, tolerance=SHARE),
+    "iSAGE of a classifier": Explaining(make=_sage, task=CLASSIFICATION, tolerance=SHARE),
+    "iSAGE, conditional": Explaining(
+        make=lambda model: _sage(model, removal="conditional", storage=StorageSettings(size=30), inner=10),
+        tolerance=0.2,
+        events=300,
+    ),
+    "iPDP": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01)),
+    "iPDP on quantiles": Explaining(
+        make=lambda model: IncrementalPDP(model, alpha=0.01, grid=SMALL_GRID, pairs=[("used", "late")])
+    ),
+    "iPDP of a classifier": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01), task=CLASSIFICATION),
+    "interval PFI": Explaining(make=lambda model: IntervalPFI(model, interval=50)),
+    "interval PFI of a classifier": Explaining(
+        make=lambda model: IntervalPFI(model, interval=50), task=CLASSIFICATION
+    ),
+    "window SAGE": Explaining(make=_window_sage, tolerance=SHARE),
+    "window SAGE of a classifier": Explaining(make=_window_sage, task=CLASSIFICATION, tolerance=SHARE),
+}
+
+
+# Detectors: there are none of ours yet; River's are users' own.
+
+DETECTORS: Mapping[str, Callable[[], Any]] = {
+    "River's ADWIN": drift.ADWIN,
+    "River's PageHinkley": drift.PageHinkley,
+    "River's KSWIN": lambda: drift.KSWIN(seed=1),
+}
+
