@@ -143,8 +143,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     doubling: Positive = 256
     cadence: Positive = 500
-    target: Annotated[float, Meta(ge=0)] = 0.1
-    shortest: Positive = 100
+    target: Annotated[float, Meta(ge=0)] = 0.15
+    shortest: Positive = 200
     longest: Positive = 1_000
 
 

@@ -87,7 +87,7 @@ def _shows(one: type, name: str) -> bool:
     """Whether an attribute is the class's own, is annotated there, or is named in its `__init__`."""
     if hasattr(one, name) or any(name in vars(parent).get("__annotations__", ()) for parent in one.__mro__):
         return True
-    code = getattr(one.__init__, "__code__", None)
+    code = getattr(getattr(one, "__init__", None), "__code__", None)
     return code is not None and name in code.co_names
 
 

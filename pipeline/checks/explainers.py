@@ -113,7 +113,8 @@ def check_estimates_are_finite(case: Explaining) -> None:
                "name estimates by feature, give Python's own floats")  # fmt: skip
         expect(estimates == explainer.importance, explainer, "explain_one to give what `importance` is",
                f"{estimates} and {explainer.importance}", "give the newest estimates")  # fmt: skip
-    expect(bool(estimates), explainer, f"estimates after {case.events} events", "none", "explain, or ask for more events")
+    after = f"estimates after {case.events} events"
+    expect(bool(estimates), explainer, after, "none", "explain, or ask for more events")
 
 
 def check_the_same_events_give_the_same_bits(case: Explaining) -> None:

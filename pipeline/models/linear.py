@@ -101,10 +101,10 @@ class LinearPredictor:
         """As `pipeline.explain.variants.built_up`."""
         known, forms = len(self.features), self._forms.intercept.size
         given = BuiltUpRows.of(rows, order, background, known)
-        scores = np.empty((*given.variants, forms))
+        scores = np.empty((given.variants, forms))
         link, terms, mixed = LINKS[self._link][0], np.empty(known), np.empty(known)
         evaluate_built_up(self._forms, given.rows, given.order, given.background, link, terms, mixed, scores)
-        return self._concluded(scores.reshape(-1, forms))
+        return self._concluded(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "link": self._link}

@@ -107,7 +107,7 @@ def evaluate_built_up(
     mixed: Floats,
     scores: Floats,
 ) -> None:
-    """Fill `scores` float64[n, steps, m, forms] for background rows that are built up, w >= d features wide.
+    """Fill `scores` float64[n (d - 1) m, forms] for background rows that are built up, w >= d features wide.
 
     As `pipeline.explain.variants.built_up`. `terms`, `mixed` float64[d] are room.
     """
@@ -132,4 +132,4 @@ def evaluate_built_up(
                     dot = 0.0
                     for j in range(width):
                         dot += mixed[j]
-                    scores[i, step, k, m] = _linked(dot + intercept[m], link)
+                    scores[(i * steps + step) * many + k, m] = _linked(dot + intercept[m], link)

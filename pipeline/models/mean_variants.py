@@ -246,6 +246,6 @@ class MeanVariants:
         """float64[n (d - 1) m, 1] as of `pipeline.explain.variants.built_up`."""
         given = BuiltUpRows.of(rows, order, background, self._sets.cut_start.size - 1)
         row_places, at = self._places(given.rows), self._places(given.flat)
-        said = np.zeros((int(np.prod(given.variants)), 1))
+        said = np.zeros((given.variants, 1))
         regress_built_up(*self._trees, given.rows, given.order, given.background, row_places, at, said)
         return said

@@ -31,7 +31,8 @@ class ReplacedRows:
 
     def asked(self, scores: Floats) -> Floats:
         """float64[n r d, c]: of the scores of all variants, float64[n, r, w, c], those that are asked for."""
-        return scores[:, :, : self.width].reshape(-1, scores.shape[3])
+        n, times, _, classes = scores.shape
+        return scores[:, :, : self.width].reshape(n * times * self.width, classes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +56,7 @@ class BuiltUpRows:
         return cls(as_rows(rows, known), sealed(order, np.int64), flat.reshape(*counts, flat.shape[1]), flat)
 
     @property
-    def variants(self) -> tuple[int, int, int]:
-        """n, steps, m: how many variants there are."""
+    def variants(self) -> int:
+        """n (d - 1) m: how many variants there are."""
         n, width = self.order.shape
-        return n, max(width - 1, 0), self.background.shape[2]
+        return int(n * max(width - 1, 0) * self.background.shape[2])

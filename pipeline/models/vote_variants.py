@@ -214,9 +214,9 @@ def _votes_replaced(
                         else:
                             _add_constant(bit, constant, scores, to)
                         continue
-                    slot = np.int64(_KEPT)
+                    slot = _KEPT
                     if not reads[bit] & reading:  # its votes are those on the row itself
-                        slot = np.int64(bit) % _KEPT
+                        slot = bit % _KEPT
                     if slot == _KEPT or tags[slot] != bit:
                         _bayes(bit, head, term, density, vote, category, log, weight, x, kept, slot * room)
                         tags[slot] = bit
@@ -341,7 +341,7 @@ def classify_built_up(
     places: Array,
     scores: Floats,
 ) -> None:
-    """Add the votes on background rows that are built up to `scores` float64[n, d - 1, m, c].
+    """Add the votes on background rows that are built up to `scores` float64[n (d - 1) m, c].
 
     Parameters
     ----------
@@ -401,6 +401,6 @@ class VoteVariants:
         known, classes = self._sets.cut_start.size - 1, self._votes.constant.shape[1]
         given = BuiltUpRows.of(rows, order, background, known)
         row_places, at = self._places(given.rows), self._places(given.flat)
-        scores = np.zeros((*given.variants, classes))
+        scores = np.zeros((given.variants, classes))
         classify_built_up(self._sets, self._votes, given.rows, given.order, given.background, row_places, at, scores)
-        return scores.reshape(-1, classes)
+        return scores

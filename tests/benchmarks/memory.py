@@ -34,14 +34,17 @@ def messages(rows: int) -> Iterator[tuple[bytes, bytes]]:
         towns = random.integers(0, 12, ROWS_A_MESSAGE)
         turned = (first // 50_000) % 8  # the feature that counts
         scores = numbers[:, turned] + 0.5 * (towns == 3) + 0.3 * random.normal(size=ROWS_A_MESSAGE)
-        yield b"s", events.encode(
-            [
-                {
-                    "x": {**{f"n{j}": value for j, value in enumerate(row)}, "town": f"t{town}"},
-                    "y": "yes" if score > 0 else "no",
-                }
-                for row, town, score in zip(numbers.tolist(), towns.tolist(), scores.tolist(), strict=True)
-            ]
+        yield (
+            b"s",
+            events.encode(
+                [
+                    {
+                        "x": {**{f"n{j}": value for j, value in enumerate(row)}, "town": f"t{town}"},
+                        "y": "yes" if score > 0 else "no",
+                    }
+                    for row, town, score in zip(numbers.tolist(), towns.tolist(), scores.tolist(), strict=True)
+                ]
+            ),
         )
 
 

@@ -135,7 +135,7 @@ def _grids(grid: str) -> Sampling:
     settings = GridSettings(grid=grid, points=4, categories=6, window=30, store=10)
     return Sampling(
         make=lambda: Grids.empty(settings, KEY),
-        draw=lambda grids, block, first_row, start: grids.pass_through(block, KINDS[: block.shape[1]], first_row, start),
+        draw=lambda grids, block, row, start: grids.pass_through(block, KINDS[: block.shape[1]], row, start),
         again=lambda grids: Grids.restore(settings, KEY, grids.state()),
     )
 
@@ -206,9 +206,7 @@ EXPLAINERS: Mapping[str, Explaining] = {
     ),
     "iPDP of a classifier": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01), task=CLASSIFICATION),
     "interval PFI": Explaining(make=lambda model: IntervalPFI(model, interval=50)),
-    "interval PFI of a classifier": Explaining(
-        make=lambda model: IntervalPFI(model, interval=50), task=CLASSIFICATION
-    ),
+    "interval PFI of a classifier": Explaining(make=lambda model: IntervalPFI(model, interval=50), task=CLASSIFICATION),
     "window SAGE": Explaining(make=_window_sage, tolerance=SHARE),
     "window SAGE of a classifier": Explaining(make=_window_sage, task=CLASSIFICATION, tolerance=SHARE),
 }
@@ -221,4 +219,3 @@ DETECTORS: Mapping[str, Callable[[], Any]] = {
     "River's PageHinkley": drift.PageHinkley,
     "River's KSWIN": lambda: drift.KSWIN(seed=1),
 }
-

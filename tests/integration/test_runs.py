@@ -21,7 +21,7 @@ from pipeline.stages.build import connection
 
 from .conftest import ROOT, Run, wait_for
 
-TOPICS = ("importance", "predictions")
+TOPICS = ("importance", "effects", "predictions")
 Finish = Callable[..., Run]
 
 
@@ -32,7 +32,7 @@ def elec2(data_dir: Path, rows: int, model: str = "forest") -> list[str]:
 
 def assert_same(run: Run, reference: Run) -> None:
     for topic in TOPICS:
-        assert reference.file(topic), "nothing to compare"
+        assert reference.file(topic) or topic == "effects", "nothing to compare"
         assert run.file(topic) == reference.file(topic), topic
 
 
@@ -82,18 +82,30 @@ def test_a_model_that_draws_to_predict_is_named(finished_run: Finish, data_dir: 
     assert "not a function of the row" in run.log
 
 
+ALL_METHODS = ("--explain", "ipfi,isage,ipdp")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["forest", "tree", "linear"])
-def test_invariance_of_10000_rows(model: str, kafka: str, data_dir: Path, finished_run: Finish) -> None:
+@pytest.mark.parametrize(
+    ("model", "options", "ways"),
+    [
+        ("forest", (), [("embedded", 1, 50), ("kafka", 3, 1)]),
+        ("tree", ALL_METHODS, [("none", 1, 1), ("embedded", 1, 50), ("kafka", 1, 500), ("kafka", 3, 50)]),
+        ("linear", (), [("none", 1, 1), ("embedded", 1, 50), ("kafka", 1, 500), ("kafka", 2, 50), ("kafka", 3, 1)]),
+    ],
+)
+def test_invariance_of_10000_rows(
+    model: str, options: tuple[str, ...], ways: list[tuple[str, int, int]], kafka: str, data_dir: Path,
+    finished_run: Finish,
+) -> None:  # fmt: skip
     """Brokers, 1 to 3 explainers, 1, 50 and 500 rows a message, and hash seeds: the same bytes."""
-    arguments = elec2(data_dir, 10_000, model)
+    arguments = [*elec2(data_dir, 10_000, model), *options]
     reference = finished_run("--broker", "none", *arguments, PYTHONHASHSEED="1")
-    for number, (broker, explainers, rows) in enumerate(
-        [("none", 1, 1), ("embedded", 1, 50), (kafka, 1, 500), (kafka, 2, 50), (kafka, 3, 1)]
-    ):
+    assert bool(reference.file("effects")) is bool(options)
+    for number, (broker, explainers, rows) in enumerate(ways):
         run = finished_run(
-            "--broker", broker, "--explainers", str(explainers), "--rows-per-message", str(rows), *arguments,
-            PYTHONHASHSEED=str(number + 2),
+            "--broker", kafka if broker == "kafka" else broker, "--explainers", str(explainers),
+            "--rows-per-message", str(rows), *arguments, PYTHONHASHSEED=str(number + 2),
         )  # fmt: skip
         assert_same(run, reference)
 
