@@ -163,6 +163,11 @@ class Assembler(Generic[K]):
         entry = self._entries.get(identity)
         return None if entry is None or entry.whole is None else entry.data
 
+    def parts(self, identity: K) -> int:
+        """How many parts a whole is of; 0 while it is not complete."""
+        entry = self._entries.get(identity)
+        return 0 if entry is None or entry.whole is None else entry.whole[0]
+
     def forget(self, identity: K) -> None:
         """Drop everything of an identity."""
         entry = self._entries.pop(identity, None)

@@ -1,0 +1,85 @@
+"""Every metric of the stages: name, kind, labels, meaning. What is not here is not published."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What one metric means.
+
+    Attributes
+    ----------
+    name
+        As Prometheus knows it; a counter gets `_total` at its end.
+    kind
+        A counter only grows while a worker lives, a gauge goes up and down.
+    help
+        Its meaning and unit.
+    labels
+        Names of what its values are told apart by.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Sample(NamedTuple):
+    """One value of a metric."""
+
+    metric: Metric
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"glasstream_{name}", "counter", text, labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"glasstream_{name}", "gauge", text, labels)
+
+
+# Every stage.
+INPUT_OFFSET: Final = _gauge("input_offset", "Offset of the message that is used next.", "partition")
+INPUT_LAG: Final = _gauge("input_lag", "Messages of the input that are not used yet.", "partition")
+READ_AGAIN: Final = _counter("read_again", "Times that messages were lost on the way from the broker and read again.")
+DAMAGED: Final = _counter("damaged_messages", "Internal messages that were left out because they are damaged.")
+STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in a step of the stage.", "step")
+BOUND_HIT: Final = _counter("bound_hits", "Times that a configured bound was reached, by its setting.", "bound")
+
+# Learner.
+STREAMS: Final = _gauge("streams", "Streams that are learned.", "partition")
+EVENTS: Final = _counter("events", "Events accepted since the stream began.", "stream")
+ROWS: Final = _counter("rows_learned", "Rows (labelled events) learned since the stream began.", "stream")
+UNLABELLED: Final = _counter("unlabelled_events", "Events without a label since this worker took the stream.", "stream")
+DEAD_LETTERS: Final = _counter("dead_letters", "Messages and elements of messages that were rejected.", "reason")
+SCORE: Final = _gauge("score", "Prequential accuracy, or mean absolute error.", "stream", "metric")
+MODEL_VERSION: Final = _gauge("model_version", "Rows that the model in use for explanations had learned.", "stream")
+ROWS_AHEAD: Final = _gauge("rows_ahead", "Rows learned that are not folded yet.", "stream")
+RETYPED: Final = _counter("retyped_values", "Values of another kind than their feature's, treated as absent.", "stream")
+OVER_LIMIT: Final = _counter("over_limit_values", "Values beyond limits.*, treated as absent.", "stream")
+SNAPSHOT_BYTES: Final = _gauge("snapshot_bytes", "Bytes of snapshots that unfolded rows may need.", "partition")
+WORK_BYTES: Final = _gauge("work_bytes", "Bytes of blocks that are not folded yet.", "partition")
+WAITING: Final = _gauge("holding_back", "1 while the learner waits for the fold.", "partition")
+CHECKPOINT_AGE: Final = _gauge("checkpoint_age_seconds", "Seconds since the newest checkpoint.", "stream")
+CHECKPOINT_BYTES: Final = _gauge("checkpoint_bytes", "Size of the newest checkpoint.", "stream")
+CHECKPOINTS: Final = _counter("checkpoints", "Checkpoints made by this worker.", "stream")
+
+# Explainer.
+BLOCKS: Final = _counter("blocks", "Blocks handled by this worker: ok, failed, or stale (folded already).", "outcome")
+EXPLAINED: Final = _counter("rows_explained", "Rows explained by this worker.")
+FAILED: Final = _counter("rows_failed", "Rows on which the model raised.")
+SNAPSHOTS_HELD: Final = _gauge("snapshots_held_bytes", "Bytes of snapshots in memory.")
+SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots forgotten because of the bound on memory.")
+
+# Fold.
+FOLDED: Final = _counter("rows_folded", "Rows folded since the stream began.", "stream")
+COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
+FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
+RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic")
+DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms since the stream began.", "stream")
+
+ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

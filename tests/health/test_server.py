@@ -1,0 +1,161 @@
+"""Laws of what a worker says of itself: true, from its own loop, and in the form that Prometheus reads."""
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.errors import SettingsError
+from pipeline.health import catalogue, server
+from pipeline.health.catalogue import Sample
+from pipeline.health.server import HealthServer
+from pipeline.health.steps import Steps
+
+
+class FakeWorker:
+    """Says what it is told to, and notes the thread it is asked on."""
+
+    def __init__(self) -> None:
+        self.trouble_is: str | None = None
+        self.unready_is: str | None = None
+        self.told: list[Sample] = []
+        self.asked_on: set[str] = set()
+
+    def trouble(self) -> str | None:
+        self.asked_on.add(threading.current_thread().name)
+        return self.trouble_is
+
+    def unready(self) -> str | None:
+        return self.unready_is
+
+    def samples(self) -> Iterator[Sample]:
+        self.asked_on.add(threading.current_thread().name)
+        yield from self.told
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def answers(worker: FakeWorker, *paths: str) -> list[tuple[int, str]]:
+    async def run() -> list[tuple[int, str]]:
+        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", worker)
+        await health.start()
+        try:
+            return [await asyncio.to_thread(ask, health.port, path) for path in paths]
+        finally:
+            await health.stop()
+
+    return asyncio.run(run())
+
+
+def test_a_worker_that_works_is_healthy_and_ready() -> None:
+    worker = FakeWorker()
+    for status, body in answers(worker, "/healthz", "/readyz"):
+        assert (status, json.loads(body)["status"]) == (200, "ok")
+    assert worker.asked_on == {threading.main_thread().name}
+
+
+def test_a_worker_without_partitions_is_healthy_and_not_ready() -> None:
+    worker = FakeWorker()
+    worker.unready_is = "it has not taken its partitions over"
+    (healthy, _), (ready, body) = answers(worker, "/healthz", "/readyz")
+    assert (healthy, ready) == (200, 503)
+    assert json.loads(body)["reason"] == worker.unready_is
+
+
+def test_a_failed_worker_is_neither() -> None:
+    worker = FakeWorker()
+    worker.trouble_is = "the broker is gone"
+    assert [status for status, _ in answers(worker, "/healthz", "/readyz")] == [503, 503]
+
+
+def test_a_loop_that_does_not_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.05)
+    asked = threading.Event()
+
+    async def run() -> tuple[int, str]:
+        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", FakeWorker())
+        await health.start()
+        found: list[tuple[int, str]] = []
+
+        def client() -> None:
+            found.append(ask(health.port, "/healthz"))
+            asked.set()
+
+        threading.Thread(target=client).start()
+        assert asked.wait(10)  # on the loop, which therefore stands still
+        await health.stop()
+        return found[0]
+
+    status, body = asyncio.run(run())
+    assert status == 503
+    assert "has not answered" in body
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    worker = FakeWorker()
+    odd = 'a"b\\c\nd'
+    worker.told = [
+        Sample(catalogue.COVERAGE, 0.5, ("elec2",)),
+        Sample(catalogue.COVERAGE, 1.0, (odd,)),
+        Sample(catalogue.ROWS, 7.0, ("elec2",)),
+    ]
+    [(status, text)] = answers(worker, "/metrics")
+    assert status == 200
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    own = (("instance", "fold-1"), ("stage", "fold"))
+    assert found == {
+        ("glasstream_coverage", *own, ("stream", "elec2")): 0.5,
+        ("glasstream_coverage", *own, ("stream", odd)): 1.0,
+        ("glasstream_rows_learned_total", *own, ("stream", "elec2")): 7.0,
+    }
+
+
+def test_other_paths_are_not_found() -> None:
+    [(status, body)] = answers(FakeWorker(), "/secret")
+    assert status == 404
+    assert "/metrics" in body
+
+
+def test_a_port_in_use_is_a_clear_error() -> None:
+    async def run() -> None:
+        first = HealthServer("127.0.0.1", 0, "fold", "1", FakeWorker())
+        await first.start()
+        try:
+            await HealthServer("127.0.0.1", first.port, "fold", "2", FakeWorker()).start()
+        finally:
+            await first.stop()
+
+    with pytest.raises(SettingsError, match=r"health\.port: cannot listen on 127\.0\.0\.1:\d+"):
+        asyncio.run(run())
+
+
+def test_every_metric_has_one_name_and_says_what_it_is() -> None:
+    names = [metric.name for metric in catalogue.ALL]
+    assert len(set(names)) == len(names) > 20
+    assert all(metric.help.endswith(".") and not metric.name.endswith("_total") for metric in catalogue.ALL)
+
+
+def test_steps_add_up() -> None:
+    steps = Steps()
+    steps.add("fold", 1.0)
+    steps.add("fold", 0.5)
+    with steps.time("commit"):
+        pass
+    seconds = {sample.labels: sample.value for sample in steps.samples()}
+    assert seconds[("fold",)] == 1.5
+    assert seconds[("commit",)] >= 0.0
