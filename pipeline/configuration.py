@@ -2,7 +2,8 @@
 
 A key is ``section.name`` (``explain.alpha``), or a name alone at the top level (``seed``). In a TOML file sections
 are tables; in the environment the key is ``GLASSTREAM_SECTION_NAME`` (``GLASSTREAM_EXPLAIN_ALPHA``); on the command
-line ``--set section.name=value``. Every error in all of them is reported at once.
+line ``--set section.name=value``. A preset (``drift.preset``) yields to all of them. Every error in them is reported at
+once.
 """
 
 import tomllib
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pipeline.errors import SettingsError
+from pipeline.presets import PRESETS
 from pipeline.settings import Settings, flatten
 
 ENVIRONMENT = "GLASSTREAM_"
@@ -63,6 +65,10 @@ def load(
             findings.append(f"--set: expected KEY=VALUE, got {assignment!r}")
             continue
         values[key.strip()] = (text, f"--set {assignment}")
+    preset = values.get("drift.preset", (None, ""))[0]
+    for key, value in PRESETS.get(preset, {}).items() if isinstance(preset, str) else ():
+        if key not in values or values[key][1] == "default":
+            values[key] = (value, f"drift.preset={preset}")
     settings = _build(values, findings)
     if findings or settings is None:
         raise SettingsError(findings)
@@ -161,7 +167,7 @@ def _described(value: Any) -> str:
 def to_environment(settings: Settings) -> dict[str, str]:
     """The settings as variables from which `load` makes the same settings again; defaults are left out."""
     values = flatten(msgspec.to_builtins(settings))
-    defaults = flatten(msgspec.to_builtins(Settings()))
+    defaults = {**flatten(msgspec.to_builtins(Settings())), **PRESETS.get(settings.drift.preset or "", {})}
     variables = {}
     for key, value in values.items():
         if key == "kafka":

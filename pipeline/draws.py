@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     STORAGE_TREE = 8
     IPDP_DISPLAY = 9
     STORAGE_FALLBACK = 10
+    CHANGE = 11
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

@@ -4,6 +4,7 @@ GlasstreamError
 ├── ContractError                 what is on a topic, or the topic itself, does not fit its contract
 │   ├── FrameError                a damaged, foreign or too new binary record
 │   ├── RecordError               a JSON record of the wrong form
+│   │   └── VersionError          one of a schema version that this release does not know
 │   └── TopicError                a missing or wrongly configured topic
 ├── SettingsError                 configuration; all findings at once
 ├── InputError                    a CSV file or an argument that cannot be used
@@ -18,7 +19,7 @@ GlasstreamError
     └── LostInputError            input that is needed again is no longer kept by the broker
 """
 
-from topics.errors import ContractError, FrameError, GlasstreamError, RecordError, TopicError
+from topics.errors import ContractError, FrameError, GlasstreamError, RecordError, TopicError, VersionError
 
 __all__ = [
     "AuthenticationError",
@@ -40,6 +41,7 @@ __all__ = [
     "StalledError",
     "StateError",
     "TopicError",
+    "VersionError",
 ]
 
 

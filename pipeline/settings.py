@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from pipeline.background.background import BackgroundSettings
 from pipeline.background.grids import GridSettings
 from pipeline.background.storage import StorageSettings
+from pipeline.drift.options import Drift
 from pipeline.fold.settings import FoldSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
@@ -148,6 +149,21 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     longest: Positive = 1_000
 
 
+class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often the learner's state is kept, from which it goes on after a restart. Changes no number.
+
+    Attributes
+    ----------
+    seconds
+        Between two checkpoints of a stream, at least; 0: none, after a restart everything is learned again.
+    share
+        Of the learner's time that checkpoints may take.
+    """
+
+    seconds: Annotated[float, Meta(ge=0)] = 30.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.04
+
+
 class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often a record is published: when (row + 1) mod `every` is 0. Changes no number."""
 
@@ -257,7 +273,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     explain: Explain = Explain()
     isage: Isage = Isage()
     ipdp: Ipdp = Ipdp()
+    drift: Drift = Drift()
     snapshot: Snapshot = Snapshot()
+    checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()
     block: Block = Block()
     limits: Limits = Limits()
@@ -346,7 +364,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def fold(self) -> FoldSettings:
-        """What the fold must know."""
+        """What the fold must know.
+
+        Raises
+        ------
+        SettingsError
+            Settings of the detector contradict each other.
+        """
         return FoldSettings(
             epoch=self.epoch,
             methods=self.methods,
@@ -359,6 +383,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             start=self.start,
             every=self.publish.every,
             ice=self.ipdp.ice,
+            drift=self.drift.watched(self.seed, self.explain.alpha),
         )
 
     def fingerprint(self) -> dict[str, str | int | float | bool | None]:
@@ -394,6 +419,23 @@ _CHANGES_NUMBERS = (
     "ipdp.low",
     "ipdp.high",
     "ipdp.ice",
+    "drift.watch",
+    "drift.values",
+    "drift.pd",
+    "drift.least",
+    "drift.detector",
+    "drift.share",
+    "drift.grace",
+    "drift.delta",
+    "drift.clock",
+    "drift.buckets",
+    "drift.shortest",
+    "drift.threshold",
+    "drift.tolerance",
+    "drift.forgetting",
+    "drift.alpha",
+    "drift.window",
+    "drift.recent",
     "snapshot.doubling",
     "snapshot.cadence",
     "snapshot.target",

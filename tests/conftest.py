@@ -20,6 +20,8 @@ from pipeline.errors import BrokerError
 SLOW_LEFT_OUT = pytest.StashKey[int]()
 NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
+collect_ignore_glob = ["benchmarks/*", "chaos/*"]
+"""Programs, not tests: they change the path of modules when they are imported."""
 IN_CI = os.environ.get("CI") == "true"
 
 # The first call of a compiled function takes seconds: no deadline. In CI the same examples every time.

@@ -11,7 +11,7 @@ PURE = [
     ROOT / "pipeline" / "jit.py",
     *(
         path
-        for folder in ("ingest", "models", "background", "learn", "explain", "fold", "estimators", "checks")
+        for folder in ("ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks")
         for path in (ROOT / "pipeline" / folder).rglob("*.py")
     ),
     *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "schema.py")),

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.configuration import load, to_environment
 from pipeline.errors import SettingsError
+from pipeline.presets import PRESETS
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -85,5 +86,60 @@ def test_the_fingerprint_is_what_changes_numbers() -> None:
                  "explain.loss": "brier", "model.many_classes": "true", "topics.partitioner": "crc32",
                  "explain.alpha": "0.5", "explain.methods": "ipdp", "explain.level": "0.5", "isage.fresh": "true",
                  "isage.removal": "conditional", "isage.corrected": "true", "ipdp.grid": "quantiles",
-                 "ipdp.low": "0.2", "ipdp.high": "0.7"}.get(key, "77")  # fmt: skip
+                 "ipdp.low": "0.2", "ipdp.high": "0.7", "drift.watch": "loss", "drift.values": "smoothed",
+                 "drift.pd": "squares", "drift.detector": "kswin", "drift.share": "false", "drift.delta": "0.5",
+                 "drift.forgetting": "0.5", "drift.alpha": "0.5"}.get(key, "77")  # fmt: skip
         assert load(assignments=[f"{key}={other}"]).fingerprint() != base, key
+
+
+def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
+    file = tmp_path / "glasstream.toml"
+    file.write_text("[ipdp]\npoints = 5\n")
+    plain = load(assignments=["drift.preset=paper"])
+    assert (plain.explain.methods, plain.explain.alpha, plain.ipdp.points, plain.ipdp.low, plain.ipdp.high) == (
+        *("ipdp", 0.001, 10, 0.05, 0.95),
+    )
+    watched = plain.fold().drift
+    assert watched is not None and watched.signals == ("pd_importance",) and watched.smoothed and watched.squares
+    assert watched.parameters_of(9) == {
+        "delta": 1e-5, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 2_000,
+    }  # fmt: skip
+    mixed = load(
+        file=file,
+        environment={"GLASSTREAM_DRIFT_PRESET": "paper", "GLASSTREAM_DRIFT_GRACE": "500"},
+        assignments=["explain.methods=ipfi,ipdp"],
+        defaults={"prefix": "x.", "explain.alpha": 0.5},
+    )
+    assert (mixed.ipdp.points, mixed.drift.grace, mixed.methods, mixed.drift.pd) == (
+        5,
+        500,
+        ("ipfi", "ipdp"),
+        "squares",
+    )
+    assert mixed.explain.alpha == 0.001
+
+
+def test_children_get_what_was_set_against_a_preset() -> None:
+    for assignments in ([], ["drift.grace=500", "drift.share=true", "explain.methods=ipfi,ipdp"]):
+        settings = load(assignments=["drift.preset=paper", *assignments])
+        assert load(environment=to_environment(settings)) == settings
+
+
+def test_a_preset_that_does_not_exist() -> None:
+    with pytest.raises(SettingsError, match=r"drift.preset: expected one of paper"):
+        load(assignments=["drift.preset=mine"])
+
+
+def test_a_preset_is_no_number() -> None:
+    spelt_out = [f"{key}={str(value).lower()}" for key, value in PRESETS["paper"].items()]
+    assert load(assignments=spelt_out).fingerprint() == load(assignments=["drift.preset=paper"]).fingerprint()
+
+
+def test_the_newer_side_of_kswin_is_at_most_half_its_window() -> None:
+    settings = load(assignments=["drift.detector=kswin", "drift.recent=60"])
+    with pytest.raises(SettingsError, match=r"drift.recent: expected at most half of drift.window \(100\), got 60"):
+        settings.fold()
+
+
+def test_nothing_is_watched_if_so_asked() -> None:
+    assert load(assignments=["drift.watch=none"]).fold().drift is None

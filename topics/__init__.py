@@ -3,7 +3,9 @@
 from typing import Final
 
 from topics import (
+    checkpoints,
     contributions,
+    drift,
     effects,
     events,
     events_dead,
@@ -23,10 +25,12 @@ ALL: Final[tuple[Topic, ...]] = (
     work.TOPIC,
     contributions.TOPIC,
     snapshots.TOPIC,
+    checkpoints.TOPIC,
     progress_learner.TOPIC,
     progress_fold.TOPIC,
     importance.TOPIC,
     effects.TOPIC,
+    drift.TOPIC,
 )
 """Every topic, in the order of the flow."""
 

@@ -20,5 +20,9 @@ class RecordError(ContractError):
     """A JSON record does not fit its type."""
 
 
+class VersionError(RecordError):
+    """A JSON record of a schema version that this release does not know."""
+
+
 class TopicError(ContractError):
     """A topic is missing or is not configured as its contract says."""

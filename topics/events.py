@@ -31,22 +31,25 @@ TOPIC: Final = Topic(
     config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
 )
 
-Value = float | str | bool | None
+LARGEST: Final = 1e60
+"""Numbers beyond ±this are refused: squares of squares of them, which estimates are made of, would be infinite."""
+
+Value = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | str | bool | None
 
 
-class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One event.
 
     Attributes
     ----------
     x
-        features by name; null is a feature that is absent from this event.
+        features by name; null is a feature that is absent from this event. Numbers lie within ±1e60.
     id
         name of the event, carried to its prediction as text; up to 256 bytes.
     ts
         time of the event in milliseconds; carried only.
     y
-        the target; absent or null: the event is predicted and not learned.
+        the target; absent or null: the event is predicted and not learned. For regression it lies within ±1e60.
     """
 
     x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]

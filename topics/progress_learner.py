@@ -73,6 +73,8 @@ class StreamProgress(msgspec.Struct, frozen=True):
         events accepted: the next one gets this seq.
     rows
         rows learned: the next one gets this number.
+    first_offset
+        the offset of `events` that the stream began with: without a checkpoint it is learned again from there.
     snapshots
         versions of the model that are published and not ended, with the number of records of each.
     counts
@@ -83,6 +85,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     epoch: _Natural
     seqs: _Natural
     rows: _Natural
+    first_offset: _Natural
     snapshots: dict[str, _Natural] = {}
     counts: dict[str, int] = {}
     schema_version: Literal[1] = VERSION

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from topics import effects, events, events_dead, importance, predictions
+from topics import drift, effects, events, events_dead, importance, predictions
 from topics.errors import ContractError
 
 DIRECTORY: Final = Path(__file__).parent / "schemas"
@@ -44,6 +44,7 @@ def generate() -> dict[str, dict[str, Any]]:
         f"predictions.v{predictions.VERSION}": _of("A record of predictions", predictions.Prediction),
         f"importance.v{importance.VERSION}": _of("A record of importance", importance.Importance),
         f"effects.v{effects.VERSION}": _of("A record of effects", effects.Effect),
+        f"drift.v{drift.VERSION}": _of("A record of drift", drift.Drift),
     }
 
 

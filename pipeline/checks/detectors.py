@@ -68,13 +68,13 @@ def check_the_same_numbers_raise_the_same_alarms(make: Callable[[], Detector]) -
 def check_a_constant_raises_no_alarm(make: Callable[[], Detector]) -> None:
     """Whatever the constant is."""
     for constant in (0.0, 1.0, -3.7, 1e6):
-        alarms = _alarms(make(), [constant] * 2_000)
+        alarms = _alarms(make(), [constant] * _STEP)
         expect(not alarms, make(), f"no alarm on the constant {constant}", f"alarms at {alarms[:5]}",
                "compare with the spread that was seen")  # fmt: skip
 
 
 def check_a_large_step_raises_an_alarm(make: Callable[[], Detector]) -> None:
-    """From 0 to 1 in little noise: within 2,000 numbers, upwards and downwards."""
+    """From 0 to 1 in little noise: within 300 numbers, upwards and downwards."""
     for sign in (1.0, -1.0):
         alarms = _alarms(make(), [sign * number for number in _steps()])
         seen = any(_STEP <= alarm < 2 * _STEP for alarm in alarms)
@@ -86,17 +86,17 @@ def check_a_large_step_raises_an_alarm(make: Callable[[], Detector]) -> None:
 def check_an_alarm_ends(make: Callable[[], Detector]) -> None:
     """When the series stands still after a step, so do the alarms."""
     detector = make()
-    alarms = _alarms(detector, [*_steps(), *[1.0] * (4 * _STEP)])
-    late = [alarm for alarm in alarms if alarm >= 5 * _STEP]
-    expect(not late, detector, f"no alarm {4 * _STEP} numbers after the step and later", f"alarms at {late[:5]}",
+    alarms = _alarms(detector, [*_steps(), *[1.0] * (2 * _STEP)])
+    late = [alarm for alarm in alarms if alarm >= 3 * _STEP]
+    expect(not late, detector, f"no alarm {2 * _STEP} numbers after the step and later", f"alarms at {late[:5]}",
            "take drift_detected back with the next number")  # fmt: skip
 
 
 def check_it_goes_on_the_same_from_a_pickle(make: Callable[[], Detector]) -> None:
-    """Pickled before, at and after the step, it alarms as one that was not."""
+    """Pickled early, just before and just after the step, it alarms as one that was not."""
     numbers = _steps()
     wanted = _alarms(make(), numbers)
-    for cut in (1, _STEP - 1, _STEP + 20, 2 * _STEP - 100):
+    for cut in (1, _STEP - 1, _STEP + 20):
         detector = make()
         before = _alarms(detector, numbers[:cut])
         again = pickle.loads(pickle.dumps(detector))  # noqa: S301 - made one line before
@@ -114,7 +114,7 @@ CHECKS: Final[tuple[Callable[[Callable[[], Detector]], None], ...]] = (
     check_it_goes_on_the_same_from_a_pickle,
 )
 
-_STEP = 2_000
+_STEP = 300
 
 
 def _steps() -> list[float]:

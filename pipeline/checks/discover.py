@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipeline.checks import detectors, explainers, predictors, samplers
+from pipeline.checks import banks, detectors, explainers, predictors, samplers
 from pipeline.models.predictor import Predictor
 
 SHELL: Final = ("brokers", "checks", "command", "plots", "stages", "transport")
@@ -27,6 +27,7 @@ KINDS: Final[Mapping[str, KindOf]] = {
     "sampler": KindOf(samplers.Sampler, samplers.CHECKS),
     "explainer": KindOf(explainers.Explainer, explainers.CHECKS),
     "detector": KindOf(detectors.Detector, detectors.CHECKS),
+    "detector_bank": KindOf(banks.DetectorBank, banks.CHECKS),
 }
 
 
@@ -34,7 +35,7 @@ def all_checks(kind: str) -> tuple[Callable[..., None], ...]:
     """The checks of a kind, one of `KINDS`.
 
     Predictors' checks take (predictor, rows), those of samplers a `Sampling`, of explainers an `Explaining`, of
-    detectors what makes one; each raises CheckFailed.
+    detectors what makes one, of banks of detectors a `Feeding`; each raises CheckFailed.
 
     >>> [check.__name__ for check in all_checks("detector")][:2]
     ['check_it_is_a_detector', 'check_the_same_numbers_raise_the_same_alarms']

@@ -160,16 +160,17 @@ def check_it_draws_what_it_has_seen(case: Sampling) -> None:
 
 
 def check_a_feature_is_drawn_without_its_own_value(case: Sampling) -> None:
-    """What is drawn for a feature is the same whatever value the row itself has there."""
+    """What is drawn for a feature is the same whatever value the row itself has there, or if it has none."""
     for row in (case.start + 3, min(case.start + 40, len(case.rows) - 1)):
         wanted = _whole(case, case.rows[: row + 1])[-1]
         for slot in range(case.rows.shape[1]):
             rows = case.rows[: row + 1].copy()
-            rows[row, slot] = 3.0 if rows[row, slot] != 3.0 else 0.0
-            said = _parts(case, rows, [0, row, row + 1])[-1]
             expected = f"draws for feature {slot} of row {row} that do not depend on its own value"
-            expect_same_bits(case.make(), said[..., slot], wanted[..., slot], expected,
-                             "draw a feature from other rows, given other features only")  # fmt: skip
+            for value in (0.0, 3.0, np.nan):
+                rows[row, slot] = value
+                said = _parts(case, rows, [0, row, row + 1])[-1]
+                expect_same_bits(case.make(), said[..., slot], wanted[..., slot], expected,
+                                 "draw a feature from other rows, given other features only")  # fmt: skip
 
 
 def check_a_feature_that_comes_late_was_absent_before(case: Sampling) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.command.exit_codes import DIFFERS
-from pipeline.command.options import load_settings, settings_options
+from pipeline.command.health import health
+from pipeline.command.options import change_options, load_settings, settings_options
 from pipeline.command.plot import plot
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def cli() -> None:
 @click.option(
     "--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True, help="Events a message."
 )
+@change_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
 @click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
 @settings_options(
@@ -59,6 +61,9 @@ def run(
     stream: str | None,
     explainers: int,
     rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
     out: Path | None,
     data: Path | None,
     **common: Any,
@@ -69,6 +74,7 @@ def run(
     from rich.console import Console
 
     from pipeline.command.expect import expect_plan
+    from pipeline.command.make_source import Asked, make_source
     from pipeline.command.run import Plan
     from pipeline.command.run import run as run_pipeline
     from pipeline.command.sources import BUNDLED_ROWS
@@ -80,7 +86,7 @@ def run(
         defaults={"prefix": fresh},
     )
     expect_plan(settings, explainers, out, data)
-    source = _source(csv_file, target, stream, rows, settings.seed)
+    source = make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width))
     on_a_terminal = sys.stdout.isatty()  # elsewhere no line has an end: nothing is folded, nothing cut
     console = Console(highlight=False, soft_wrap=not on_a_terminal, width=None if on_a_terminal else _NO_WIDTH)
     settings = _looked_at(source, settings, console)
@@ -96,19 +102,6 @@ def run(
     return run_pipeline(settings, plan, console)
 
 
-def _source(csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int) -> "Source":
-    from pipeline.command.sources import BUNDLED_ROWS, BundledStream, CsvFile
-    from pipeline.errors import InputError
-
-    if csv_file is None:
-        if target is not None:
-            raise InputError("--target: expected --csv FILE beside it, got none; the bundled stream has its own target")
-        return BundledStream(seed, rows or BUNDLED_ROWS, stream or "agrawal")
-    if target is None:
-        raise InputError("--csv: expected --target NAME beside it, the column to be predicted, got none")
-    return CsvFile(csv_file, target, stream or csv_file.name.split(".")[0], rows)
-
-
 def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
     """The settings with what a look at the source says of the task."""
     import msgspec
@@ -118,6 +111,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
     settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
+    settings.fold()
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
     while source.notices:
@@ -145,6 +139,7 @@ def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int
     expect_address(settings)
     if stage == "learner":
         settings.learn()  # a model that cannot be made is an error of usage
+    settings.fold()
     return int(run_stage(stage, settings))
 
 
@@ -155,6 +150,7 @@ def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int
 @click.option("--seed", type=int, help="Of the bundled stream.")
 @click.option("--stream", help="The stream's name.")
 @click.option("--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True)
+@change_options
 @settings_options()
 def produce(
     csv_file: Path | None,
@@ -163,15 +159,19 @@ def produce(
     seed: int | None,
     stream: str | None,
     rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
     **common: Any,
 ) -> int:
     """Write a CSV file, or the bundled stream, to the `events` topic of a running deployment."""
     from pipeline.command.expect import expect_broker
+    from pipeline.command.make_source import Asked, make_source
     from pipeline.command.produce import produce as write
 
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
-    source = _source(csv_file, target, stream, rows, settings.seed)
+    source = make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width))
     source.look(None)
     _echo(source.notices)
     count = write(settings, source, rows_per_message)
@@ -242,6 +242,7 @@ def topics_show(**common: Any) -> int:
     return 0
 
 
+cli.add_command(health)
 cli.add_command(plot)
 
 

@@ -86,6 +86,11 @@ class CsvFile:
             why = "as --task says"
         return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why)
 
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns but the target; `look` must have been called."""
+        return [name for name in self._header if name != self.target]
+
     def events(self) -> Iterator[Event]:
         """The events in order; `look` must have been called.
 

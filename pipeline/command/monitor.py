@@ -11,7 +11,7 @@ from pipeline.settings import Settings
 from pipeline.transport.connection import Connection
 from topics import progress_fold, progress_learner
 
-PUBLIC = ("predictions", "importance", "effects", "events.dead")
+PUBLIC = ("predictions", "importance", "effects", "drift", "events.dead")
 _PROGRESS = ("progress.learner", "progress.fold")
 _BATCH = 1_000
 _ASK_SECONDS = 10.0

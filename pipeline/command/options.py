@@ -33,6 +33,22 @@ def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
     return add
 
 
+def change_options(command: F) -> F:
+    """Adds what puts a change into a source."""
+    for option in (
+        click.option("--width", type=click.IntRange(min=0), help="Over so many events, with rising probability."),
+        click.option(
+            "--at",
+            type=click.IntRange(min=0),
+            help="The event from which on features are swapped; without --swap, from which on the bundled stream is "
+            "labelled by another function.",
+        ),
+        click.option("--swap", metavar="A,B", help="Two features that change places, to see what is told of it."),
+    ):
+        command = option(command)
+    return command
+
+
 def load_settings(
     common: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> "Settings":

@@ -18,8 +18,8 @@ class _Place(msgspec.Struct):
 
     stream: str = ""
     seq: int = -1
-    method: str = ""
-    feature: str = ""
+    method: str | None = ""
+    feature: str | None = ""
     signal: str = ""
     output: str | None = None
 
@@ -38,7 +38,7 @@ class _File:
 
     def add(self, record: bytes) -> None:
         place = _decoder.decode(record)
-        key = (place.stream, place.seq, place.method, place.feature, place.signal, place.output or "")
+        key = (place.stream, place.seq, place.method or "", place.feature or "", place.signal, place.output or "")
         self.places.append((key, self.scratch.tell(), len(record)))
         self.scratch.write(record + b"\n")
 

@@ -12,7 +12,7 @@ from pipeline.command.divergence import Divergence
 from pipeline.command.effects_table import effects_table
 from pipeline.command.importance_table import History, importance_table, number
 from pipeline.errors import InputError
-from topics import effects, importance
+from topics import drift, effects, importance
 from topics.effects import Effect
 from topics.importance import Importance
 from topics.predictions import Metric
@@ -71,6 +71,8 @@ class _Stream:
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
     """The newest curve of each feature and output."""
+    alarms: list[tuple[int, str | None]] = field(default_factory=list)
+    """(row, feature); None: of the loss."""
 
     def explained(self) -> tuple[int, float]:
         """Rows explained, and the coverage."""
@@ -122,6 +124,10 @@ class Report:
             for record in records:
                 effect = effects.decode(record)
                 self._streams.setdefault(effect.stream, _Stream()).effects[effect.feature, effect.output] = effect
+        elif topic == "drift":
+            for record in records:
+                alarm = drift.decode(record)
+                self._streams.setdefault(alarm.stream, _Stream()).alarms.append((alarm.row, alarm.feature))
         elif topic == "events.dead":
             for record in records:
                 letter = orjson.loads(record)
@@ -192,6 +198,7 @@ class Report:
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
             f"dead letters: {self._dead.total()}"
         )
+        self._say(f"drift alarms: {_alarms(stream.alarms)}")
 
     def _add_prediction(self, prediction: _Predicted) -> None:
         stream = self._streams.setdefault(prediction.stream, _Stream())
@@ -213,6 +220,20 @@ class Report:
 
     def _say(self, line: str, style: str | None = None) -> None:
         self._console.print(line, style=style, highlight=False, markup=False)
+
+
+def _alarms(alarms: list[tuple[int, str | None]]) -> str:
+    """How many, of what, and where.
+
+    >>> _alarms([]), _alarms([(10_051, "loan"), (10_147, None), (10_200, "loan")])
+    ('0', '3 (loan 2, the loss 1), from row 10,051 to 10,200')
+    """
+    if not alarms:
+        return "0"
+    rows = [row for row, _ in alarms]
+    counts = Counter(feature or "the loss" for _, feature in alarms).most_common()
+    of = ", ".join(f"{name} {count}" for name, count in counts)
+    return f"{len(alarms):,} ({of}), from row {min(rows):,} to {max(rows):,}"
 
 
 def _leaders(stream: _Stream) -> str:

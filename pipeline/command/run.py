@@ -25,7 +25,7 @@ from pipeline.command.report import Report
 from pipeline.command.sources import Source
 from pipeline.configuration import to_environment
 from pipeline.learn.dead_letters import DeadLetter
-from pipeline.settings import Settings
+from pipeline.settings import Checkpoint, Settings
 from pipeline.stages.build import connection
 from topics import admin, events
 
@@ -115,6 +115,8 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     embedded = settings.broker == "embedded"
     if embedded:
         settings = for_embedded(settings)
+    if not plan.keep_topics:  # nobody goes on from this run's state
+        settings = msgspec.structs.replace(settings, checkpoint=Checkpoint(seconds=0.0))
     say = _saying(console)
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
@@ -257,6 +259,7 @@ def for_embedded(settings: Settings) -> Settings:
         worker=msgspec.structs.replace(
             settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
         ),
+        checkpoint=Checkpoint(seconds=0.0),
     )
 
 

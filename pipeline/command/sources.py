@@ -1,14 +1,16 @@
-"""Where `run` and `produce` take their events from: a CSV file, or the bundled stream."""
+"""Where `run` and `produce` take their events from: a CSV file, or the bundled stream; and what changes in them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from river.datasets import synth
 
+from pipeline.command.changes import Change
 from pipeline.command.csv_file import CsvFile, Event, Look
+from pipeline.errors import InputError
 from pipeline.ingest.admission import Task
 
-__all__ = ["BundledStream", "CsvFile", "Event", "Look", "Source"]
+__all__ = ["BundledStream", "CsvFile", "Event", "Look", "Source", "Swapped"]
 
 BUNDLED_ROWS = 20_000
 _BEFORE, _AFTER = 6, 2  # river's numbers: salary, commission, loan; then age, education level
@@ -16,15 +18,24 @@ _BEFORE, _AFTER = 6, 2  # river's numbers: salary, commission, loan; then age, e
 
 @dataclass(slots=True)
 class BundledStream:
-    """Agrawal's synthetic loan applications (1993); half-way the labelling function changes.
+    """Agrawal's synthetic loan applications (1993), whose labelling function changes.
 
-    The first half is labelled by salary, commission and loan (river's `classification_function` 6), the second by age
-    and education level (2).
+    First they are labelled by salary, commission and loan (river's `classification_function` 6), then by age and
+    education level (2).
+
+    Parameters
+    ----------
+    change
+        When the function changes; None: half-way, suddenly.
+    changes
+        False: it never does.
     """
 
     seed: int
     rows: int = BUNDLED_ROWS
     stream: str = "agrawal"
+    change: Change | None = None
+    changes: bool = True
     notices: list[str] = field(default_factory=list)
     """None come: it is as it should be."""
 
@@ -32,16 +43,62 @@ class BundledStream:
         """Two classes, as the generator says."""
         return Look(task or Task.CLASSIFICATION, 2, "the bundled stream has two classes")
 
+    @property
+    def features(self) -> list[str]:
+        """Their names."""
+        return [name for x, _ in synth.Agrawal(seed=self.seed).take(1) for name in x]
+
     def events(self) -> Iterator[Event]:
         """The events in order."""
-        half = self.rows // 2
-        before = synth.Agrawal(classification_function=_BEFORE, seed=self.seed).take(half)
-        after = synth.Agrawal(classification_function=_AFTER, seed=self.seed + 1).take(self.rows - half)
-        number = 0
-        for part in (before, after):
-            for x, y in part:
-                yield {"id": number, "x": x, "y": y}
-                number += 1
+        change = self.change or Change(self.rows // 2, 0, self.seed, self.stream)
+        before = synth.Agrawal(classification_function=_BEFORE, seed=self.seed).take(self.rows)
+        after = synth.Agrawal(classification_function=_AFTER, seed=self.seed + 1).take(self.rows)
+        for number in range(self.rows):
+            x, y = next(after if self.changes and change.has_come(number) else before)
+            yield {"id": number, "x": x, "y": y}
 
 
-Source = BundledStream | CsvFile
+@dataclass(slots=True)
+class Swapped:
+    """A source in which two features change places: each event from the change on has the one's value in the other."""
+
+    source: BundledStream | CsvFile
+    features: tuple[str, str]
+    change: Change
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.source.stream
+
+    @property
+    def notices(self) -> list[str]:
+        """As of the source."""
+        return self.source.notices
+
+    def look(self, task: Task | None) -> Look:
+        """As the source says.
+
+        Raises
+        ------
+        InputError
+            The source cannot be replayed, or has no such features.
+        """
+        look = self.source.look(task)
+        known = self.source.features
+        for name in self.features:
+            if name not in known:
+                raise InputError(f"--swap: expected two of {', '.join(known)[:200]}, got {name!r}")
+        return look
+
+    def events(self) -> Iterator[Event]:
+        """The events in order; a value that is not there changes places too."""
+        one, other = self.features
+        for number, event in enumerate(self.source.events()):
+            if self.change.has_come(number):
+                names = {one: other, other: one}
+                event["x"] = {names.get(name, name): value for name, value in event["x"].items()}
+            yield event
+
+
+Source = BundledStream | CsvFile | Swapped

@@ -81,11 +81,12 @@ class IntervalPFI:
         Raises
         ------
         ModelError
-            The event or its target cannot be used, or the model raised; the interval is then left out.
+            The event or its target cannot be used, and leaves no trace; or the model raised, and the interval is left
+            out.
         """
-        row = self._live.row(x)[0]
-        self._targets.append(self._live.target(y))
-        self._rows.append(row)
+        row, target = self._live.event(x, y)
+        self._rows.append(row[0])
+        self._targets.append(target)
         if len(self._rows) == self._interval:
             self._explain()
         return self.importance

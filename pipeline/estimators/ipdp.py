@@ -132,17 +132,18 @@ class IncrementalPDP:
         Raises
         ------
         ModelError
-            The event cannot be used, or the model raised or gave no finite number. The estimator can go on; the event
-            counts as seen and not as explained.
+            The event cannot be used, and leaves no trace; or the model raised or gave no finite number, and the event
+            counts as seen and not as explained. The estimator can go on.
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        row = self._live.row(x)
-        if self._live.task == CLASSIFICATION:
-            if y is None:
-                self._live.meet_classes()
-            else:
-                self._live.target(y)
+        if self._live.task != CLASSIFICATION:
+            row = self._live.row(x)
+        elif y is None:
+            row = self._live.row(x)
+            self._live.meet_classes()
+        else:
+            row, _ = self._live.event(x, y)
         self._names = self._live.names
         self._advance(self._live.predictor, row, self._live.kinds)
         return self.importance

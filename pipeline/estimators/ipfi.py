@@ -124,15 +124,15 @@ class IncrementalPFI:
         Raises
         ------
         ModelError
-            The event or its target cannot be used, or the model raised or gave no finite number. The estimator can
-            go on; the event counts as seen and not as explained.
+            The event or its target cannot be used, and leaves no trace; or the model raised or gave no finite number,
+            and the event counts as seen and not as explained. The estimator can go on.
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        row = self._live.row(x)
-        target = np.array([self._live.target(y)])
+        row, target = self._live.event(x, y)
+        targets = np.array([target])
         self._features = self._live.names
-        self._advance(self._live.predictor if self.rows >= self.start else None, row, target)
+        self._advance(self._live.predictor if self.rows >= self.start else None, row, targets)
         return self.importance
 
     def explain_block(self, predictor: Predictor, rows: Floats, targets: Floats) -> Floats:

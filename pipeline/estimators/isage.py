@@ -149,11 +149,11 @@ class IncrementalSAGE:
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        row = self._live.row(x)
-        target = np.array([self._live.target(y)])
+        row, target = self._live.event(x, y)
+        targets = np.array([target])
         self._names = self._live.names
         explained = self.rows >= self.start
-        self._advance(self._live.predictor if explained else None, row, target, self._live.kinds)
+        self._advance(self._live.predictor if explained else None, row, targets, self._live.kinds)
         return self.importance
 
     def explain_block(

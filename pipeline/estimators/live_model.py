@@ -82,6 +82,18 @@ class LiveModel:
         """Texts of the classes in the order of their first appearance; empty for regression."""
         return tuple(self._labels.values())
 
+    def event(self, x: Mapping[str, Any], y: Any) -> tuple[Floats, float]:
+        """`row` and `target` of the next event; if either is refused, nothing of the event is kept.
+
+        Raises
+        ------
+        ModelError
+            As `row` and `target` say.
+        """
+        values = {name: _value(name, value) for name, value in x.items()}
+        target = self.target(y)
+        return self.row(values), target
+
     def row(self, x: Mapping[str, Any]) -> Floats:
         """The next event as float64[1, d], NaN where a feature is absent; d grows with features that are new.
 
@@ -101,12 +113,14 @@ class LiveModel:
         Raises
         ------
         ModelError
-            There is no target, or for regression none that is a finite number.
+            There is no target; it is no text, boolean or number; or for regression no finite number.
         """
         y = _plain(y)
         if self.task == CLASSIFICATION:
             if y is None:
                 raise ModelError("expected the true class of the event, got None; explain labelled events only")
+            if not isinstance(y, str | bool | int | float):
+                raise ModelError(f"expected the true class to be a text, a boolean or a number, got {y!r:.40}")
             return float(self._place(y))
         if isinstance(y, bool | int | float) and isfinite(y):
             return float(y)

@@ -88,8 +88,9 @@ class WindowSAGE:
         ModelError
             The event or its target cannot be used, or the model raised.
         """
-        self._rows.append(self._live.row(x)[0])
-        self._targets.append(self._live.target(y))
+        row, target = self._live.event(x, y)
+        self._rows.append(row[0])
+        self._targets.append(target)
         window = len(self._rows)
         self._seen += 1
         if window == self._rows.maxlen and (self._seen - window) % self._stride == 0:

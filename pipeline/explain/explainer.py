@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pipeline.background import knots
 from pipeline.background.grids import categorical
 from pipeline.explain import ipdp, ipfi, isage
+from pipeline.explain.ipdp import LARGEST_ANSWER
 from pipeline.ingest.admission import Task
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -22,9 +23,9 @@ Given = dict[str, NDArray[Any]]
 def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
     """Explain a block with the model version that it names.
 
-    Rows on which the model raises, or gives no finite contribution, become contributions of kind ``failed``, with the
-    reason; they count as unexplained, for every method. Which rows those are does not depend on the rows beside them.
-    A block without rows passes on its flush mark.
+    Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
+    contributions of kind ``failed``, with the reason; they count as unexplained, for every method. Which rows those
+    are does not depend on the rows beside them. A block without rows passes on its flush mark.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
         given, failed = request.row_by_row()
     if not failed.any():
         return [request.answer(slice(0, block.count), given)]
-    reason = reason or "a contribution is not a finite number"
+    reason = reason or f"a contribution is not a number within ±{LARGEST_ANSWER:g}"
     return [
         _answer(block, rows, kind="failed", reason=reason) if failed[rows.start] else request.answer(rows, given)
         for rows in _runs(failed)
@@ -119,9 +120,9 @@ class _Request:
 
 
 def _finite(given: Given) -> NDArray[np.bool_]:
-    """(count,) whether all that must be a number is one."""
+    """(count,) whether all that must be a number is one, and not so large that its square is none."""
     checks = [
-        np.isfinite(given[name]).reshape(len(given[name]), -1).all(axis=1)
+        (np.abs(given[name]) <= LARGEST_ANSWER).reshape(len(given[name]), -1).all(axis=1)
         for name in ("ipfi", "isage", "isage.model_loss", "isage.prediction")
         if name in given
     ]

@@ -19,6 +19,8 @@ from pipeline.models.predictor import REGRESSION, Predictor
 
 Floats = NDArray[np.float64]
 
+LARGEST_ANSWER = 1e125
+"""What is larger cannot be squared, so no variance could be formed of it."""
 MOST_OUTPUTS = 10
 """Outputs with a curve unless more are asked for: every one of them is a number a point, feature and row."""
 
@@ -123,7 +125,7 @@ def surfaces(
 
 
 def unanswered(points: Floats, ice: Floats) -> NDArray[np.bool_]:
-    """(count,) the rows in which the model gave no finite answer at a point: they cannot be folded.
+    """(count,) the rows in which an answer of the model is not finite, or is beyond ±1e125: they cannot be folded.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def unanswered(points: Floats, ice: Floats) -> NDArray[np.bool_]:
         (count, d, m, k) as from `curves`.
     """
     asked = ~np.isnan(points).transpose(0, 2, 1)[:, :, :, np.newaxis]
-    return np.asarray((asked & ~np.isfinite(ice)).any(axis=(1, 2, 3)))
+    return np.asarray((asked & ~(np.abs(ice) <= LARGEST_ANSWER)).any(axis=(1, 2, 3)))
 
 
 @kernel

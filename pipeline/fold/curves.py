@@ -16,7 +16,7 @@ returns. So does a category's place that another takes over, and an output that 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,6 +181,11 @@ class Curves:
                 ice=list(self._ice_of(slot, c)),
                 n=int(self.rows[slot, c]),
             )
+
+    def copy(self) -> "Curves":
+        """One that goes on from here by itself."""
+        changed = {name: getattr(self, name).copy() for name in (*_PER_POINT, "rows")}
+        return replace(self, **changed)  # the other arrays are never written to
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a successor needs: values for JSON, and arrays."""

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.background.grids import categorical
 from pipeline.explain.isage import OpenContributions
-from pipeline.fold.curves import Curves, Effect
+from pipeline.fold.curves import Curves, Effect, PerRow
 from pipeline.fold.intervals import normal
 from pipeline.fold.isage import SageFold
 from pipeline.fold.settings import FoldSettings
@@ -20,8 +21,11 @@ from pipeline.fold.smoothing import Smoothing
 from pipeline.ingest.features import Kind
 from topics import effects, importance
 from topics.contributions import Contributions
+from topics.drift import CurveFields
 
 Arrays = Mapping[str, NDArray[Any]]
+Signals = Mapping[str, NDArray[np.float64]]
+"""What a detector may watch, by the names of `topics.drift.SIGNALS`: (rows, d), of the loss (rows, 1)."""
 
 
 class Record(NamedTuple):
@@ -60,8 +64,8 @@ class MethodFold(Protocol):
     def count(self) -> int:
         """n, the rows in the estimate."""
 
-    def update(self, block: Contributions, rows: slice) -> None:
-        """Let rows of a block enter, in order."""
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        """Let rows of a block enter, in order; what each of them says."""
 
     def records(self, moment: Moment) -> Iterator[Record]:
         """The records as of the newest row."""
@@ -131,8 +135,10 @@ class IpfiFold:
     def count(self) -> int:
         return self.smoothing.count
 
-    def update(self, block: Contributions, rows: slice) -> None:
-        self.smoothing.update(block.values["ipfi"][rows])
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        contributions = block.values["ipfi"][rows]
+        self.smoothing.update(contributions)
+        return {"importance": contributions}
 
     def records(self, moment: Moment) -> Iterator[Record]:
         yield importance_record(self.name, self.smoothing, self.settings, moment)
@@ -162,9 +168,9 @@ class IsageFold:
     def count(self) -> int:
         return self.sage.count
 
-    def update(self, block: Contributions, rows: slice) -> None:
+    def update(self, block: Contributions, rows: slice) -> Signals:
         values = block.values
-        self.sage.update(
+        contributions = self.sage.update(
             block.loss,
             OpenContributions(
                 contributions=values["isage"][rows],
@@ -174,6 +180,7 @@ class IsageFold:
                 targets=values["isage.target"][rows],
             ),
         )
+        return {"importance": contributions, "loss": values["isage.model_loss"][rows, np.newaxis]}
 
     def records(self, moment: Moment) -> Iterator[Record]:
         sage = self.sage
@@ -207,14 +214,36 @@ class IpdpFold:
     def count(self) -> int:
         return self.curves.count
 
-    def update(self, block: Contributions, rows: slice) -> None:
+    def update(self, block: Contributions, rows: slice) -> Signals:
         values = block.values
         if len(block.kinds) > len(self.kinds):
             self.kinds = list(block.kinds)
         for slot, named in block.texts.items():
             self.texts.setdefault(slot, {}).update(named)
         outputs = [name or None for name in block.outputs] if not block.classes else block.outputs
-        self.curves.update(values["ipdp.points"][rows], values["ipdp"][rows], categorical(block.kinds), outputs)
+        said = self.curves.update(values["ipdp.points"][rows], values["ipdp"][rows], categorical(block.kinds), outputs)
+        return {"pd_importance": _over_outputs(self._importance(said)), "curve_shape": _over_outputs(said.distance)}
+
+    def _importance(self, said: PerRow) -> NDArray[np.float64]:
+        """The form of PD importance that is watched."""
+        drift = self.settings.drift
+        if drift is None or not drift.smoothed:
+            return said.deviation if drift is not None and drift.squares else said.importance
+        return said.smoothed_deviation if drift.squares else said.smoothed_importance
+
+    def copy(self) -> "IpdpFold":
+        """One that goes on from here by itself."""
+        return IpdpFold(
+            self.settings, self.curves.copy(), list(self.kinds), {s: dict(t) for s, t in self.texts.items()}
+        )
+
+    def named_curves(self) -> dict[int, list[CurveFields]]:
+        """The smoothed curves of every feature that has one, one an output, as a reader knows them."""
+        found: dict[int, list[CurveFields]] = {}
+        for effect in self.curves.effects():
+            grid, curve = self._named(effect.slot, effect.grid, effect.curve)
+            found.setdefault(effect.slot, []).append({"output": effect.output, "grid": grid, "curve": curve})
+        return found
 
     def records(self, moment: Moment) -> Iterator[Record]:
         used: dict[int, dict[int, str]] = {}
@@ -273,6 +302,17 @@ class IpdpFold:
         curves = Curves.restore(settings.alpha, settings.ice, meta, arrays)
         texts = {int(slot): {int(code): str(text) for code, text in named} for slot, named in meta["texts"]}
         return cls(settings, curves, [int(kind) for kind in meta["kinds"]], texts)
+
+
+def _over_outputs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(rows, d) the mean over the outputs of (rows, d, k); NaN where there is no curve."""
+    if values.shape[2] == 0:
+        return np.full(values.shape[:2], np.nan)
+    total: NDArray[np.float64] = values[:, :, 0].copy()
+    for output in range(1, values.shape[2]):
+        total += values[:, :, output]
+    total /= values.shape[2]
+    return total
 
 
 METHOD_FOLDS: Mapping[str, type[MethodFold]] = {one.name: one for one in (IpfiFold, IsageFold, IpdpFold)}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pipeline.drift.settings import DriftSettings
 from pipeline.fold.overlap import Overlap
 
 
@@ -24,6 +25,8 @@ class FoldSettings:
     every: int
     ice: int
     """ICE curves kept of each feature."""
+    drift: DriftSettings | None = None
+    """What is watched; None: nothing."""
 
     def overlap(self, draws: int) -> Overlap:
         """How contributions that each depend on so many background rows depend on each other."""

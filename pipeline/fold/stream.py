@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pipeline.errors import StateError
+from pipeline.fold.alarms import EVERY, Alarms
 from pipeline.fold.methods import METHOD_FOLDS, MethodFold, Moment, Record
 from pipeline.fold.settings import FoldSettings
 from topics.contributions import Contributions
@@ -40,6 +41,8 @@ class StreamFold:
     settings: FoldSettings
     next_row: int
     methods: list[MethodFold]
+    alarms: Alarms | None = None
+    """None: nothing is watched."""
     explained: int = 0
     published_row: int = -1
     """The row of the newest records."""
@@ -59,7 +62,8 @@ class StreamFold:
     @classmethod
     def empty(cls, stream: str, settings: FoldSettings) -> "StreamFold":
         """A stream of which no row has been folded; the first is row t0."""
-        return cls(stream, settings, settings.start, [METHOD_FOLDS[name].empty(settings) for name in settings.methods])
+        methods = [METHOD_FOLDS[name].empty(settings) for name in settings.methods]
+        return cls(stream, settings, settings.start, methods, Alarms.empty(settings))
 
     @property
     def oldest_waiting(self) -> int | None:
@@ -98,18 +102,45 @@ class StreamFold:
         done = 0
         while done < len(seqs):
             due = self.settings.every - self.next_row % self.settings.every
+            due = min(due, EVERY - self.next_row % EVERY)
             step = min(due, len(seqs) - done)
             if block.kind == "ok":
-                for method in self.methods:
-                    method.update(block, slice(skip + done, skip + done + step))
+                self._enter(block, slice(skip + done, skip + done + step))
                 self.explained += step
             else:
                 self.failed += step
             done += step
             self.next_row += step
             self.seq = int(seqs[done - 1])
+            if self.alarms is not None:
+                self.alarms.keep(self.methods, self.next_row - 1)
             if self.next_row % self.settings.every == 0:
                 self._publish()
+
+    def _enter(self, block: Contributions, rows: slice) -> None:
+        """Let the next rows enter every method."""
+        if self.alarms is None:
+            for method in self.methods:
+                method.update(block, rows)
+            return
+        first, explained = self.next_row, self.explained
+
+        def moment(place: int) -> Moment:
+            return self._moment(first + place, int(block.seqs[rows.start + place]), explained + place + 1)
+
+        self.records.extend(self.alarms.update(self.methods, block, rows, moment))
+
+    def _moment(self, row: int, seq: int, explained: int) -> Moment:
+        return Moment(
+            stream=self.stream,
+            row=row,
+            seq=seq,
+            version=self.version,
+            coverage=explained / (row + 1 - self.settings.start),
+            loss=self.loss,
+            staleness=self.staleness,
+            names=self.names,
+        )
 
     def _publish_if_new(self) -> None:
         if self.published_row != self.next_row - 1:
@@ -118,16 +149,7 @@ class StreamFold:
     def _publish(self) -> None:
         """The records of every method as of the newest folded row; none while nothing has been explained."""
         row = self.next_row - 1
-        moment = Moment(
-            stream=self.stream,
-            row=row,
-            seq=self.seq,
-            version=self.version,
-            coverage=self.explained / (self.next_row - self.settings.start),
-            loss=self.loss,
-            staleness=self.staleness,
-            names=self.names,
-        )
+        moment = self._moment(row, self.seq, self.explained)
         for method in self.methods:
             if method.count:
                 self.published_row = row
@@ -151,6 +173,9 @@ class StreamFold:
         for method in self.methods:
             meta["methods"][method.name], own = method.state()
             arrays |= {f"{method.name}/{name}": array for name, array in own.items()}
+        if self.alarms is not None:
+            meta["drift"], own = self.alarms.state()
+            arrays |= {f"drift/{name}": array for name, array in own.items()}
         return meta, arrays
 
     @classmethod
@@ -174,6 +199,7 @@ class StreamFold:
                 settings=settings,
                 next_row=int(meta["next_row"]),
                 methods=methods,
+                alarms=Alarms.restore(settings, meta, _of("drift", arrays)),
                 explained=int(meta["explained"]),
                 published_row=int(meta["published_row"]),
                 seq=int(meta["seq"]),

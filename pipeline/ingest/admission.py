@@ -6,10 +6,10 @@ same class and so gives an event the same number.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
-from typing import NamedTuple
 
-from topics.events import Event
+import msgspec
+
+from topics.events import LARGEST, Event
 from topics.events_dead import Reason
 
 
@@ -20,7 +20,7 @@ class Task(StrEnum):
     REGRESSION = "regression"
 
 
-class Accepted(NamedTuple):
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """An accepted event. `target` is a class label (text), a number, or None without a label."""
 
     seq: int
@@ -83,7 +83,9 @@ class Admission:
         task = self.task or (Task.REGRESSION if kind is float else Task.CLASSIFICATION)
         target = label(y) if task is Task.CLASSIFICATION else _number(y)
         if target is None:
-            wanted = "text, a boolean or a whole number" if task is Task.CLASSIFICATION else "a finite number"
+            wanted = (
+                "text, a boolean or a whole number" if task is Task.CLASSIFICATION else f"a number within ±{LARGEST:g}"
+            )
             return Reason.BAD_TARGET, f"expected `y` to be {wanted} ({task.value}), got {y!r:.40}"
         self.task, self.target_kind = task, kind
         return target
@@ -99,4 +101,4 @@ def _number(y: str | bool | int | float) -> float | None:
         number = float(y)
     except OverflowError:
         return None
-    return number if isfinite(number) else None
+    return number if abs(number) <= LARGEST else None

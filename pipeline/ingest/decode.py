@@ -6,14 +6,13 @@ has its reason.
 """
 
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 import orjson
 
 from topics import events
 from topics.errors import RecordError
-from topics.events import Event
+from topics.events import LARGEST, Event
 from topics.events_dead import Reason
 
 ID_BYTES = 256
@@ -128,10 +127,10 @@ def _examine(element: Any) -> Event | tuple[Reason, str]:
         number = _number(feature)
         if number is None:
             features[name] = feature
-        elif isfinite(number):
+        elif abs(number) <= LARGEST:
             features[name] = number
         else:
-            return Reason.NOT_FINITE, f"expected a finite number, got one beyond a double in {name!r}"
+            return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
     event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
     if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
         return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"

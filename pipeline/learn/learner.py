@@ -6,6 +6,7 @@ Pure: events in, records out. The stage around it decides when a block is cut; n
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,20 @@ class Outbox:
     """Lines for the log: what happened once and a person should know."""
 
 
+_STATE: Final = (
+    *("rows", "seqs", "unlabelled", "_features", "_loss", "_scored", "_score", "_background", "_flush_before"),
+    *(
+        "_through_river",
+        "_version",
+        "_staleness",
+        "_known_categories",
+        "_next_due",
+        "_seen_features",
+        "_said",
+        "_model",
+    ),
+)
+"""What a successor needs, at a moment at which no row is between two blocks."""
 _CHECKED_ROWS = 10
 """Rows on which a model that is not compiled is looked at once."""
 
@@ -87,6 +102,7 @@ class StreamLearner:
         self._background = Background(settings.background, settings.seed, stream)
         self.predicted: list[tuple[int, str, Prediction, str | float | None, int]] = []
         """Predictions that are not written out yet: seq, id, prediction, target, version of the model."""
+        self._predictions = predictions.Encoder(settings.epoch, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._targets: list[float] = []
@@ -114,10 +130,10 @@ class StreamLearner:
         ModelRaised
             The model raised in predict or learn. The event is then not a row.
         """
-        seq, event, target = accepted
+        seq, target = accepted.seq, accepted.target
         self.seqs = seq + 1
-        row, given = self._features.encode(event.x)
-        if len(self._features) != self._seen_features:
+        row, given = self._features.encode(accepted.event.x)
+        if len(self._features.names) != self._seen_features:
             self._see_features()
         model = self._model
         if model is None and target is not None:
@@ -246,16 +262,39 @@ class StreamLearner:
         row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
 
-    def _snapshot(self, model: StreamModel) -> None:
+    @property
+    def at_snapshot(self) -> bool:
+        """Whether a snapshot has just been made and nothing has been learned or predicted since."""
+        settled = self.rows == self._version > 0 and not self._buffer.rows and not self.predicted
+        return settled and self._next_due > self.settings.start
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a successor goes on with; only `at_snapshot`."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken; the snapshot of that moment is made again."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self._buffer.clear(self._seen_features)
+        self._most_rows = self._rows_of_a_block()
+        if self._model is not None:
+            predictor = self._predictor(self._model)
+            self._compiled = predictor if predictor.compiled else None
+            self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor, self._next_due))
+
+    def _predictor(self, model: StreamModel) -> Predictor:
+        """The model as it is now, compiled if that can be."""
         try:
-            predictor: Predictor = compile_model(
-                model.river, self._features, model.labels, given=self._features.given()
-            )
+            return compile_model(model.river, self._features, model.labels, given=self._features.given())
         except NotCompilable as reason:
-            predictor = GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
-            if not self._through_river:
-                self._check_function(predictor)
+            return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
+
+    def _snapshot(self, model: StreamModel) -> None:
+        predictor = self._predictor(model)
+        if isinstance(predictor, GenericPredictor) and not self._through_river:
+            self._check_function(predictor)
         self._through_river = not predictor.compiled
         self._known_categories = [len(codes) for codes in self._features.categories]
         change = self._measure(predictor) if predictor.compiled else None
@@ -294,7 +333,7 @@ class StreamLearner:
         Many at a time: between two events of a large model this code would run from a cold cache (for a tree the
         learner's CPU beyond River's fell from 53 % to 13 % of River's).
         """
-        stream, epoch, loss_name = self.stream, self.settings.epoch, self._loss
+        stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
         records = self.outbox.predictions
         for seq, event_id, (label, probabilities, value), target, version in self.predicted:
             loss: float | None = None
@@ -307,9 +346,7 @@ class StreamLearner:
                     loss = loss_one(loss_name, None, None, value, target)
                     self._scored += 1
                     self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
-            record = predictions.encode(
-                epoch=epoch,
-                stream=stream,
+            record = encode(
                 seq=seq,
                 id=event_id,
                 prediction=label if value is None else value,

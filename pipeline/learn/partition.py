@@ -4,14 +4,15 @@
 can yield to its event loop, commit, or hold back, in the middle of a message as well.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Accepted, Admission
-from pipeline.ingest.decode import decode
+from pipeline.ingest.decode import Decoded, Rejected, decode
 from pipeline.ingest.message import Message, Rejections
+from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.settings import LearnSettings
 from topics.events import partition as partition_of
@@ -29,6 +30,12 @@ class Position(NamedTuple):
 class _Stream:
     admission: Admission
     learner: StreamLearner
+    first_offset: int
+    """Of the message that it began with."""
+    resumed: Position = field(default_factory=Position)
+    """Its state is as of here: what lies before is not learned again."""
+    rejected: Sequence[Rejected] = ()
+    """What had been rejected of the message at `resumed`, beyond what decoding says."""
 
 
 class PartitionLearner:
@@ -64,6 +71,9 @@ class PartitionLearner:
         """Messages and elements of messages that were rejected."""
         self._offset = first_offset
         self._used = 0
+        self._rejections: Rejections | None = None
+        """Of the message under way; those from `_decoded` on were found after decoding."""
+        self._decoded = 0
         self._silent_until = silent_until or Position(first_offset, 0)
         self.silent = self.position < self._silent_until
         """Whether what happens here has already been published."""
@@ -75,32 +85,17 @@ class PartitionLearner:
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
         """Take one message, stopping after every event; yields the learner of the event."""
-        rejections = Rejections(message)
+        rejections = self._rejections = Rejections(message)
         self._offset, self._used = message.offset, 0
         name = self._stream_name(message, rejections)
-        if name is not None:
+        if name is not None and not self._has_learned(name, message.offset):
             decoded = decode(message.value, self.settings.message_bytes)
             rejections.found += decoded.rejected
             if decoded.flush:
                 if name in self.streams:
                     self.streams[name].learner.flush()
             elif decoded.events:
-                stream = self._stream(name)
-                admission, learner = stream.admission, stream.learner
-                for index, event in decoded.events:
-                    outcome = admission.admit(event)
-                    if isinstance(outcome, Accepted):
-                        try:
-                            learner.step(outcome, _event_id(event.id, message, index))
-                        except ModelRaised as error:
-                            place = index if decoded.array else None
-                            rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
-                    else:
-                        rejections.add(index if decoded.array else None, *outcome)
-                    self._used += 1
-                    if self.silent:
-                        self._withhold()
-                    yield learner
+                yield from self._learn(self._stream(name), decoded, rejections)
         if rejections:
             self.rejected += len(rejections.found)
             if not self.silent:
@@ -108,6 +103,46 @@ class PartitionLearner:
         self._offset, self._used = message.offset + 1, 0
         if self.silent:
             self._withhold()
+
+    def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
+        """Take the events of a message, stopping after every one."""
+        admission, learner, message = stream.admission, stream.learner, rejections.message
+        self._decoded = len(rejections.found)
+        events = decoded.events
+        if message.offset == stream.resumed.offset and stream.resumed.used:
+            self._used = stream.resumed.used
+            events = events[self._used :]
+            rejections.found += stream.rejected
+            if self.silent:
+                self._withhold()
+        outcomes = [admission.admit(event) for _, event in events]
+        for (index, event), outcome in zip(events, outcomes, strict=True):
+            if isinstance(outcome, Accepted):
+                try:
+                    learner.step(outcome, _event_id(event.id, message, index))
+                except ModelRaised as error:
+                    place = index if decoded.array else None
+                    rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
+            else:
+                rejections.add(index if decoded.array else None, *outcome)
+            self._used += 1
+            if self.silent:
+                self._withhold()
+            yield learner
+
+    def state(self, name: str) -> StreamState:
+        """What a stream goes on with from the position; only while its learner is `at_snapshot`."""
+        stream = self.streams[name]
+        admission = stream.admission
+        rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
+        return StreamState(admission.task, admission.target_kind, stream.first_offset, rejected, stream.learner.state())
+
+    def resume(self, name: str, state: StreamState, at: Position) -> None:
+        """Go on with a stream from where its state was taken; what lies before is not learned again."""
+        learner = StreamLearner(name, self.partition, self.settings, self.outbox)
+        learner.resume(state.learner)
+        admission = Admission(state.task, learner.seqs, state.target_kind)
+        self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected)
 
     @property
     def waiting(self) -> int:
@@ -135,11 +170,16 @@ class PartitionLearner:
         self.outbox.predictions.clear()
         self.outbox.work.clear()
 
+    def _has_learned(self, name: str, offset: int) -> bool:
+        """Whether the state that a stream was resumed with is as of a later message."""
+        stream = self.streams.get(name)
+        return stream is not None and offset < stream.resumed.offset
+
     def _stream(self, name: str) -> _Stream:
         stream = self.streams.get(name)
         if stream is None:
             learner = StreamLearner(name, self.partition, self.settings, self.outbox)
-            stream = self.streams[name] = _Stream(Admission(self.settings.task), learner)
+            stream = self.streams[name] = _Stream(Admission(self.settings.task), learner, self._offset)
         return stream
 
     def _stream_name(self, message: Message, rejections: Rejections) -> str | None:

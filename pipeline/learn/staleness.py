@@ -51,11 +51,8 @@ def staleness(new: Predictor, old: Predictor, loss: str, rows: NDArray[np.float6
     (new_row, new_variants), (old_row, old_variants) = replaced(new, rows, others), replaced(old, rows, others)
     plain = _distances(new, new_row, old, old_row, loss)
     perturbed = _distances(new, new_variants, old, old_variants, loss).reshape(count, width)
-    total = 0.0
-    of_feature = np.zeros(width)
-    for i in range(count):  # in the order of the rows: numpy's sums change bits with the number of them
-        total += plain[i]
-        of_feature += perturbed[i]
+    # Sums in the order of the rows: numpy's own change bits with the number of them.
+    total, of_feature = plain.cumsum()[-1], perturbed.cumsum(axis=0)[-1]
     worst = float(of_feature.max() + total) / count
     return worst if np.isfinite(worst) else None
 

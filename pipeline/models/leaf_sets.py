@@ -90,8 +90,8 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
         return None
     sets = np.full(set_end, np.uint64(2**64 - 1), np.uint64)
     _exclude(branches, tree, low, twice, cut_start, set_start, value, words, bit_start, sets)
-    further = np.bincount(tree[twice | (branches.alternate >= 0)], minlength=1)  # than one, at most two a branch
-    most = 1 + 2 * int(further.max())
+    further = np.bincount(tree[(branches.alternate >= 0) & (tree >= 0)], minlength=1)
+    most = 1 + 2 * int(further.max())  # one, and an alternate leaf twice for each branch that has one
     return LeafSets(cut_start, cut, words, bit_start, count, leaf, asked_start, asked, set_start, sets, most)
 
 

@@ -4,7 +4,7 @@ An entry of a stream is twice the number of a bit of `LeafSets`, plus 1 if the r
 alternate trees come first); the entries of a row follow each other.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,113 @@ def _write(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64) -> n
     return at
 
 
+@inlined
+def _write_word(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64) -> np.uint64:
+    """Write the leaves in a set of one word; return where the next goes."""
+    more = True
+    while more:
+        rest = bits & (bits - _ONE)
+        more = bool(rest != 0)
+        stream[at] = (first + lowest_bit(bits)) << _ONE | np.uint64(more)
+        at += _ONE
+        bits = rest
+    return at
+
+
+@bare_kernel
+def _word_replaced(
+    leaf_sets: LeafSets,
+    tree: int,
+    row_places: Array,
+    places: Array,
+    begin: int,
+    end: int,
+    times: int,
+    scratch: Scratch,
+    stream: Array,
+) -> None:
+    """`stream_replaced` for a tree of at most 64 leaves."""
+    _, _, _, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
+    own_set, behind, _ = scratch
+    features = row_places.shape[1]
+    first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
+    base = np.uint64(bit_start[tree])
+    whole = _ALL >> np.uint64(64 - leaves[tree])
+    at = np.uint64(0)
+    for i in range(begin, end):
+        own: Any = whole
+        for a in range(many - 1, -1, -1):
+            behind[a, 0] = own
+            own_set[a, 0] = sets[_start(set_start, tree, row_places[i, asked[first + a]])]
+            own &= own_set[a, 0]
+        begun = at
+        at = _write_word(stream, at, own, base)
+        n_own = at - begun
+        before: Any = whole
+        a = 0
+        for f in range(features):
+            parts = False
+            rest = own
+            if a < many and asked[first + a] == f:
+                rest = before & behind[a, 0]
+                before &= own_set[a, 0]
+                parts = bool(rest != own or n_own > 1)  # a leaf listed twice may be listed once for another value
+                a += 1
+            if parts:
+                for k in range(times):
+                    open_ = rest & sets[_start(set_start, tree, places[i * times + k, f])]
+                    at = _write_word(stream, at, open_, base)
+            else:
+                for _ in range(times):
+                    for entry in range(n_own):
+                        stream[at] = stream[begun + np.uint64(entry)]
+                        at += _ONE
+
+
+@bare_kernel
+def _word_built_up(
+    leaf_sets: LeafSets,
+    tree: int,
+    row_places: Array,
+    places: Array,
+    order: Array,
+    begin: int,
+    end: int,
+    backgrounds: int,
+    inner: int,
+    scratch: Scratch,
+    stream: Array,
+) -> None:
+    """`stream_built_up` for a tree of at most 64 leaves."""
+    _, _, _, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
+    before, behind, _ = scratch
+    features = row_places.shape[1]
+    steps = order.shape[1] - 1
+    base = np.uint64(bit_start[tree])
+    whole = _ALL >> np.uint64(64 - leaves[tree])
+    at = np.uint64(0)
+    for i in range(begin, end):
+        open_: Any = whole
+        for f in range(order.shape[1], features):  # absent from all rows
+            open_ &= sets[_start(set_start, tree, row_places[i, f])]
+        for step in range(steps):
+            f = order[i, step]
+            if f < features:
+                open_ &= sets[_start(set_start, tree, row_places[i, f])]
+            before[step, 0] = open_
+        for k in range(inner):
+            for step in range(steps):
+                if step == 0 or backgrounds > 1:
+                    row = (i * backgrounds + step) * inner + k
+                    open_ = _ALL
+                    for added in range(steps, step, -1):
+                        f = order[i, added]
+                        if f < features:
+                            open_ &= sets[_start(set_start, tree, places[row, f])]
+                        behind[added, 0] = open_
+                at = _write_word(stream, at, before[step, 0] & behind[step + 1, 0], base)
+
+
 @bare_kernel
 def stream_replaced(
     leaf_sets: LeafSets,
@@ -80,6 +187,9 @@ def stream_replaced(
     _, _, words, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     before, behind, live = scratch
     size = words[tree]
+    if size == 1:
+        _word_replaced(leaf_sets, tree, row_places, places, begin, end, times, scratch, stream)
+        return
     features = row_places.shape[1]
     first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
     base = np.uint64(bit_start[tree])
@@ -107,6 +217,7 @@ def stream_replaced(
             parts = False
             n_live = 0
             if a < many and asked[first + a] == f:
+                parts = bool(n_own > 1)  # a leaf listed twice may be listed once for another value
                 for word in range(size):
                     rest = before[a, word] & behind[a + 1, word]
                     behind[a, word] = rest
@@ -150,6 +261,9 @@ def stream_built_up(
     _, _, words, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
     size = words[tree]
+    if size == 1:
+        _word_built_up(leaf_sets, tree, row_places, places, order, begin, end, backgrounds, inner, scratch, stream)
+        return
     features = row_places.shape[1]
     steps = order.shape[1] - 1
     base = np.uint64(bit_start[tree])

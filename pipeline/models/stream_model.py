@@ -9,6 +9,7 @@ from river import base, compose, multiclass
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import ModelFactory, RiverModel
+from topics.events import LARGEST
 
 
 class Prediction(NamedTuple):
@@ -110,8 +111,8 @@ class StreamModel:
         if value is None:
             return NOTHING
         value = float(value)
-        if not isfinite(value):
-            raise ArithmeticError(f"expected a finite prediction, got {value}; scale the features")
+        if not abs(value) <= LARGEST:
+            raise ArithmeticError(f"expected a prediction within ±{LARGEST:g}, got {value}; scale the features")
         return Prediction(None, None, value)
 
     def _two(self, x: Mapping[str, Any]) -> Prediction:
@@ -121,6 +122,9 @@ class StreamModel:
             return NOTHING
         votes = self.river.predict_proba_one(x)
         _expect_finite(votes)
+        if len(names) == len(votes) == 2 and (no := votes[False]) != (yes := votes[True]):  # nearly always
+            first, second = names[False], names[True]
+            return Prediction(first if no > yes else second, {first: no, second: yes}, None)
         named = {names[key]: vote for key, vote in votes.items() if key in names}
         return Prediction(max(named, key=named.__getitem__), named, None) if named else NOTHING
 

@@ -16,6 +16,7 @@ from pipeline.stages.learner import LearnerPartition
 from pipeline.stages.names import topic
 from pipeline.transport.connection import Connection
 from pipeline.transport.options import StageOptions
+from pipeline.transport.progress import read_to_end
 from pipeline.transport.snapshot_table import TableSpec
 from pipeline.transport.stage import Stage
 from pipeline.transport.stateful import StatefulStage
@@ -75,17 +76,29 @@ def run(stage: str, settings: Settings) -> ExitCode:
 
 def _learner(settings: Settings, key: bytes | None) -> Stage:
     progress = FoldProgress(settings.epoch)
+    link, presence = connection(settings), options("learner", settings)
+    if settings.checkpoint.seconds and key is None:
+        raise SettingsError(
+            [
+                "checkpoint.seconds: expected a key that seals checkpoints, got none; set GLASSTREAM_HMAC_KEY or "
+                "GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds = 0 (a restart then learns everything again)"
+            ]
+        )
+
+    def read(name: str, partition: int) -> Mapping[bytes, bytes]:
+        return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout)
+
     stage = StatefulStage(
-        connection(settings),
-        options("learner", settings),
+        link,
+        presence,
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
-        make_state=lambda partition: LearnerPartition(partition, settings, key, progress),
+        make_state=lambda partition: LearnerPartition(partition, settings, key, progress, read),
         topics=learner.needed_topics(settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
-    follower = Follower(connection(settings), topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
+    follower = Follower(link, topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)
     return stage

@@ -1,4 +1,4 @@
-"""The fold stage: `contributions` in, `importance` and `effects` out.
+"""The fold stage: `contributions` in, `importance`, `effects` and `drift` out.
 
 State and position go to `progress.fold` in the same transaction.
 """
@@ -13,7 +13,7 @@ from pipeline.fold.stream import StreamFold
 from pipeline.settings import Settings
 from pipeline.stages.names import check_fingerprint, fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
-from topics import contributions, effects, importance, progress_fold
+from topics import contributions, drift, effects, importance, progress_fold
 from topics.progress_fold import FoldState, PartitionProgress, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -132,5 +132,6 @@ def needed_topics(settings: Settings) -> dict[str, int | None]:
         topic(settings, contributions.TOPIC.name): count,
         topic(settings, importance.TOPIC.name): None,
         topic(settings, effects.TOPIC.name): None,
+        topic(settings, drift.TOPIC.name): None,
         topic(settings, progress_fold.TOPIC.name): count,
     }

@@ -13,15 +13,18 @@ from collections.abc import Mapping
 from pipeline.errors import LostInputError, StateError
 from pipeline.ingest.message import Message as InputMessage
 from pipeline.ingest.message import Rejections
+from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.partition import PartitionLearner, Position
 from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
+from pipeline.stages.checkpoints import Checkpoints, Read
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import check_fingerprint, fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
-from topics import contributions, events, predictions, progress_fold, progress_learner, work
+from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
+from topics.checkpoints import Checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +49,21 @@ class LearnerPartition:
         The HMAC key, for models that travel as a pickle.
     progress
         Where the fold is.
+    read
+        Reads a partition of one of our topics to its end.
     """
 
-    def __init__(self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+    def __init__(
+        self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress, read: Read
+    ) -> None:
         self.partition = partition
         self.settings = settings
         self._learn = settings.learn()
         self.core = PartitionLearner(partition, self._learn)
         self._backlog = Backlog(settings, key, progress)
+        self._checkpoints = Checkpoints(partition, settings, key, progress)
         self._progress = progress
+        self._read = read
         self._first_offset = 0
         self._sent_position: Position | None = None
         self._fingerprint = fingerprint(settings)
@@ -62,7 +71,7 @@ class LearnerPartition:
         progress.follow(partition)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Learn again from the first offset, silently up to where the predecessor committed.
+        """Go on from checkpoints, or from the first offset, silently up to where the predecessor committed.
 
         Raises
         ------
@@ -72,30 +81,46 @@ class LearnerPartition:
         restored = progress_learner.restore(records)
         found = restored.partition
         where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
+        self._backlog.inherit(restored.streams)
         if found is None:
             self._first_offset = low
-        else:
-            check_fingerprint(where, found.fingerprint, self.settings, found.epoch)
-            if found.first_offset < low:
-                raise LostInputError(
-                    f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
-                    f"{found.first_offset}, but the broker keeps it from {low} on; lengthen the retention of the topic "
-                    "before the next start, and begin anew with another --prefix"
-                )
-            if found.offset > high:
-                raise StateError(
-                    f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
-                    "deleted or made anew; begin anew with another --prefix"
-                )
-            self._first_offset = found.first_offset
-            self._sent_position = Position(found.offset, found.used)
-            if self._sent_position > Position(found.first_offset, 0):
-                log.info("learning %s events again up to offset %d", where, found.offset)
-        self._backlog.inherit(restored.streams)
-        self.core = PartitionLearner(
-            self.partition, self._learn, first_offset=self._first_offset, silent_until=self._sent_position
-        )
-        return self._first_offset
+            self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
+            return low
+        check_fingerprint(where, found.fingerprint, self.settings, found.epoch)
+        if found.offset > high:
+            raise StateError(
+                f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
+                "deleted or made anew; begin anew with another --prefix"
+            )
+        self._first_offset = found.first_offset
+        sent = self._sent_position = Position(found.offset, found.used)
+        states = self._states(sent)
+        begins = [
+            states[name][0].offset if name in states else stream.first_offset
+            for name, stream in restored.streams.items()
+        ]
+        begin = min([found.offset, *begins])
+        if begin < low:
+            raise LostInputError(
+                f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
+                f"{begin}, but the broker keeps it from {low} on; lengthen the retention of the topic "
+                "before the next start, and begin anew with another --prefix"
+            )
+        self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
+        for name, (checkpoint, state) in states.items():
+            self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used))
+            log.info("stream %r goes on from its checkpoint at row %d", name, checkpoint.rows)
+        if self.core.silent:
+            log.info("learning %s events again from offset %d up to %d", where, begin, found.offset)
+        return begin
+
+    def _states(self, sent: Position) -> dict[str, tuple[Checkpoint, StreamState]]:
+        """The checkpoints that can be gone on from; none where none are made."""
+        if not self.settings.checkpoint.seconds:
+            return {}
+        fold = progress_fold.restore(self._read(progress_fold.TOPIC.name, self.partition))
+        folded = {name: stream.progress.next_row for name, stream in fold.streams.items()}
+        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), folded, sent)
 
     async def feed(self, message: Message) -> None:
         """Learn one message, yielding to the loop and holding back between events."""
@@ -109,6 +134,7 @@ class LearnerPartition:
             since_look += 1
             if self.core.outbox.snapshots:
                 self._take()
+                self._checkpoints.consider(self.core, learner)
                 since_look = _LOOK_EVERY
             if since_look >= _LOOK_EVERY:
                 since_look = 0
@@ -162,10 +188,11 @@ class LearnerPartition:
             records.append(
                 Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)
             )
+        apart = self._checkpoints.take_records()
         if self.core.position == self._sent_position and not records:
-            return Outputs(before=before)
+            return Outputs(before=before, apart=apart)
         self._sent_position = self.core.position
-        return Outputs(before=before, records=records, progress=self._progress_records())
+        return Outputs(before=before, records=records, progress=self._progress_records(), apart=apart)
 
     def _say_rejected(self, rejections: Rejections) -> None:
         """One line for the 1st, 10th, 100th, ... message of each reason: the topic has them all."""
@@ -205,8 +232,9 @@ class LearnerPartition:
                 progress_learner.StreamProgress(
                     stream=name,
                     epoch=self.settings.epoch,
-                    seqs=stream.admission.seq,
+                    seqs=stream.learner.seqs,
                     rows=stream.learner.rows,
+                    first_offset=stream.first_offset,
                     snapshots=self._backlog.live(name),
                     counts={"unlabelled": stream.learner.unlabelled},
                 )
@@ -232,6 +260,7 @@ def needed_topics(settings: Settings) -> dict[str, int | None]:
         topic(settings, work.TOPIC.name): settings.topics.work,
         topic(settings, contributions.TOPIC.name): count,
         topic(settings, "snapshots"): 1,
+        topic(settings, checkpoints.TOPIC.name): count,
         topic(settings, progress_learner.TOPIC.name): count,
         topic(settings, progress_fold.TOPIC.name): count,
     }

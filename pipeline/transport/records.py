@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import msgspec
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -25,7 +26,7 @@ class Message:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record to be written. Without a partition its key decides (murmur2), without a key chance does."""
 
     topic: str
@@ -48,11 +49,14 @@ class Outputs:
     progress : sequence of Record
         The state as of exactly these outputs. Whatever topic and partition a record names, it goes to the stage's
         state topic, to the partition of the input.
+    apart : sequence of Record
+        Written after that, in a transaction of their own: large, and of use only as a whole.
     """
 
     before: Sequence[Record] = field(default_factory=tuple)
     records: Sequence[Record] = field(default_factory=tuple)
     progress: Sequence[Record] = field(default_factory=tuple)
+    apart: Sequence[Record] = field(default_factory=tuple)
 
     def __bool__(self) -> bool:
-        return bool(self.before or self.records or self.progress)
+        return bool(self.before or self.records or self.progress or self.apart)

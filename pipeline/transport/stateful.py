@@ -152,6 +152,8 @@ class StateLane(Lane):
         ]
         if records:
             self.producer.commit(records)
+        if outputs.apart:
+            self.producer.commit(outputs.apart)
 
     async def drop(self) -> None:
         """Cancel what is in progress, abort, close."""

@@ -116,8 +116,8 @@ class TransactionalProducer:
         self._producer.poll(0)
 
     def _produce(self, record: Record, until: float) -> None:
-        topic, key, value, partition, headers = record
-        where = -1 if partition is None else partition
+        topic, key, value, headers = record.topic, record.key, record.value, record.headers
+        where = -1 if record.partition is None else record.partition
         while True:
             try:
                 if headers:

@@ -1,6 +1,6 @@
-"""Size of a forest's snapshot against its pickle, and the time to compile it. One JSON line.
+"""Size of a forest's snapshot against its pickle, the time to compile it, and what its age costs. JSON lines.
 
-    python tests/benchmarks/snapshots.py [--events 20000] [--models 10] [--repeats 25]
+    python tests/benchmarks/snapshots.py [--events 20000] [--models 10] [--repeats 25] [--no-staleness]
 
 River's adaptive random forest learns a stream (Agrawal, seed 7); then:
 
@@ -8,6 +8,8 @@ River's adaptive random forest learns a stream (Agrawal, seed 7); then:
 - `raw_ratio`, `compressed_ratio`: pickle over them (goals: 50 and 250)
 - `compile_ms`: CPU from the model to arrays, median (goal: 30); `encode_ms`, `decode_ms`: to bytes and back
 - `unchanged_trees`: the share of trees that did not learn between two events, the most that an update could spare
+
+Then the lines of `staleness.py` for as many events and trees.
 """
 
 import argparse
@@ -15,10 +17,12 @@ import gc
 import json
 import pickle
 import statistics
+import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 sys.path.pop(0)  # this folder: in it a file has the name of a package
 
@@ -63,6 +67,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--no-staleness", action="store_true", help="the line on sizes and times only")
     arguments = parser.parse_args()
     warm_up()
     model, table, unchanged = learned(arguments.events, arguments.models)
@@ -87,6 +92,10 @@ def main() -> None:
         "unchanged_trees": round(unchanged, 3),
     }
     print(json.dumps(found), flush=True)
+    if not arguments.no_staleness:
+        staleness = Path(__file__).with_name("staleness.py")
+        size = ("--rows", str(arguments.events), "--trees", str(arguments.models))
+        subprocess.run([sys.executable, staleness, *size], check=True)
 
 
 if __name__ == "__main__":

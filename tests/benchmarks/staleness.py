@@ -1,9 +1,10 @@
 """What explaining with snapshots costs in exactness, for fixed cadences and the adaptive one. One JSON line each.
 
-    python tests/benchmarks/staleness.py [--rows 20000] [--trees 10] [--targets 0.05]
+    python tests/benchmarks/staleness.py [--rows 20000] [--trees 10] [--targets 0.15]
 
 The bundled stream (a change of concept half-way) is learned by a forest. iPFI is estimated with the exact model of
-every event, and with the snapshots of each schedule, on the same background rows:
+every event, and with the snapshots of each schedule, on the same background rows. The adaptive schedule is that of the
+settings, with each of the targets.
 
 - `snapshots`: how many a schedule made; `mean_interval`: events between them, after the start
 - `error_over_se`: |value - exact value|, as a share of the standard error of the exact value: the mean over features
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 
 sys.path.pop(0)  # this folder: in it files have the names of packages
 
+import msgspec
 import numpy as np
 from river import forest
 
@@ -35,9 +37,12 @@ from pipeline.learn.staleness import staleness
 from pipeline.models.compile import compile_model
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
+from pipeline.settings import Snapshot
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"
+CADENCES = (100, 200, 500, 1_000)
+ADAPTIVE = Snapshot()
 SETTLED = 1_000
 LOOK_EVERY = 100
 LABELS = {0: "0", 1: "1"}
@@ -108,12 +113,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--targets", default="0.05")
+    parser.add_argument("--targets", default=str(ADAPTIVE.target), help="numbers, with commas between them")
     options = parser.parse_args()
-    followed = [Followed(f"every {cadence}", Schedule(cadence=cadence)) for cadence in (100, 200, 500, 1_000)]
-    followed += [
-        Followed(f"adaptive, target {target}", Schedule(target=float(target))) for target in options.targets.split(",")
-    ]
+    followed = [Followed(f"every {cadence}", Schedule(cadence=cadence)) for cadence in CADENCES]
+    for target in options.targets.split(","):
+        adaptive = msgspec.structs.asdict(ADAPTIVE) | {"target": float(target)}
+        followed.append(Followed(f"adaptive, target {target}", Schedule(**adaptive)))
     measure(options.rows, options.trees, followed)
     for one in followed:
         shares = np.array(one.shares)

@@ -16,10 +16,14 @@ from pipeline.background.grids import GRIDS, Grids, GridSettings
 from pipeline.background.orders import orders
 from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
 from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.checks.banks import Feeding
 from pipeline.checks.explainers import Explaining
 from pipeline.checks.samplers import Sampling
 from pipeline.checks.streams import KINDS
 from pipeline.draws import stream_key
+from pipeline.drift.adwin import Adwin
+from pipeline.drift.kswin import Kswin
+from pipeline.drift.page_hinkley import PageHinkley
 from pipeline.estimators.interval_pfi import IntervalPFI
 from pipeline.estimators.ipdp import IncrementalPDP
 from pipeline.estimators.ipfi import IncrementalPFI
@@ -49,6 +53,16 @@ def learned(name: str) -> tuple[Predictor, np.ndarray]:
 
 
 @cache
+def softmax() -> tuple[Predictor, np.ndarray]:
+    """A softmax with nothing before it."""
+    watched = Watched(linear_model.SoftmaxRegression(), True)
+    events = list(_odd(100, False, False))
+    for x, y in events:
+        watched.learn(x, y)
+    return watched.compiled(), watched.rows([x for x, _ in events[-40:]])
+
+
+@cache
 def called() -> tuple[Predictor, np.ndarray]:
     """A predictor that calls its River model."""
     watched = Watched(numbers() | scaled(linear_model.SoftmaxRegression()), True)
@@ -60,14 +74,17 @@ def called() -> tuple[Predictor, np.ndarray]:
 
 PREDICTORS: Mapping[str, Callable[[], tuple[Predictor, np.ndarray]]] = {
     "called model": called,
+    "bare softmax": softmax,
     **{name: lambda name=name: learned(name) for name in EXAMPLES},
 }
 REPRESENTATIVE = {
-    "called model", "tree", "forest", "patches of trees", "naive Bayes", "softmax", "logistic", "numbered tree",
-    "one vs rest, passive-aggressive", "regression tree", "regression forest", "line", "patches of scaled lines",
-    "encoded regression tree",
+    "called model", "bare softmax", "tree", "forest", "patches of trees", "Mondrian forest", "naive Bayes", "logistic",
+    "numbered tree", "one vs rest, passive-aggressive", "regression tree", "regression forest", "line",
+    "patches of scaled lines", "encoded regression tree",
+    "iPFI", "iPFI of snapshots", "iSAGE", "iPDP of a classifier", "interval PFI", "window SAGE",
+    "ADWIN", "Page-Hinkley",
 }  # fmt: skip
-"""One or two of each class: the others are put through the checks in the slow tier."""
+"""Of the predictors and explainers one or two a class: the others, and KSWIN, are checked in the slow tier."""
 
 
 # Samplers: how each gives what it draws as float64[rows, ..., d].
@@ -167,17 +184,19 @@ SAMPLERS: Mapping[str, Sampling] = {
 def _sage(model: Any, **settings: Any) -> IncrementalSAGE:
     task = getattr(model, "task", None) or LiveModel(model).task
     loss = "brier" if task == CLASSIFICATION else "squared"
-    return IncrementalSAGE(model, loss, alpha=0.01, reservoir=40, **{"inner": 40, "corrected": True, **settings})
+    return IncrementalSAGE(model, loss, alpha=0.01, reservoir=20, **{"inner": 20, "corrected": True, **settings})
 
 
 def _window_sage(model: Any) -> WindowSAGE:
     loss = "brier" if LiveModel(model).task == CLASSIFICATION else "squared"
-    return WindowSAGE(model, loss, window=150, stride=25, inner=40, corrected=True)
+    return WindowSAGE(model, loss, window=100, stride=50, inner=20, corrected=True)
 
 
 SHARE = 0.1
 """What SAGE leaves to features that count nothing: the first of an order is compared with the mean prediction, so its
 contribution is the noise of the mean over m rows. The mean of it is 0 (`corrected`)."""
+POINTS = 1e-3
+"""What iPDP leaves to categories that count nothing: the point of one that was met later is a mean over fewer rows."""
 
 EXPLAINERS: Mapping[str, Explaining] = {
     "iPFI": Explaining(make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20)),
@@ -198,13 +217,15 @@ EXPLAINERS: Mapping[str, Explaining] = {
     "iSAGE, conditional": Explaining(
         make=lambda model: _sage(model, removal="conditional", storage=StorageSettings(size=30), inner=10),
         tolerance=0.2,
-        events=300,
     ),
-    "iPDP": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01)),
+    "iPDP": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01), tolerance=POINTS),
     "iPDP on quantiles": Explaining(
-        make=lambda model: IncrementalPDP(model, alpha=0.01, grid=SMALL_GRID, pairs=[("used", "late")])
+        make=lambda model: IncrementalPDP(model, alpha=0.01, grid=SMALL_GRID, pairs=[("used", "late")]),
+        tolerance=POINTS,
     ),
-    "iPDP of a classifier": Explaining(make=lambda model: IncrementalPDP(model, alpha=0.01), task=CLASSIFICATION),
+    "iPDP of a classifier": Explaining(
+        make=lambda model: IncrementalPDP(model, alpha=0.01), task=CLASSIFICATION, tolerance=POINTS
+    ),
     "interval PFI": Explaining(make=lambda model: IntervalPFI(model, interval=50)),
     "interval PFI of a classifier": Explaining(make=lambda model: IntervalPFI(model, interval=50), task=CLASSIFICATION),
     "window SAGE": Explaining(make=_window_sage, tolerance=SHARE),
@@ -212,10 +233,24 @@ EXPLAINERS: Mapping[str, Explaining] = {
 }
 
 
-# Detectors: there are none of ours yet; River's are users' own.
+# Detectors: ours come in banks, one for each series; River's are users' own.
 
 DETECTORS: Mapping[str, Callable[[], Any]] = {
     "River's ADWIN": drift.ADWIN,
     "River's PageHinkley": drift.PageHinkley,
-    "River's KSWIN": lambda: drift.KSWIN(seed=1),
+}
+
+BANKS: Mapping[str, Feeding] = {
+    "ADWIN": Feeding(
+        make=Adwin.empty,
+        parameters={"delta": 0.002, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 10},
+    ),
+    "Page-Hinkley": Feeding(
+        make=PageHinkley.empty, parameters={"min_instances": 30, "delta": 0.005, "threshold": 50.0, "alpha": 0.9999}
+    ),
+    "KSWIN": Feeding(
+        make=Kswin.empty,
+        parameters={"alpha": 0.0001, "window_size": 60, "stat_size": 20, "seed": 1},
+        rows=Feeding(make=Kswin.empty).rows[:240, :2],
+    ),
 }

@@ -14,7 +14,8 @@ from topics import events
 BASE = [
     "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20", "explain.alpha=0.02", "publish.every=25",
     "ipdp.window=100", "ipdp.store=30", "ipdp.categories=4", "snapshot.shortest=20", "snapshot.longest=100",
-    "snapshot.cadence=50", "snapshot.doubling=16",
+    "snapshot.cadence=50", "snapshot.doubling=16", "drift.grace=10", "drift.delta=0.9", "drift.share=false",
+    "drift.clock=2", "drift.least=0",
 ]  # fmt: skip
 ROWS = 400
 
@@ -52,14 +53,16 @@ def published(of: list[dict[str, Any]], rows_per_message: int, *assignments: str
 def test_packing_and_cutting_change_no_record(model: str, classes: int) -> None:
     stream = mixed(ROWS, classes=classes)
     one = published(stream, 1, f"model.name={model}")
-    assert {"predictions", "importance", "effects"} == set(one)
+    assert {"predictions", "importance", "effects", "drift"} == set(one)
     for size, rows in ((7, 500), (ROWS, 500), (50, 3)):
         assert published(stream, size, f"model.name={model}", f"block.rows={rows}") == one
 
 
 @pytest.mark.parametrize("option", ["explain.sampling=uniform", "explain.sampling=window", "isage.fresh=true",
                                     "ipdp.grid=extremes", "ipdp.grid=quantiles", "isage.removal=conditional",
-                                    "explain.loss=cross_entropy", "explain.draws=3", "snapshot.target=0"])  # fmt: skip
+                                    "explain.loss=cross_entropy", "explain.draws=3", "snapshot.target=0",
+                                    "drift.values=smoothed", "drift.share=true", "drift.least=0.05",
+                                    "drift.pd=squares"])  # fmt: skip
 def test_no_option_makes_a_record_depend_on_packing(option: str) -> None:
     stream = mixed(160, classes=2)
     assert published(stream, 1, "model.name=tree", option) == published(stream, 40, "model.name=tree", option)
@@ -106,3 +109,35 @@ def test_staleness_is_published_and_moves_the_next_snapshot() -> None:
     assert all(0.0 <= (one["staleness"] or 0.0) <= 2.0 for one in fixed)
     assert {one["model_version"] for one in fixed if one["row"] >= 50} <= set(range(16, ROWS + 1, 2))
     assert {one["model_version"] for one in adaptive} != {one["model_version"] for one in fixed}
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_numbers_of_any_size_stop_nothing(loss: str) -> None:
+    """What is too large to be squared is a dead letter, or a row that could not be explained; the stream goes on."""
+    sizes = [1.0, 1e30, -1e60, 1e59, 1e61, 1e300, -1.7e308]
+    stream = [
+        {
+            "x": {"a": sizes[n % 7] if n % 5 == 0 else n % 11, "b": n % 3},
+            "y": sizes[n % 6] if n % 9 == 0 else n % 7 + 0.5,
+        }
+        for n in range(400)
+    ]
+    settings = load(
+        assignments=[
+            "model.name=tree",
+            "model.task=regression",
+            f"explain.loss={loss}",
+            "explain.methods=ipfi,isage,ipdp",
+            "explain.reservoir=20",
+            "publish.every=10",
+        ]
+    )
+    found: dict[str, list[bytes]] = {}
+    for topic, record in Reference(settings).run((b"s", events.encode(event)) for event in stream):
+        found.setdefault(topic, []).append(record)
+    refused = sum(abs(event["x"]["a"]) > events.LARGEST or abs(event["y"]) > events.LARGEST for event in stream)
+    assert 20 < refused <= len(found["events.dead"])
+    assert len(found["predictions"]) + len(found["events.dead"]) >= len(stream)
+    newest = orjson.loads(found["importance"][-1])
+    assert newest["row"] > 250
+    assert all(feature["value"] is not None for feature in newest["features"].values())

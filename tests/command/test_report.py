@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from pipeline.command.report import Report
-from topics import importance, predictions
+from topics import drift, importance, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
@@ -95,3 +95,21 @@ def test_the_rate_is_that_since_the_line_before() -> None:
     assert shown.getvalue() == first
     one.progress(24.0)
     assert "50 events        10/s" in shown.getvalue()
+
+
+def alarm(row: int, feature: str | None) -> bytes:
+    return drift.encode(
+        epoch=0, stream="s", row=row, seq=row, signal="importance" if feature else "loss", feature=feature,
+        method="ipfi" if feature else None, model_version=1, coverage=1.0, before=0.0, after=1.0, width=10,
+        curve_before=None, curve_after=None, detector="adwin", parameters={"delta": 0.5},
+    )  # fmt: skip
+
+
+def test_alarms_are_counted() -> None:
+    one, shown = report(200)
+    one.add("importance", [estimate(99, {"a": 0.5})])
+    one.table(1.0)
+    assert "drift alarms: 0\n" in shown.getvalue()
+    one.add("drift", [alarm(1_200, "a"), alarm(1_100, None), alarm(2_300, "a")])
+    one.table(1.0)
+    assert "drift alarms: 3 (a 2, the loss 1), from row 1,100 to 2,300\n" in shown.getvalue()

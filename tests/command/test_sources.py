@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.command.changes import Change
+from pipeline.command.make_source import Asked, make_source
 from pipeline.command.messages import pack
-from pipeline.command.sources import BundledStream, CsvFile
+from pipeline.command.sources import BundledStream, CsvFile, Swapped
 from pipeline.errors import InputError
 from pipeline.ingest.admission import Task
 
@@ -127,3 +129,75 @@ def test_messages_hold_so_many_events_and_no_more_bytes_than_allowed() -> None:
     assert next(pack(source, 1, 1_000))[0].startswith(b"{")
     with pytest.raises(InputError, match="lower --rows-per-message"):
         list(pack(source, 7, 100))
+
+
+def test_the_function_changes_suddenly_where_it_is_said() -> None:
+    plain = list(BundledStream(seed=3, rows=200).events())
+    assert list(BundledStream(seed=3, rows=200, change=Change(100, 0, 9, "agrawal")).events()) == plain
+    never = list(BundledStream(seed=3, rows=200, changes=False).events())
+    early = list(BundledStream(seed=3, rows=200, change=Change(40, 0, 3, "agrawal")).events())
+    assert never[:100] == plain[:100] and never[100:] != plain[100:]
+    assert early[:40] == never[:40]
+    assert [event["x"] for event in early[40:140]] == [event["x"] for event in plain[100:]]
+
+
+def test_the_function_changes_little_by_little() -> None:
+    change = Change(50, 100, 3, "agrawal")
+    events = list(BundledStream(seed=3, rows=200, change=change).events())
+    old = list(BundledStream(seed=3, rows=200, changes=False).events())
+    of_old = [event["x"] == old_event["x"] for event, old_event in zip(events[:50], old, strict=False)]
+    assert all(of_old)
+    kept = [event["x"] for event in events if not change.has_come(event["id"])]
+    assert kept == [event["x"] for event in old[: len(kept)]] and 80 < len(kept) < 120
+    assert events == list(BundledStream(seed=3, rows=200, change=change).events())
+
+
+def test_two_features_change_places(tmp_path: Path) -> None:
+    path = csv(tmp_path, "a,b,c,y\n1,u,x,0\n2,v,x,1\n3,,x,0\n,w,x,1\n")
+    source = Swapped(CsvFile(path, "y", "s"), ("a", "b"), Change(1, 0, 1, "s"))
+    source.look(None)
+    assert [event["x"] for event in source.events()] == [
+        {"a": 1.0, "b": "u", "c": "x"},
+        {"b": 2.0, "a": "v", "c": "x"},
+        {"b": 3.0, "c": "x"},
+        {"a": "w", "c": "x"},
+    ]
+    with pytest.raises(InputError, match="--swap: expected two of a, b, c, got 'd'"):
+        Swapped(CsvFile(path, "y", "s"), ("a", "d"), Change(1, 0, 1, "s")).look(None)
+
+
+def test_a_gradual_swap_depends_on_seed_stream_and_event_alone() -> None:
+    def swapped(seed: int, stream: str = "agrawal") -> list[dict]:
+        plain = BundledStream(seed=3, rows=300, changes=False)
+        return list(Swapped(plain, ("age", "loan"), Change(100, 100, seed, stream)).events())
+
+    old = list(BundledStream(seed=3, rows=300, changes=False).events())
+    one = swapped(5)
+    assert one == swapped(5) and one != swapped(6) and one != swapped(5, "other")
+    moved = [event["x"]["age"] == before["x"]["loan"] for event, before in zip(one, old, strict=True)]
+    assert not any(moved[:100]) and all(moved[200:])
+    assert sum(moved[100:150]) < sum(moved[150:200])
+
+
+@pytest.mark.parametrize(
+    ("csv_file", "asked", "said"),
+    [
+        (None, Asked("age,loan"), "expected --at N beside it"),
+        (None, Asked("age", 5), "--swap: expected two features, A,B, got 'age'"),
+        (None, Asked("age,age", 5), "--swap: expected two features"),
+        (None, Asked(None, 300), r"--at: expected an event of the 300 that are used, 0 to 299, got 300"),
+        ("events.csv", Asked(None, 5), "--at: expected --swap A,B beside it"),
+        ("events.csv", Asked(None, None, 5), "expected --at N beside it"),
+    ],
+)
+def test_changes_that_cannot_be_made(csv_file: str | None, asked: Asked, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_source(Path(csv_file) if csv_file else None, "y" if csv_file else None, None, 300, 1, asked)
+
+
+def test_what_is_asked_for_is_made() -> None:
+    bundled = make_source(None, None, None, 300, 7, Asked(None, 20, 5))
+    assert bundled == BundledStream(7, 300, "agrawal", Change(20, 5, 7, "agrawal"))
+    swapped = make_source(None, None, "s", None, 7, Asked("age,loan", 20))
+    assert swapped == Swapped(BundledStream(7, 20_000, "s", changes=False), ("age", "loan"), Change(20, 0, 7, "s"))
+    assert make_source(Path("f/a.csv.gz"), "y", None, None, 7, Asked()) == CsvFile(Path("f/a.csv.gz"), "y", "a")

@@ -18,6 +18,15 @@ def test_events_become_rows_that_grow_with_the_features() -> None:
     assert live.task == REGRESSION and live.classes == () and live.target(np.int64(2)) == 2.0
 
 
+@pytest.mark.parametrize(("x", "y"), [({"new": 1.0, "a": object()}, "low"), ({"new": 1.0}, None), ({"new": 1.0}, [])])
+def test_nothing_is_kept_of_an_event_that_is_refused(x: dict, y: object) -> None:
+    live = LiveModel(tree.HoeffdingTreeClassifier())
+    live.event({"a": 1.0}, "high")
+    with pytest.raises(ModelError):
+        live.event(x, y)
+    assert (live.names, live.classes, live.events) == (("a",), ("high",), 1)
+
+
 def test_the_live_predictor_follows_the_model_and_says_what_it_says() -> None:
     model = tree.HoeffdingTreeClassifier(grace_period=20)
     live = LiveModel(model)

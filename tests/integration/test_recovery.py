@@ -11,9 +11,8 @@ from confluent_kafka import TopicPartition
 from pipeline.command.reference import Reference
 from pipeline.settings import Settings
 from pipeline.transport.worker import ExitCode
+from tests.deployment import Deployment, wait_for
 from topics import events, events_dead, importance
-
-from .conftest import Deployment, wait_for
 
 Deploy = Callable[..., Deployment]
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")

@@ -10,6 +10,8 @@ from pipeline.configuration import load
 from pipeline.fold.partition import PartitionFold
 from pipeline.ingest.message import Message
 from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.models.generic import GenericPredictor
+from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings
 from topics import events, predictions, work
 
@@ -32,6 +34,11 @@ def message(offset: int, content: object, key: bytes | None = b"s") -> Message:
     return Message("events", 0, offset, key, value)
 
 
+def content(predictor: Predictor) -> object:
+    """What a snapshot holds; of a model that is not compiled, whose it is."""
+    return predictor.pack() if not isinstance(predictor, GenericPredictor) else predictor.features
+
+
 class Collected:
     """Everything that a learner has produced, with blocks taken apart into rows."""
 
@@ -46,7 +53,7 @@ class Collected:
         learner.cut()
         outbox, dead = learner.take_outbox()
         self.predictions += [record for _, record in outbox.predictions]
-        self.snapshots += [(one.version, one.predictor.pack()) for one in outbox.snapshots]
+        self.snapshots += [(one.version, content(one.predictor)) for one in outbox.snapshots]
         self.dead += [[(found.index, found.reason) for found in one.found] for one in dead]
         for block in outbox.work:
             block = work.decode(work.encode(block))

@@ -62,6 +62,27 @@ def _regression_tree(leaf_prediction: str = "adaptive") -> Any:
     return tree.HoeffdingTreeRegressor(grace_period=25, delta=0.05, leaf_prediction=leaf_prediction)
 
 
+def _leaves(classification: bool, kind: str) -> dict[str, Example]:
+    """The trees and forests, with leaves that predict in one of River's ways."""
+    settings = {"leaf_prediction": kind, "grace_period": 25, "delta": 0.1}
+    seeded = {**settings, "seed": 7}
+    makers: dict[str, Callable[[], Any]] = (
+        {
+            "tree": lambda: tree.HoeffdingTreeClassifier(**settings),
+            "adaptive tree": lambda: tree.HoeffdingAdaptiveTreeClassifier(**seeded),
+            "forest": lambda: forest.ARFClassifier(n_models=3, **seeded),
+        }
+        if classification
+        else {
+            "regression tree": lambda: tree.HoeffdingTreeRegressor(**settings),
+            "adaptive regression tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(**seeded),
+            "regression forest": lambda: forest.ARFRegressor(n_models=3, **seeded),
+        }
+    )
+    text = classification or kind == "mean"
+    return {f"{name}, {kind}": Example(make, classification, text=text) for name, make in makers.items()}
+
+
 def _selected() -> Any:
     """Scaled twice and once as it is: of three features of one name the first counts."""
     minimum = compose.Select("size", "weight") | preprocessing.MinMaxScaler()
@@ -165,6 +186,13 @@ REGRESSORS = {
     "encoded regression tree": Example(lambda: encoded() | _regression_tree(), False),
 }
 EXAMPLES = CLASSIFIERS | REGRESSORS
+LEAVES = {
+    name: example
+    for classification, kinds in ((True, ("mc", "nb")), (False, ("mean", "model")))
+    for kind in kinds
+    for name, example in _leaves(classification, kind).items()
+}
+"""Trees and forests with leaves of the kinds that are not the default, adaptive; those are in EXAMPLES."""
 
 
 def parts(model: Any) -> Iterator[Any]:

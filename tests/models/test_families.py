@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.models.conftest import example_events, mixed, odd_rows
-from tests.models.examples import CLASSIFIERS, EXAMPLES, REGRESSORS, encoded
+from tests.models.examples import CLASSIFIERS, EXAMPLES, LEAVES, REGRESSORS, encoded
 
 MOMENTS = 20
-ROWS = 1_000
+ROWS = 500
 CLASSIFICATION_SETS = ("elec2", "keystroke", "adult", "german_credit")
 """Numbers only; four classes; absent cells and categories; categories."""
 REGRESSION_SETS = ("bike_hourly", "california_housing", "abalone", "air_quality")
@@ -59,6 +59,12 @@ def _follow(watched, events):
             watched.check([*recent, *mixed(recent, count, 10), {}])
 
 
+def _thinned(events):
+    """One cell in ten taken out."""
+    rng = random.Random(3)
+    return [({key: value for key, value in x.items() if rng.random() > 0.1}, y) for x, y in events]
+
+
 def _watched(watch, example, events):
     text = any(isinstance(value, str) for x, _ in events for value in x.values())
     model = example.make()
@@ -103,10 +109,22 @@ def test_it_follows_a_classified_data_set(name, data, watch, data_set):
 @pytest.mark.parametrize(("name", "data"), _streams(REGRESSORS, REGRESSION_SETS, "abalone"))
 def test_it_follows_a_data_set_of_numbers(name, data, watch, data_set):
     events = data_set(data, ROWS, regression=True)
-    if data == "air_quality":
-        rng = random.Random(3)
-        events = [({key: value for key, value in x.items() if rng.random() > 0.1}, y) for x, y in events]
+    events = _thinned(events) if data == "air_quality" else events
     _follow(_watched(watch, REGRESSORS[name], events), events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("name", LEAVES)
+def test_leaves_of_every_kind_follow_a_data_set(name, place, watch, data_set):
+    example = LEAVES[name]
+    if example.classification:
+        events = data_set(CLASSIFICATION_SETS[place], 400)
+    else:
+        data = REGRESSION_SETS[place]
+        events = data_set(data, 400, regression=True)
+        events = _thinned(events) if data == "air_quality" else events
+    _follow(_watched(watch, example, events), events)
 
 
 @pytest.mark.parametrize("name", ["selected"])

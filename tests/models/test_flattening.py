@@ -4,13 +4,25 @@ import pickle
 
 import numpy as np
 import pytest
-from river import compose, drift, ensemble, forest, linear_model, multiclass, naive_bayes, preprocessing, tree
+from river import (
+    compose,
+    drift,
+    ensemble,
+    forest,
+    linear_model,
+    multiclass,
+    naive_bayes,
+    neighbors,
+    preprocessing,
+    tree,
+)
 from river.tree.nodes.branch import DTBranch
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
 from pipeline.models import average, bayes, committee, conclude, linear_forms, mondrian, softmax, transform, walk
 from pipeline.models.compile import compile_model
+from pipeline.models.generic import GenericPredictor
 from pipeline.models.warm_up import warm_up
 
 
@@ -308,6 +320,10 @@ class _OwnLogistic(linear_model.LogisticRegression):
         (_OwnLogistic(), "exact types"),
         (multiclass.OneVsRestClassifier(_OwnLogistic()), "_OwnLogistic"),
         (ensemble.BaggingClassifier(_OwnTree(), 2), "_OwnTree"),
+        (ensemble.SRPClassifier(_OwnTree(), n_models=2, seed=1), "_OwnTree"),
+        (ensemble.AdaBoostClassifier(tree.HoeffdingTreeClassifier(), 2, seed=1), "AdaBoostClassifier"),
+        (tree.SGTClassifier(), "SGTClassifier"),
+        (neighbors.KNNClassifier(), "KNNClassifier"),
         (naive_bayes.BernoulliNB(), "BernoulliNB"),
         (tree.HoeffdingTreeClassifier(splitter=tree.splitter.HistogramSplitter()), "HistogramSplitter"),
         (preprocessing.Normalizer() | linear_model.LogisticRegression(), "transformer Normalizer"),
@@ -318,13 +334,16 @@ class _OwnLogistic(linear_model.LogisticRegression):
         ((lambda x: x) | preprocessing.StandardScaler() | linear_model.LogisticRegression(), "FuncTransformer"),
     ],
 )
-def test_what_has_no_compiled_form_says_why(model, why):
-    table = FeatureTable()
+def test_what_has_no_compiled_form_says_why_and_is_served_by_river(model, why):
+    table, labels = FeatureTable(), {False: "no", True: "yes"}
     table.encode({"x": 1.0})
     for label in (False, True):
         model.learn_one({"x": 1.0}, label)
     with pytest.raises(NotCompilable, match=why):
-        compile_model(model, table, {False: "no", True: "yes"})
+        compile_model(model, table, labels)
+    said = GenericPredictor(model, table, labels).evaluate(np.array([[1.0], [2.0]])).values.tolist()
+    wanted = [model.predict_proba_one({"x": x}) for x in (1.0, 2.0)]
+    assert said == [[votes.get(key, 0.0) for key in labels] for votes in wanted]
 
 
 def test_leaf_models_and_text_that_have_no_compiled_form():

@@ -10,6 +10,8 @@ from river.tree.nodes.branch import DTBranch
 from pipeline.explain import variants
 from pipeline.models import leaf_sets
 from pipeline.models.predictor import Output
+from tests.models.random_trees import NUMBERS as TESTED
+from tests.models.random_trees import random_trees
 
 CHANGING = {"grace_period": 20, "delta": 0.2, "drift_detector": drift.ADWIN(0.3, clock=4)}
 MODELS = {
@@ -143,6 +145,31 @@ def test_building_rows_up_says_what_the_written_out_rows_say(name, predictors, d
     order = np.array([data.draw(st.permutations(range(width))) for _ in range(count)], np.int64).reshape(count, width)
     said = variants.built_up(predictor, rows, order, background)
     _equal(said, variants.written_out_built_up(predictor, rows, order, background))
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 9, 70])
+def test_trees_that_no_learner_grew_say_what_the_written_out_rows_say(features):
+    """Branches that no row can test, alternates below and beside each other, numbers on and beside the thresholds."""
+    random = np.random.Generator(np.random.PCG64(features))
+    short = 0
+    for _ in range(60):
+        predictor = random_trees(random, features)
+        short += predictor._variants is not None
+        width = max(1, features + int(random.integers(-1, 2)))
+        numbers = np.where(random.random((4, 4, width)) < 0.3, random.normal(0, 2, (4, 4, width)), np.nan)
+        numbers = np.where(random.random(numbers.shape) < 0.6, random.choice(TESTED, numbers.shape), numbers)
+        rows, values = numbers[:, 0].copy(), numbers[:, 1:].copy()
+        said, wanted = (
+            variants.replaced(predictor, rows, values),
+            variants.written_out_replaced(predictor, rows, values),
+        )
+        _equal(said[0], wanted[0])
+        _equal(said[1], wanted[1])
+        order = np.argsort(random.random((4, width)), axis=1)
+        background = values[:, np.newaxis] if random.random() < 0.5 else np.repeat(values[:, np.newaxis], width - 1, 1)
+        said = variants.built_up(predictor, rows, order, background)
+        _equal(said, variants.written_out_built_up(predictor, rows, order, background))
+    assert short == 60
 
 
 @pytest.mark.parametrize("name", ["forest", "tree with alternates", "regression forest", "linear"])

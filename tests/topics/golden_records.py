@@ -12,7 +12,9 @@ import numpy as np
 import orjson
 
 from topics import (
+    checkpoints,
     contributions,
+    drift,
     effects,
     events,
     events_dead,
@@ -153,6 +155,48 @@ def curve() -> bytes:
     )
 
 
+def alarm() -> bytes:
+    return drift.encode(
+        epoch=0,
+        stream="agrawal",
+        row=199,
+        seq=203,
+        signal="pd_importance",
+        feature="age",
+        method="ipdp",
+        model_version=128,
+        coverage=0.5,
+        before=0.25,
+        after=0.125,
+        width=64,
+        curve_before={"output": "yes", "grid": [20.0, 40.5, 61.0], "curve": [0.25, 0.5, 0.125]},
+        curve_after={"output": "yes", "grid": [20.0, 61.0], "curve": [0.5, 0.25]},
+        detector="adwin",
+        parameters={"grace_period": 500, "delta": 0.0625},
+    )
+
+
+def alarm_of_loss() -> bytes:
+    return drift.encode(
+        epoch=0,
+        stream="agrawal",
+        row=200,
+        seq=204,
+        signal="loss",
+        feature=None,
+        method=None,
+        model_version=128,
+        coverage=1.0,
+        before=0.125,
+        after=0.25,
+        width=30,
+        curve_before=None,
+        curve_after=None,
+        detector="kswin",
+        parameters={"alpha": 0.0625, "seed": 1},
+    )
+
+
 def curve_of_categories() -> bytes:
     return effects.encode(
         epoch=0,
@@ -253,12 +297,19 @@ def learner_partition() -> progress_learner.PartitionProgress:
     return progress_learner.PartitionProgress(epoch=0, first_offset=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
 
 
+def checkpoint() -> checkpoints.Checkpoint:
+    return checkpoints.Checkpoint(
+        stream="elec2", epoch=0, rows=64, seqs=66, offset=7, used=3, fingerprint=dict(FINGERPRINT), sealed=SNAPSHOT
+    )
+
+
 def learner_stream() -> progress_learner.StreamProgress:
     return progress_learner.StreamProgress(
         stream="elec2",
         epoch=0,
         seqs=103,
         rows=100,
+        first_offset=5,
         snapshots={"64": 1, "100": 2},
         counts={"unlabelled": 3, "retyped": 1},
     )
@@ -300,6 +351,8 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "predictions.v1.nothing.json": prediction_of_nothing,
     "importance.v2.json": estimate,
     "importance.v2.isage.json": estimate_of_isage,
+    "drift.v1.json": alarm,
+    "drift.v1.loss.json": alarm_of_loss,
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "work.v2.bin": lambda: work.encode(block()),
@@ -309,6 +362,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "contributions.v2.flush.bin": _flush_of_contributions,
     "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
     "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
+    "checkpoints.v1.chunk-0.bin": lambda: checkpoints.split(checkpoint(), limit=4096)[0][1],
     "progress.learner.v1.partition.json": lambda: progress_learner.encode(learner_partition())[1],
     "progress.learner.v1.stream.json": lambda: progress_learner.encode(learner_stream())[1],
     "progress.fold.v1.partition.json": lambda: progress_fold.encode_partition(fold_partition())[1],

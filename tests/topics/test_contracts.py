@@ -18,7 +18,9 @@ COUNTS = {"events": 4, "work": 12}
 
 def test_every_topic_is_in_the_catalogue_once() -> None:
     assert sorted(TOPICS) == [
+        "checkpoints",
         "contributions",
+        "drift",
         "effects",
         "events",
         "events.dead",
@@ -49,6 +51,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "predictions",
         "importance",
         "effects",
+        "drift",
     }
     for topic in topics.ALL:
         if topic.name == "effects":
@@ -62,7 +65,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         else:
             assert int(topic.config["retention.bytes"]) > 0
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
-    assert compacted == {"effects", "snapshots", "progress.learner", "progress.fold"}
+    assert compacted == {"effects", "snapshots", "checkpoints", "progress.learner", "progress.fold"}
 
 
 def test_a_dead_letter_may_be_larger_than_an_event() -> None:

@@ -11,8 +11,10 @@ from tests.topics.golden_records import (
     GOLDEN,
     READ_ONLY,
     SNAPSHOT,
+    alarm,
     block,
     checked_in,
+    checkpoint,
     curve,
     estimate,
     estimate_of_isage,
@@ -26,7 +28,9 @@ from tests.topics.golden_records import (
     prediction,
 )
 from topics import (
+    checkpoints,
     contributions,
+    drift,
     effects,
     events,
     events_dead,
@@ -63,6 +67,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     assert fields(curve()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "feature", "output", "kind", "grid", "curve"),
         *("importance", "ice", "n", "coverage", "model_version"),
+    ]
+    assert fields(alarm()) == [
+        *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
+        *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector"),
     ]
 
 
@@ -127,6 +135,15 @@ def test_effects_are_read() -> None:
     assert (categorical.grid, categorical.output, categorical.ice) == (["clear", "rain"], None, None)
 
 
+def test_drift_is_read() -> None:
+    curves = drift.decode(checked_in("drift.v1.json"))
+    assert (curves.signal, curves.feature, curves.method, curves.width) == ("pd_importance", "age", "ipdp", 64)
+    assert curves.curve_after == drift.Curve("yes", [20.0, 61.0], [0.5, 0.25])
+    assert curves.detector == drift.Detector("adwin", {"delta": 0.0625, "grace_period": 500})
+    loss = drift.decode(checked_in("drift.v1.loss.json"))
+    assert (loss.feature, loss.method, loss.curve_before, loss.curve_after) == (None, None, None, None)
+
+
 def test_work_is_read() -> None:
     read, written = work.decode(checked_in("work.v2.bin")), block()
     for name in ("seqs", "x", "y"):
@@ -159,6 +176,14 @@ def test_a_snapshot_is_read() -> None:
     for index in (1, 0):
         assembler.add(b"elec2/0/64/%d" % index, checked_in(f"snapshots.v1.chunk-{index}.bin"))
     assert assembler.get("elec2", 0, 64) == SNAPSHOT
+
+
+def test_a_checkpoint_is_read() -> None:
+    assembler = checkpoints.Assembler(1 << 20)
+    assembler.add(b"elec2/0/64/0", checked_in("checkpoints.v1.chunk-0.bin"))
+    data = assembler.get("elec2", 0, 64)
+    assert data is not None
+    assert checkpoints.decode(data) == checkpoint()
 
 
 def test_progress_of_the_learner_is_read() -> None:

@@ -47,7 +47,13 @@ def test_the_learner_finds_what_it_committed(numbers: Any, fingerprint: Any, str
     partition = progress_learner.PartitionProgress(fingerprint=fingerprint, **numbers)
     records = [
         progress_learner.StreamProgress(
-            stream=stream, epoch=0, seqs=index + 2, rows=index + 1, snapshots={"2": 1, "1": 3}, counts={"b": 1, "a": 2}
+            stream=stream,
+            epoch=0,
+            seqs=index + 2,
+            rows=index + 1,
+            first_offset=index,
+            snapshots={"2": 1, "1": 3},
+            counts={"b": 1, "a": 2},
         )
         for index, stream in enumerate(streams)
     ]

@@ -122,7 +122,14 @@ def test_an_importance_fits_its_schema_and_comes_back(features: dict[str, Any], 
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"x": st.dictionaries(text, st.none() | st.booleans() | text | finite, min_size=1, max_size=3)},
+            {
+                "x": st.dictionaries(
+                    text,
+                    st.none() | st.booleans() | text | st.floats(-events.LARGEST, events.LARGEST),
+                    min_size=1,
+                    max_size=3,
+                )
+            },
             optional={
                 "id": st.none() | text | st.integers(-(2**63), 2**63),
                 "ts": st.none() | st.integers(0, 2**53),
@@ -262,3 +269,23 @@ def test_a_value_too_large_is_left_out_and_its_size_kept() -> None:
     assert events_dead.value(b"1234", limit=4) == (b"1234", None)
     assert events_dead.value(b"12345", limit=4) == (None, 5)
     assert events_dead.value(None) == (None, None)
+
+
+def test_an_encoder_keeps_nothing_of_the_event_before() -> None:
+    """Not even of one that it refused."""
+    encoder = predictions.Encoder(epoch=0, stream="s")
+    full: dict[str, Any] = {
+        "prediction": "a",
+        "probabilities": {"b": 0.25, "a": 0.75},
+        "target": "b",
+        "loss": 1.0,
+        "metric_value": 0.5,
+    }
+    fixed: dict[str, Any] = {"id": "e", "loss_name": "zero_one", "metric_name": "accuracy", "model_version": 1}
+    for seq, event in enumerate((full, full | {"loss": float("nan")}, dict.fromkeys(full), full)):
+        alike = {"seq": seq, **fixed, **event}
+        if event["loss"] != event["loss"]:
+            with pytest.raises(RecordError):
+                encoder.encode(**alike)
+        else:
+            assert encoder.encode(**alike) == predictions.encode(epoch=0, stream="s", **alike)

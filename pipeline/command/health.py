@@ -1,0 +1,40 @@
+"""`glasstream health`: whether the worker of this machine is ready, as an exit code."""
+
+import click
+
+_PORT = 8080
+_SECONDS = 5.0
+
+NOT_READY = 1
+"""The worker says that it is not ready, or nothing answers."""
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=_PORT,
+    show_default=True,
+    envvar="GLASSTREAM_HEALTH_PORT",
+    help="Where the worker answers.",
+)
+def health(port: int) -> int:
+    """Ask the worker of this machine whether it is ready: exit code 0, or 1 and why not."""
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, build_opener
+
+    url = f"http://127.0.0.1:{port}/readyz"
+    try:
+        # No proxy: whatever the environment says of one, this is for the machine itself.
+        with build_opener(ProxyHandler({})).open(url, timeout=_SECONDS) as answer:
+            click.echo(_text(answer.read()))
+            return 0
+    except HTTPError as error:
+        click.echo(f"{url}: {error.code} {_text(error.read())}".rstrip(), err=True)
+    except OSError as error:  # refused, reset, or no answer in time
+        click.echo(f"{url}: no answer: {getattr(error, 'reason', error)}", err=True)
+    return NOT_READY
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace").strip()

@@ -1,0 +1,88 @@
+"""The state of a stream's learner as bytes under an HMAC, and the learner again.
+
+The model is River's or the user's, so the state is a pickle; nothing of it is opened before the tag has been verified.
+A checkpoint is taken right after a snapshot: no block is open then, and every later row is explained with that version
+of the model or a later one, so that the state needs no earlier one.
+"""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.errors import AuthenticationError, ModelError, StateError
+from pipeline.ingest.admission import Task
+from pipeline.ingest.decode import Rejected
+from pipeline.models.authentication import open_sealed, seal
+from topics.checkpoints import Checkpoint
+
+KIND: Final = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What a stream goes on with.
+
+    Attributes
+    ----------
+    task, target_kind
+        What its admission has found out.
+    first_offset
+        Of the message that it began with.
+    rejected
+        Elements of the message it is in the middle of that were turned down after decoding.
+    learner
+        As of `StreamLearner.state`.
+    """
+
+    task: Task | None
+    target_kind: type | None
+    first_offset: int
+    rejected: Sequence[Rejected]
+    learner: dict[str, Any]
+
+
+def sealed(state: StreamState, *, stream: str, rows: int, key: bytes | None) -> bytes:
+    """The state under an HMAC.
+
+    Raises
+    ------
+    ModelError
+        The model cannot be pickled.
+    AuthenticationError
+        There is no key.
+    """
+    try:
+        body = pickle.dumps(state, protocol=5)
+    except Exception as error:
+        raise ModelError(
+            f"stream {stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so there can be no "
+            "checkpoints of it; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
+            "(a restart then learns everything again)"
+        ) from error
+    return seal(body, kind=KIND, stream=stream, version=rows, key=key)
+
+
+def opened(checkpoint: Checkpoint, *, key: bytes | None) -> StreamState:
+    """The state in a checkpoint.
+
+    Raises
+    ------
+    StateError
+        It is not authentic, or not one that this version can go on with.
+    """
+    what = f"the checkpoint of stream {checkpoint.stream!r} at row {checkpoint.rows}"
+    try:
+        body = open_sealed(checkpoint.sealed, kind=KIND, stream=checkpoint.stream, version=checkpoint.rows, key=key)
+    except AuthenticationError as error:
+        raise StateError(f"{what} is not opened: {error}") from error
+    try:
+        state = pickle.loads(body)  # noqa: S301 - authentic
+    except Exception as error:
+        raise StateError(
+            f"{what} cannot be read by this version ({type(error).__name__}: {error}); go back to the version that "
+            "wrote it, or begin a new epoch"
+        ) from error
+    if not isinstance(state, StreamState):
+        raise StateError(f"{what}: expected the state of a stream, got {type(state).__name__}; begin a new epoch")
+    return state

@@ -1,0 +1,27 @@
+"""Settings under one name, such as those of a paper's experiment."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "paper": {
+        "explain.methods": "ipdp",
+        "explain.alpha": 0.001,
+        "ipdp.grid": "quantile_range",
+        "ipdp.points": 10,
+        "ipdp.low": 0.05,
+        "ipdp.high": 0.95,
+        "drift.watch": "pd_importance",
+        "drift.values": "smoothed",
+        "drift.pd": "squares",
+        "drift.least": 0.0,
+        "drift.detector": "adwin",
+        "drift.share": False,
+        "drift.delta": 1e-5,
+        "drift.grace": 2_000,
+        "drift.clock": 32,
+        "drift.buckets": 5,
+        "drift.shortest": 5,
+    }
+}
+"""What a value of `drift.preset` stands for: values by key that yield to every value that is set anywhere."""

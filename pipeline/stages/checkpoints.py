@@ -1,0 +1,184 @@
+"""Checkpoints of the streams of one partition: when they are made, which are kept, and which one is gone on from."""
+
+import logging
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+from pipeline.errors import FrameError, StateError
+from pipeline.health.catalogue import CHECKPOINT_AGE, CHECKPOINT_BYTES, CHECKPOINTS, Sample
+from pipeline.learn.checkpoint import StreamState, opened, sealed
+from pipeline.learn.learner import StreamLearner
+from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.settings import Settings
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.names import check_fingerprint, fingerprint, topic
+from pipeline.transport.records import Record
+from topics import checkpoints
+from topics.checkpoints import Checkpoint, Identity
+
+log = logging.getLogger(__name__)
+
+KEPT = 2
+"""Checkpoints of a stream that are kept once the fold has passed them: one may turn out to be damaged."""
+
+
+class Checkpoints:
+    """Makes and keeps the checkpoints of a partition's streams.
+
+    A checkpoint is due when `checkpoint.seconds` have gone by since the last, and the time that making them takes is
+    less than `checkpoint.share` of all. It is made right after a snapshot.
+
+    Parameters
+    ----------
+    partition
+        Of `events`.
+    settings
+        The configuration.
+    key
+        The HMAC key.
+    progress
+        Where the fold is.
+    """
+
+    def __init__(self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+        self._partition = partition
+        self._settings = settings
+        self._key = key
+        self._progress = progress
+        self._topic = topic(settings, checkpoints.TOPIC.name)
+        self._fingerprint = fingerprint(settings)
+        self._records: list[Record] = []
+        self._kept: dict[str, dict[int, int]] = {}
+        """Per stream: row and number of chunks of the checkpoints on the topic."""
+        self._begun: dict[str, float] = {}
+        """Per stream: when its newest checkpoint was made, or it was first looked at."""
+        self._cost: dict[str, float] = {}
+        self._bytes: dict[str, int] = {}
+        self._made: dict[str, int] = {}
+
+    def consider(self, core: PartitionLearner, learner: StreamLearner) -> None:
+        """Make a checkpoint of a stream if one is due and its learner is at a snapshot.
+
+        Raises
+        ------
+        ModelError
+            Its model cannot be pickled.
+        """
+        limits = self._settings.checkpoint
+        if not limits.seconds or core.silent or not learner.at_snapshot:
+            return
+        stream, begun = learner.stream, perf_counter()
+        pause = max(limits.seconds, self._cost.get(stream, 0.0) / limits.share)
+        if begun - self._begun.setdefault(stream, begun) < pause:
+            return
+        offset, used = core.position
+        checkpoint = Checkpoint(
+            stream=stream,
+            epoch=self._settings.epoch,
+            rows=learner.rows,
+            seqs=learner.seqs,
+            offset=offset,
+            used=used,
+            fingerprint=self._fingerprint,
+            sealed=sealed(core.state(stream), stream=stream, rows=learner.rows, key=self._key),
+        )
+        pairs = checkpoints.split(checkpoint)
+        self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
+        self._kept.setdefault(stream, {})[learner.rows] = len(pairs)
+        self._end_old(stream)
+        self._begun[stream] = perf_counter()
+        self._cost[stream] = self._begun[stream] - begun
+        self._bytes[stream] = len(checkpoint.sealed)
+        self._made[stream] = self._made.get(stream, 0) + 1
+
+    def take_records(self) -> list[Record]:
+        """What is to be written, since the last call."""
+        taken, self._records = self._records, []
+        return taken
+
+    def restore(
+        self, records: Mapping[bytes, bytes], folded: Mapping[str, int], sent: Position
+    ) -> dict[str, tuple[Checkpoint, StreamState]]:
+        """The newest state of each stream that can be gone on from.
+
+        Parameters
+        ----------
+        records
+            The partition of `checkpoints`, read to its end.
+        folded
+            Per stream: the next row that the fold will fold; rows from there on may need a snapshot again.
+        sent
+            What has been sent: a checkpoint of later is of no use.
+
+        Raises
+        ------
+        StateError
+            A checkpoint is not authentic, of another version of the record, or of other settings.
+        """
+        assembler = checkpoints.Assembler(2 * sum(map(len, records.values())) + 2**20)
+        known: dict[Identity, int] = {}
+        for key, value in records.items():
+            assembler.add(key, value)
+            try:
+                parsed = checkpoints.Key.decode(key)
+            except FrameError as error:
+                log.warning("%s[%d]: a record is left out: %s", self._topic, self._partition, error)
+                continue
+            known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
+        found: dict[str, tuple[Checkpoint, StreamState]] = {}
+        for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
+            if identity.epoch == self._settings.epoch:
+                self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
+            if identity.stream in found or identity.epoch != self._settings.epoch:
+                continue
+            data = assembler.get(*identity)
+            if data is None:
+                log.warning(
+                    "%s[%d]: the checkpoint of stream %r at row %d is damaged; an older one is used, if there is one",
+                    self._topic, self._partition, identity.stream, identity.version,
+                )  # fmt: skip
+                continue
+            checkpoint = self._decoded(identity, data)
+            passed = folded.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
+            if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
+                found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
+        return found
+
+    def _decoded(self, identity: Identity, data: bytes) -> Checkpoint:
+        where = f"{self._topic}[{self._partition}]"
+        try:
+            checkpoint = checkpoints.decode(data)
+        except FrameError as error:
+            raise StateError(
+                f"{where}: the checkpoint of stream {identity.stream!r} at row {identity.version} is whole and cannot "
+                f"be read: {error}; go back to the version of Glasstream that wrote it, or begin a new epoch"
+            ) from error
+        if Identity(checkpoint.stream, checkpoint.epoch, checkpoint.rows) != identity:
+            raise StateError(f"{where}: under the key of {identity} there is a checkpoint of something else")
+        check_fingerprint(where, checkpoint.fingerprint, self._settings, checkpoint.epoch)
+        return checkpoint
+
+    def _end_old(self, stream: str) -> None:
+        """Tombstones for those that nobody will go on from."""
+        folded = self._progress.next_row.get(stream, 0)
+        passed = sorted(rows for rows in self._kept[stream] if rows <= folded)
+        for rows in passed[:-KEPT]:
+            keys = checkpoints.tombstones(stream, self._settings.epoch, rows, self._kept[stream].pop(rows))
+            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+
+    def samples(self) -> list[Sample]:
+        """Age, size and number."""
+        now = perf_counter()
+        return [
+            sample
+            for stream, made in self._made.items()
+            for sample in (
+                Sample(CHECKPOINT_AGE, now - self._begun[stream], (stream,)),
+                Sample(CHECKPOINT_BYTES, self._bytes[stream], (stream,)),
+                Sample(CHECKPOINTS, made, (stream,)),
+            )
+        ]
+
+
+Read = Callable[[str, int], Mapping[bytes, bytes]]
+"""Reads a partition of one of our topics to its end."""

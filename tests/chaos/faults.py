@@ -1,0 +1,248 @@
+"""The faults that the soak injects, each by name, and how each is made good again."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import Message, Producer
+
+from pipeline.brokers.local import Kafka
+from pipeline.stages.build import connection
+from pipeline.transport.progress import read_to_end
+from tests.deployment import Deployment, wait_for
+from topics import checkpoints, snapshots
+from topics.errors import FrameError
+
+PAUSE_SECONDS: Final = 10.0
+"""How long a paused broker stands still."""
+STAGES: Final = {"learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer"}
+"""The workers of the deployment, which run whenever no fault is under way."""
+
+
+@dataclass
+class Scene:
+    """What faults are injected into.
+
+    Attributes
+    ----------
+    deployment
+        The workers.
+    kafka
+        Their broker.
+    feed
+        Writes so many more events; gives the number of rows written so far.
+    chance
+        What all choices come from.
+    """
+
+    deployment: Deployment
+    kafka: Kafka
+    feed: Callable[[int], int]
+    chance: random.Random
+    stream: str
+    ended: dict[str, int] = field(default_factory=dict)
+    """Workers that ended by themselves and were started again, by stage and exit code."""
+
+    def heal(self) -> None:
+        """Start what is not running, as a supervisor would."""
+        for name, stage in STAGES.items():
+            worker = self.deployment.workers.get(name)
+            if worker is not None and (code := worker.poll()) is not None:
+                self.deployment.workers.pop(name)
+                self.ended[f"{stage}, code {code}"] = self.ended.get(f"{stage}, code {code}", 0) + 1
+                worker = None
+            if worker is None:
+                self.deployment.start(stage, name)
+
+    def until_folded(self, rows: int) -> None:
+        """Wait until so many rows are folded, starting again whatever ends meanwhile."""
+
+        def reached() -> bool:
+            self.heal()
+            return self.deployment.folded(self.stream) >= rows
+
+        wait_for(f"row {rows} folded ({self.deployment.folder})", reached, deadline=240.0)
+
+    def some_more(self, rows: int) -> None:
+        """Feed, and wait until about half of it is folded."""
+        end = self.feed(rows)
+        self.until_folded(end - rows // 2)
+
+
+Fault = Callable[[Scene], None]
+
+
+def kill(stage: str) -> Fault:
+    """kill -9 of a worker of a stage."""
+
+    def fault(scene: Scene) -> None:
+        scene.deployment.kill(scene.chance.choice([name for name, own in STAGES.items() if own == stage]))
+
+    return fault
+
+
+def kill_two(scene: Scene) -> None:
+    """kill -9 of two workers at once."""
+    for name in scene.chance.sample(sorted(STAGES), 2):
+        scene.deployment.kill(name)
+
+
+def sleep_over(scene: Scene) -> None:
+    """A worker is stopped for longer than its session, and wakes as a second owner."""
+    name = scene.chance.choice(sorted(STAGES))
+    stage = STAGES[name]
+    sleeper = scene.deployment.workers.pop(name)
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    second = f"{stage}-9"
+    scene.deployment.start(stage, second)
+    try:
+        end = scene.feed(400)
+        wait_for(
+            f"row {end} folded without {name} ({scene.deployment.folder})",
+            lambda: scene.deployment.folded(scene.stream) >= end - 200,
+        )
+    finally:
+        os.kill(sleeper.pid, signal.SIGCONT)
+    scene.deployment.workers[name] = sleeper
+    scene.some_more(200)
+    scene.deployment.stop(second)
+
+
+def rebalance(scene: Scene) -> None:
+    """A further worker joins a stage, and leaves again."""
+    stage = scene.chance.choice(["learner", "fold", "explainer"])
+    further = f"{stage}-8"
+    scene.deployment.start(stage, further)
+    scene.some_more(400)
+    scene.deployment.stop(further)
+
+
+def restart_broker(scene: Scene) -> None:
+    """The broker ends, at once or in order, and comes back."""
+    if scene.chance.random() < 0.5:
+        scene.kafka.kill()
+    else:
+        scene.kafka.stop()
+    scene.kafka.start()
+
+
+def pause_broker(scene: Scene) -> None:
+    """The broker answers nothing for a while."""
+    scene.kafka.pause()
+    threading.Event().wait(PAUSE_SECONDS)
+    scene.kafka.resume()
+
+
+def repeat(topic: str) -> Fault:
+    """Messages of an internal queue come again, in another order."""
+
+    def fault(scene: Scene) -> None:
+        found = _newest(scene, topic, 40)
+        again = [message for message in found if scene.chance.random() < 0.7]
+        scene.chance.shuffle(again)
+        _write(scene, topic, [(m.key(), m.value(), m.partition()) for m in again])
+
+    return fault
+
+
+def damage_checkpoint(scene: Scene) -> None:
+    """A part of the newest checkpoint is overwritten; then the learner must do with an older one."""
+    for partition in range(scene.deployment.settings.topics.events):
+        records = _state(scene, checkpoints.TOPIC.name, partition)
+        keys = [checkpoints.Key.decode(key) for key in records]
+        if keys:
+            newest = max(keys, key=lambda key: (key.epoch, key.version, key.chunk))
+            _write(
+                scene,
+                checkpoints.TOPIC.name,
+                [(newest.encode(), _bent(scene, records[newest.encode()]), partition)],
+            )
+    scene.deployment.kill("learner-1")
+
+
+def damage_snapshot(scene: Scene) -> None:
+    """A part of the newest snapshot is overwritten; then an explainer that does not know it must ask for it."""
+    records = _state(scene, snapshots.TOPIC.name, 0)
+    keys = []
+    for key in records:
+        try:
+            keys.append(snapshots.Key.decode(key))
+        except FrameError:
+            continue
+    if keys:
+        newest = max(keys, key=lambda key: key.version).encode()
+        _write(scene, snapshots.TOPIC.name, [(newest, _bent(scene, records[newest]), 0)])
+    for name in ("explainer-1", "explainer-2"):
+        scene.deployment.kill(name)
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "kill_learner": kill("learner"),
+    "kill_explainer": kill("explainer"),
+    "kill_fold": kill("fold"),
+    "kill_two": kill_two,
+    "sleep_over": sleep_over,
+    "rebalance": rebalance,
+    "restart_broker": restart_broker,
+    "pause_broker": pause_broker,
+    "repeat_work": repeat("work"),
+    "repeat_contributions": repeat("contributions"),
+    "damage_checkpoint": damage_checkpoint,
+    "damage_snapshot": damage_snapshot,
+}
+
+
+def order(count: int, chance: random.Random) -> list[str]:
+    """`count` faults: each kind as often as the others, in random order."""
+    names: list[str] = []
+    while len(names) < count:
+        kinds = list(FAULTS)
+        chance.shuffle(kinds)
+        names += kinds
+    return names[:count]
+
+
+def _bent(scene: Scene, value: bytes) -> bytes:
+    """The bytes with one of them changed."""
+    place = scene.chance.randrange(len(value))
+    return value[:place] + bytes([value[place] ^ 0x55]) + value[place + 1 :]
+
+
+def _state(scene: Scene, topic: str, partition: int) -> dict[bytes, bytes]:
+    settings = scene.deployment.settings
+    return dict(read_to_end(connection(settings), settings.prefix + topic, partition, 30.0))
+
+
+def _write(scene: Scene, topic: str, records: list[tuple[bytes | None, bytes | None, int]]) -> None:
+    """As a stranger would: with a producer that knows nothing of transactions."""
+    producer: Producer = scene.deployment.producer
+    for key, value, partition in records:
+        producer.produce(scene.deployment.settings.prefix + topic, value, key, partition)
+    if producer.flush(60.0):
+        raise TimeoutError(f"{topic}: the broker took nothing for 60 s")
+
+
+def _newest(scene: Scene, topic: str, count: int) -> list[Message]:
+    """The last messages of every partition of a topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = scene.deployment.settings
+    name = settings.prefix + topic
+    partitions = settings.topics.work if topic == "work" else settings.topics.events
+    reader = Consumer(connection(settings).consumer(read_committed=True))
+    found: list[Message] = []
+    try:
+        for partition in range(partitions):
+            low, high = reader.get_watermark_offsets(TopicPartition(name, partition), timeout=30.0)
+            first = max(low, high - count)
+            if first >= high:
+                continue
+            reader.assign([TopicPartition(name, partition, first)])
+            found += [message for message in reader.consume(count, timeout=1.0) if message.error() is None]
+    finally:
+        reader.close()
+    return found

@@ -1,0 +1,119 @@
+"""The stages as processes on a real Kafka, and what they publish."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from pipeline.command.monitor import PUBLIC, Monitor
+from pipeline.command.run import environment
+from pipeline.settings import Settings
+from pipeline.stages.build import connection
+from topics import admin, events
+
+DEADLINE = 90.0
+ROOT = Path(__file__).resolve().parents[1]
+HMAC_KEY = "tests-" * 4
+
+
+def wait_for(what: str, condition: Callable[[], object], deadline: float = DEADLINE) -> None:
+    """Wait until a condition holds; the condition itself waits a little when it does not."""
+    until = time.monotonic() + deadline
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError(f"not within {deadline:.0f} s: {what}")
+
+
+@dataclass
+class Deployment:
+    """Workers on a real Kafka under a prefix of their own, and what they publish."""
+
+    settings: Settings
+    folder: Path
+    records: dict[str, list[Message]] = field(default_factory=lambda: {topic: [] for topic in PUBLIC})
+    workers: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.settings.broker, "log_level": 2})
+        admin.create(self.admin, self.settings.partitions, self.settings.prefix)
+        link = connection(self.settings)
+        self.producer = Producer(link.producer())
+        self.monitor = Monitor(link, self.settings, lambda topic, new: self.records[topic].extend(new))
+
+    def start(self, stage: str, name: str | None = None, **variables: str) -> None:
+        """Start a worker; `name` is its fixed name in the group."""
+        name = name or f"{stage}-1"
+        log = (self.folder / f"{name}.log").open("ab")
+        variables = {**environment(self.settings), "GLASSTREAM_HMAC_KEY": HMAC_KEY, **variables}
+        command = [sys.executable, "-m", "pipeline.command.main", "worker", stage, "--instance", name, "--tether"]
+        self.workers[name] = subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT
+        )
+        log.close()
+
+    def start_all(self, explainers: int = 1) -> None:
+        """The three stages."""
+        self.start("fold")
+        self.start("learner")
+        for number in range(explainers):
+            self.start("explainer", f"explainer-{number + 1}")
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        self.workers[name].kill()
+        self.workers.pop(name).wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; the exit code."""
+        process = self.workers.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(DEADLINE)
+
+    def exit_code(self, name: str) -> int:
+        """The exit code of a worker that ends by itself."""
+        return self.workers.pop(name).wait(DEADLINE)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def send(self, *values: bytes | None, key: bytes | None = b"s", partition: int | None = None) -> None:
+        """Write messages to `events`."""
+        for value in values:
+            where = {} if partition is None else {"partition": partition}
+            self.producer.produce(self.settings.prefix + events.TOPIC.name, value, key, **where)
+        assert self.producer.flush(30.0) == 0
+
+    def poll(self) -> Monitor:
+        self.monitor.poll(0.05)
+        return self.monitor
+
+    def folded(self, stream: str) -> int:
+        return self.poll().progress.folded.get(stream, 0)
+
+    def published(self, stream: str) -> int:
+        return self.poll().progress.published.get(stream, -1)
+
+    def wait_published(self, stream: str, row: int) -> None:
+        """Until the importance of `row` is out, and everything published has been read."""
+        wait_for(f"row {row} of {stream} published ({self.folder})", lambda: self.published(stream) == row)
+        self.read_all()
+
+    def read_all(self) -> None:
+        ends = self.monitor.ends()
+        wait_for("all records read", lambda: self.poll().has_read(ends))
+
+    def values(self, topic: str) -> list[bytes]:
+        return [message.value() or b"" for message in self.records[topic]]
+
+    def close(self) -> None:
+        for process in self.workers.values():
+            process.kill()
+            process.wait()
+        self.monitor.close()
+        admin.delete(self.admin, self.settings.prefix)

@@ -1,0 +1,164 @@
+"""Laws of checkpoints: who goes on from one sends what would have been sent; what is not authentic is not opened."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import AuthenticationError, ModelError, StateError
+from pipeline.ingest.message import Message
+from pipeline.learn.checkpoint import KIND, StreamState, opened, sealed
+from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.models.authentication import seal
+from pipeline.settings import Settings
+from tests.learn.test_partition_learner import BASE, Collected, event, message, same
+from topics import events
+from topics.checkpoints import Checkpoint
+
+KEY = b"a key of sixteen bytes"
+METHODS = ["explain.methods=ipfi,isage,ipdp", "snapshot.shortest=10"]
+VARIANTS = {
+    "linear": [],
+    "tree": ["model.name=tree"],
+    "forest, adaptive cadence": ["model.name=forest", "snapshot.target=0.05", "snapshot.longest=30"],
+    "conditional removal": ["model.name=tree", "isage.removal=conditional"],
+    "not compiled": ["model.name=river.neighbors:KNNClassifier"],
+}
+
+
+def odd(number: int) -> object:
+    """Events of several streams' worth of trouble: bad targets, new features, texts, no labels."""
+    made = event(number)
+    if number % 11 == 3:
+        return {**made, "y": "text"}
+    if number % 13 == 4:
+        del made["y"]
+    if number % 17 == 5:
+        return 3
+    if number > 60:
+        made["x"]["late"] = number % 5
+        made["x"]["town"] = f"t{number % (number // 20)}"
+    return made
+
+
+LOG: list[Message] = []
+for _n in range(24):
+    LOG.append(message(2 * _n, [odd(5 * _n + k) for k in range(5)]))
+    LOG.append(message(2 * _n + 1, events.FLUSH if _n % 5 == 4 else odd(500 + _n)))
+
+
+def checkpoints(settings: Settings) -> tuple[Collected, list[Checkpoint]]:
+    """Everything that is sent, and the state at every snapshot on the way."""
+    learner = PartitionLearner(0, settings.learn())
+    collected, found = Collected(), []
+    for one in LOG:
+        for stream in learner.consume(one):
+            if stream.at_snapshot:
+                body = sealed(learner.state("s"), stream="s", rows=stream.rows, key=KEY)
+                offset, used = learner.position
+                found.append(
+                    Checkpoint(
+                        stream="s",
+                        epoch=0,
+                        rows=stream.rows,
+                        seqs=stream.seqs,
+                        offset=offset,
+                        used=used,
+                        fingerprint={},
+                        sealed=body,
+                    )
+                )
+    collected.take(learner)
+    return collected, found
+
+
+def until(learner: PartitionLearner, end: Position, log: list[Message]) -> None:
+    """Learn, up to a position."""
+    for one in log:
+        for _ in learner.consume(one):
+            if learner.position >= end:
+                return
+        if learner.position >= end:
+            return
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("further", [0, 3])
+def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> None:
+    """It sends what its predecessor had not; what comes of both is what one alone would have sent."""
+    settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
+    whole, found = checkpoints(settings)
+    assert len(found) > 2
+    for checkpoint in found[:: 1 if variant == "linear" else 5]:
+        place = Position(checkpoint.offset, checkpoint.used)
+        first, collected = PartitionLearner(0, settings.learn()), Collected()
+        until(first, Position(place.offset + further, place.used if not further else 0), LOG)
+        collected.take(first)
+        second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
+        second.resume("s", opened(checkpoint, key=KEY), place)
+        assert [one.version for one in second.outbox.snapshots] == [checkpoint.rows]
+        until(second, Position(len(LOG), 0), LOG[place.offset :])
+        collected.take(second)
+        versions = [version for version, _ in whole.snapshots]
+        later = versions[versions.index(checkpoint.rows) :]
+        assert [version for version, _ in collected.snapshots][-len(later) :] == later
+        if variant != "not compiled":
+            mine, theirs = dict(collected.snapshots), dict(whole.snapshots)
+            assert all(repr(mine[version]) == repr(theirs[version]) for version in mine), "snapshots are the same"
+        collected.snapshots = whole.snapshots
+        same(collected, whole)
+
+
+def test_a_state_is_taken_at_snapshots_only() -> None:
+    learner = PartitionLearner(0, load(assignments=BASE).learn())
+    marks = [(stream.rows, stream.at_snapshot) for one in LOG[:20] for stream in learner.consume(one)]
+    at = {rows for rows, mark in marks if mark}
+    assert at and at < {rows for rows, _ in marks}
+
+
+BODY = b"state"
+
+
+def checkpoint(body: bytes, rows: int = 8, key: bytes = KEY) -> Checkpoint:
+    data = seal(body, kind=KIND, stream="s", version=rows, key=key)
+    return Checkpoint(stream="s", epoch=0, rows=rows, seqs=9, offset=1, used=0, fingerprint={}, sealed=data)
+
+
+class Explosive:
+    """Would execute something when it is opened."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pytest.fail, ("it was opened",)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        checkpoint(pickle.dumps(Explosive()), key=b"another key of sixteen bytes"),
+        replace(checkpoint(pickle.dumps(Explosive())), rows=9),
+        replace(checkpoint(pickle.dumps(Explosive())), stream="t"),
+        replace(checkpoint(b""), sealed=b"x"),
+        replace(checkpoint(b""), sealed=b""),
+    ],
+    ids=["another key", "another row", "another stream", "short", "empty"],
+)
+def test_what_is_not_authentic_is_not_opened(forged: Checkpoint) -> None:
+    with pytest.raises(
+        StateError, match=r"the checkpoint of stream '[st]' at row \d is not opened: .*(HMAC|sealed for)"
+    ):
+        opened(forged, key=KEY)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x80\x05X", pickle.dumps({"rows": 3})])
+def test_a_state_of_another_version_is_refused(body: bytes) -> None:
+    with pytest.raises(StateError, match=r"the checkpoint of stream 's' at row 8.*epoch"):
+        opened(checkpoint(body), key=KEY)
+
+
+def test_there_is_no_checkpoint_without_a_key_or_of_what_cannot_be_pickled() -> None:
+    state = StreamState(None, None, 0, (), {})
+    with pytest.raises(AuthenticationError, match="GLASSTREAM_HMAC_KEY"):
+        sealed(state, stream="s", rows=1, key=None)
+    with pytest.raises(ModelError, match=r"cannot be pickled.*checkpoint\.seconds = 0"):
+        sealed(replace(state, learner={"_model": lambda: None}), stream="s", rows=1, key=KEY)
