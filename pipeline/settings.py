@@ -186,10 +186,15 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Largest message on `events` that is read; larger ones are dead letters.
     dead_bytes
         Largest original that a dead letter carries; of a larger one only the origin is kept.
+    streams
+        Streams of one partition of `events`; messages of further ones are dead letters.
     stream_bytes
         Longest stream name (the message key).
     features, categories, text
         Of one stream: features; categories of one feature; characters of a name or category.
+    lag
+        What the learner does at the next three bounds: ``wait`` for the fold, or ``shed``: it goes on, old snapshots
+        are ended, and rows that needed one count as unexplained (how many then depends on the speed of the workers).
     rows_ahead
         C: rows that the learner may be ahead of the fold, per stream.
     work_bytes
@@ -202,10 +207,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     message_bytes: Positive = 1024 * 1024
     dead_bytes: Positive = 4 * 1024 * 1024
+    streams: Positive = 1_000
     stream_bytes: Annotated[int, Meta(ge=1, le=1024)] = 249
     features: Positive = 2_000
     categories: Positive = 10_000
     text: Positive = 1_024
+    lag: Literal["wait", "shed"] = "wait"
     rows_ahead: Positive = 20_000
     work_bytes: Positive = 64 * 1024 * 1024
     snapshot_bytes: Positive = 64 * 1024 * 1024
@@ -239,6 +246,9 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Of the group membership.
     fetch_wait_ms
         How long a broker may hold a fetch back when there is nothing new.
+    new_epoch
+        State of other settings is not gone on from and not refused: a new epoch begins where it ends. Where nothing
+        differs it has no effect.
     check_crcs
         Whether what is fetched is checked against its checksum; librdkafka's mock cluster writes wrong ones.
     """
@@ -247,7 +257,24 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_seconds: Annotated[float, Meta(ge=1)] = 20.0
     heartbeat_seconds: Annotated[float, Meta(gt=0)] = 3.0
     fetch_wait_ms: Positive = 100
+    new_epoch: bool = False
     check_crcs: bool = True
+
+
+class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a worker answers `/healthz`, `/readyz` and `/metrics`, and when it counts as stalled.
+
+    Attributes
+    ----------
+    host, port
+        Nobody is asked who they are: keep it to this machine, or to a network of your own. Port unset: any free one.
+    stall_seconds
+        A worker whose event loop has not turned for so long ends with exit code 7.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
+    stall_seconds: Annotated[float, Meta(ge=5)] = 120.0
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -260,7 +287,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     broker
         ``embedded``, ``local``, ``HOST:PORT,...``; ``none`` in `run`: no Kafka at all.
     epoch, seed
-        Which life of a stream this is; what all randomness is derived from.
+        Which life of a stream this is, at least (a new epoch counts on); what all randomness is derived from.
     kafka
         Further librdkafka client settings (``security.protocol``, ...).
     """
@@ -282,6 +309,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     transaction: Transaction = Transaction()
     topics: Topics = Topics()
     worker: Worker = Worker()
+    health: Health = Health()
     kafka: dict[str, str] = {}
 
     @property
@@ -330,6 +358,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             block_bytes=self.block.bytes,
             limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
             message_bytes=self.limits.message_bytes,
+            streams=self.limits.streams,
             stream_bytes=self.limits.stream_bytes,
             partitioner=self.topics.partitioner,
             event_partitions=self.topics.events,
@@ -442,6 +471,7 @@ _CHANGES_NUMBERS = (
     "snapshot.shortest",
     "snapshot.longest",
     "limits.message_bytes",
+    "limits.streams",
     "limits.stream_bytes",
     "limits.features",
     "limits.categories",

@@ -209,6 +209,8 @@ def _check(record: Contributions) -> None:
     findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
     sizes = {"count": count, "d": d, "k": max(1, len(record.classes))}
     findings += methods.findings(record.values, methods.GIVEN, sizes, "values")
+    if record.kind == "ok" and "loss" not in record.values:
+        findings.append("values: expected the loss of every row, got none")
     if len(set(record.names)) != d or len(record.kinds) != d:
         findings.append(f"expected {d} different names and as many kinds, got {record.names} and {record.kinds}")
     if min(record.first_row, record.epoch, record.partition, record.version) < 0:

@@ -56,6 +56,7 @@ class Reason(StrEnum):
     MISSING_STREAM = "missing_stream"
     BAD_STREAM = "bad_stream"
     WRONG_PARTITION = "wrong_partition"
+    TOO_MANY_STREAMS = "too_many_streams"
     MODEL_ERROR = "model_error"
     REJECTED_ELEMENTS = "rejected_elements"
     """Some elements of an array; header `rejected` says which and why. The others went on."""

@@ -27,6 +27,7 @@ TAKEN: Final[Mapping[str, Shape]] = {
 iPDP: what changes in the grids from row to row, from which `pipeline.background.grids` makes the points."""
 
 GIVEN: Final[Mapping[str, Shape]] = {
+    "loss": ("float64", ("count",)),
     "ipfi": ("float64", ("count", "d")),
     "isage": ("float64", ("count", "d")),
     "isage.first": ("int64", ("count",)),
@@ -36,8 +37,9 @@ GIVEN: Final[Mapping[str, Shape]] = {
     "ipdp": ("float64", ("count", "d", None, None)),
     "ipdp.points": ("float64", ("count", None, "d")),
 }
-"""Contributions; of iSAGE also the feature whose first difference the fold completes, loss and prediction of the model
-itself and the target; of iPDP the ICE curves, one an output, and the points that they were evaluated at."""
+"""The loss of the model itself, whatever the method; contributions; of iSAGE also the feature whose first difference
+the fold completes, loss and prediction of the model and the target; of iPDP the ICE curves, one an output, and points
+that they were evaluated at."""
 
 
 def method_of(name: str) -> str:

@@ -125,9 +125,10 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 @cli.command()
 @click.argument("stage", type=click.Choice(["learner", "explainer", "fold"]))
 @click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
+@click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
 @click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
 @settings_options()
-def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int:
+def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
     """Run one worker of a stage against a broker, until it is told to stop."""
     from pipeline.command.children import die_with_parent
     from pipeline.command.expect import expect_address
@@ -135,7 +136,7 @@ def worker(stage: str, instance: str | None, tether: bool, **common: Any) -> int
 
     if tether:
         die_with_parent()
-    settings = load_settings(common, {"worker.instance": instance})
+    settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
     expect_address(settings)
     if stage == "learner":
         settings.learn()  # a model that cannot be made is an error of usage

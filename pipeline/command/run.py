@@ -163,6 +163,7 @@ def _replay(
             EMBEDDED_BYTES_AHEAD if embedded else None,
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
+        interrupts.begun = plan.keep_topics  # from here on there is what others may go on with
         started = moved = drained = time.monotonic()
         while not _done(monitor, replay, stream, settings.start):
             children.check()
@@ -171,9 +172,10 @@ def _replay(
             if not embedded or monitor.behind("predictions") < _PREDICTIONS_BEHIND:
                 replay.step(monitor.progress.consumed.get(partition, 0))
             now = time.monotonic()
-            if monitor.poll(_POLL_SECONDS):
+            read = monitor.poll(_POLL_SECONDS)
+            interrupts.begun = plan.keep_topics or report.predicted > 0
+            if read:
                 moved = now
-                interrupts.begun = report.predicted > 0 or (plan.keep_topics and replay.sent > 0)
             elif now - moved > _STANDSTILL_SECONDS:
                 moved = now
                 console.print(_standstill(monitor, replay, stream), style="yellow")

@@ -10,6 +10,7 @@ from pipeline.background import knots
 from pipeline.background.grids import categorical
 from pipeline.explain import ipdp, ipfi, isage
 from pipeline.explain.ipdp import LARGEST_ANSWER
+from pipeline.explain.losses import losses, with_classes
 from pipeline.ingest.admission import Task
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -59,6 +60,11 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
     ]
 
 
+def unexplained(block: Work, reason: str) -> Contributions:
+    """What is sent of a block that nobody can explain."""
+    return _answer(block, slice(0, block.count), kind="failed", reason=reason)
+
+
 class _Request:
     """What is asked of a model about a block, for any part of its rows."""
 
@@ -78,7 +84,7 @@ class _Request:
         """The answers for a part of the rows."""
         block, draws = self.block, self.block.draws
         x, y = block.x[rows], self.targets[rows]
-        given: Given = {}
+        given: Given = {"loss": self._loss(x, y)}
         if "ipfi" in draws:
             given["ipfi"] = ipfi.contributions(self.predictor, block.loss, x, y, draws["ipfi"][rows])
         if "isage" in draws:
@@ -92,6 +98,10 @@ class _Request:
             given["ipdp"] = ipdp.curves(self.predictor, x, self.points[rows], self.outputs)
             given["ipdp.points"] = self.points[rows]
         return given
+
+    def _loss(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        said = self.predictor.evaluate(x)
+        return losses(with_classes(self.block.loss, self.predictor.classes), said.values, said.labels, y)
 
     def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
         """The answers for every row that has one, so that a row that fails takes no other with it; which failed."""
@@ -123,7 +133,7 @@ def _finite(given: Given) -> NDArray[np.bool_]:
     """(count,) whether all that must be a number is one, and not so large that its square is none."""
     checks = [
         (np.abs(given[name]) <= LARGEST_ANSWER).reshape(len(given[name]), -1).all(axis=1)
-        for name in ("ipfi", "isage", "isage.model_loss", "isage.prediction")
+        for name in ("loss", "ipfi", "isage", "isage.model_loss", "isage.prediction")
         if name in given
     ]
     if "ipdp" in given:

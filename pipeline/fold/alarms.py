@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.drift.settings import DriftSettings
@@ -65,6 +66,8 @@ class Alarms:
         for method in methods:
             said = method.update(block, rows)
             watched += [self._watched(signal, method.name, said) for signal in self.drift.signals if signal in said]
+        if "loss" in self.drift.signals:
+            watched.append(Watched("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
         for found in self.watch.feed(watched):
             at = found.alarm.row
             if before is not None:
@@ -84,7 +87,7 @@ class Alarms:
 
     def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> Watched:
         curve_importance = signal == "pd_importance"  # what is smoothed there is the curve, not its importance
-        return Watched(signal, "" if signal == "loss" else method, said[signal], smooth=not curve_importance)
+        return Watched(signal, method, said[signal], smooth=not curve_importance)
 
     def _tells(self, found: Found, curves: IpdpFold) -> bool:
         """Whether a change of a curve is large beside all curves together."""

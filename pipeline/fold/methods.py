@@ -180,7 +180,7 @@ class IsageFold:
                 targets=values["isage.target"][rows],
             ),
         )
-        return {"importance": contributions, "loss": values["isage.model_loss"][rows, np.newaxis]}
+        return {"importance": contributions}
 
     def records(self, moment: Moment) -> Iterator[Record]:
         sage = self.sage

@@ -1,6 +1,6 @@
 """All streams of one `contributions` partition, and the offset from which a successor must read."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.fold.methods import Record
 from pipeline.fold.settings import FoldSettings
@@ -20,11 +20,14 @@ class PartitionFold:
     """Streams whose state is newer than what was last taken."""
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Take one message of the partition."""
-        if block.epoch == self.settings.epoch:
-            stream = self.streams.get(block.stream)
-            if stream is None:
-                stream = self.streams[block.stream] = StreamFold.empty(block.stream, self.settings)
+        """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over."""
+        stream = self.streams.get(block.stream)
+        epoch = self.settings.epoch if stream is None else stream.settings.epoch
+        if block.epoch >= epoch:
+            if stream is None or block.epoch > epoch:
+                fresh = StreamFold.empty(block.stream, replace(self.settings, epoch=block.epoch))
+                fresh.records = [] if stream is None else stream.records
+                stream = self.streams[block.stream] = fresh
             stream.offer(block, offset)
             self.changed.add(block.stream)
         self.next_offset = offset + 1

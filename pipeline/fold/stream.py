@@ -66,6 +66,17 @@ class StreamFold:
         return cls(stream, settings, settings.start, methods, Alarms.empty(settings))
 
     @property
+    def coverage(self) -> float:
+        """Explained rows over those that could be; 1 before the first."""
+        explainable = self.next_row - self.settings.start
+        return self.explained / explainable if explainable else 1.0
+
+    @property
+    def waiting(self) -> int:
+        """Blocks that are ahead."""
+        return len(self._waiting)
+
+    @property
     def oldest_waiting(self) -> int | None:
         """The lowest offset that holds an unfolded row; None if nothing waits."""
         return min((waiting.offset for waiting in self._waiting.values()), default=None)
@@ -143,7 +154,7 @@ class StreamFold:
         )
 
     def _publish_if_new(self) -> None:
-        if self.published_row != self.next_row - 1:
+        if self.published_row != self.next_row - 1 and self.next_row > self.settings.start:
             self._publish()
 
     def _publish(self) -> None:

@@ -80,6 +80,6 @@ FOLDED: Final = _counter("rows_folded", "Rows folded since the stream began.", "
 COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
 FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic")
-DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms since the stream began.", "stream")
+DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -15,7 +15,7 @@ from pipeline.background.background import Background
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.explain.losses import loss_for, loss_one
 from pipeline.ingest.admission import Accepted, Task
-from pipeline.ingest.features import FeatureTable, Kind, RowBuffer
+from pipeline.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer
 from pipeline.learn.settings import LearnSettings
 from pipeline.learn.staleness import scale, staleness
 from pipeline.models.catalogue import takes_text
@@ -261,6 +261,26 @@ class StreamLearner:
         outputs = len(self._model.classes) if self._model is not None else 1
         row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
+
+    @property
+    def version(self) -> int:
+        """What the next row is explained with."""
+        return self._version
+
+    @property
+    def score(self) -> float | None:
+        """Prequential accuracy, or mean absolute error; None before the first prediction with a label."""
+        return self._score / self._scored if self._scored else None
+
+    @property
+    def score_name(self) -> str:
+        """What `score` is."""
+        return "mae" if self._model is not None and self._model.task is Task.REGRESSION else "accuracy"
+
+    @property
+    def counts(self) -> FeatureCounts:
+        """Values that were treated as absent, and why."""
+        return self._features.counts
 
     @property
     def at_snapshot(self) -> bool:

@@ -211,6 +211,14 @@ class PartitionLearner:
                     "(its default is CRC32), or topics.partitioner = crc32 for a topic written that way",
                 )
                 return None
+        if name not in self.streams and len(self.streams) >= self.settings.streams:
+            rejections.add(
+                None,
+                Reason.TOO_MANY_STREAMS,
+                f"expected at most {self.settings.streams} streams on a partition (limits.streams), got {name!r} "
+                "beyond them; allow more, or spread them over more partitions",
+            )
+            return None
         return name
 
 

@@ -28,6 +28,7 @@ class LearnSettings:
     block_bytes: int
     limits: FeatureLimits
     message_bytes: int
+    streams: int
     stream_bytes: int
     partitioner: str
     event_partitions: int

@@ -53,6 +53,9 @@ class Backlog:
         self._settings = settings
         self._key = key
         self._progress = progress
+        self._next_row = progress.next_row(settings.epoch)
+        self._superseded: dict[str, tuple[int, dict[int, int]]] = {}
+        """Per stream: an earlier epoch, and versions and chunks of its snapshots."""
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
@@ -66,6 +69,12 @@ class Backlog:
         for name, stream in streams.items():
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
 
+    def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
+        """Snapshots of an earlier epoch: they are ended when the fold has left it."""
+        for name, stream in streams.items():
+            chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
+            self._superseded[name] = stream.epoch, chunks
+
     def add_snapshot(self, snapshot: Snapshot) -> None:
         """Publish a snapshot, unless all rows that could need it are folded.
 
@@ -76,7 +85,7 @@ class Backlog:
         """
         stream, version = snapshot.stream, snapshot.version
         inherited = self._inherited.get(stream, {}).pop(version, None)
-        if snapshot.until <= self._progress.next_row.get(stream, 0):
+        if snapshot.until <= self._next_row.get(stream, 0):
             if inherited is not None:
                 self._end(stream, version, inherited)
             return
@@ -107,12 +116,35 @@ class Backlog:
         if self._progress.changes != self._seen:
             self._advance()
         limits = self._settings.limits
-        folded = self._progress.next_row.get(stream, self._settings.start)
+        folded = self._next_row.get(stream, self._settings.start)
         return (
             rows - folded > limits.rows_ahead
             or self._work_bytes > limits.work_bytes
             or (self._live_bytes > limits.snapshot_bytes and self._several_live())
         )
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of snapshots that unfolded rows may need."""
+        return self._live_bytes
+
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of blocks that are under way."""
+        return self._work_bytes
+
+    def shed(self) -> int:
+        """Get below the bounds without the fold: end the oldest snapshots, forget the oldest blocks; how many ended."""
+        limits, ended = self._settings.limits, 0
+        while self._work and self._work_bytes > limits.work_bytes:
+            self._work_bytes -= self._work.popleft().size
+        for versions in self._live.values():
+            for version in sorted(versions)[:-1]:
+                if self._live_bytes <= limits.snapshot_bytes:
+                    return ended
+                self._forget(versions.pop(version))
+                ended += 1
+        return ended
 
     def live(self, stream: str) -> dict[str, int]:
         """Version and number of chunks of the snapshots of a stream that are to be ended one day."""
@@ -139,21 +171,29 @@ class Backlog:
     def _advance(self) -> None:
         """The fold has moved: forget what it has finished."""
         self._seen = self._progress.changes
-        next_row = self._progress.next_row
+        next_row = self._next_row
         while self._work and self._work[0].end_row <= next_row.get(self._work[0].stream, 0):
             self._work_bytes -= self._work.popleft().size
+        for stream, (epoch, chunks) in list(self._superseded.items()):
+            if self._progress.epochs.get(stream, 0) > epoch:
+                del self._superseded[stream]
+                for version, count in chunks.items():
+                    self._end(stream, version, count, epoch)
         for stream, folded in next_row.items():
             known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
             for version, later in pairwise(known):
                 if later <= folded and version in self._inherited.get(stream, {}):
                     self._end(stream, version, self._inherited[stream].pop(version))
             for version in [version for version, live in self._live.get(stream, {}).items() if live.until <= folded]:
-                live = self._live[stream].pop(version)
-                self._live_bytes -= live.size
-                self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
+                self._forget(self._live[stream].pop(version))
 
-    def _end(self, stream: str, version: int, chunks: int) -> None:
+    def _forget(self, live: _Live) -> None:
+        """End a snapshot of ours."""
+        self._live_bytes -= live.size
+        self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
+
+    def _end(self, stream: str, version: int, chunks: int, epoch: int | None = None) -> None:
         """Take back a snapshot of the predecessor."""
         name = topic(self._settings, "snapshots")
-        keys = snapshots.tombstones(stream, self._settings.epoch, version, chunks)
+        keys = snapshots.tombstones(stream, self._settings.epoch if epoch is None else epoch, version, chunks)
         self._records += [Record(name, key, None, 0) for key in keys]

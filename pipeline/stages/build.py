@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pipeline.errors import SettingsError
 from pipeline.models.warm_up import warm_up
@@ -12,6 +13,7 @@ from pipeline.stages import explainer, fold, learner
 from pipeline.stages.explainer import Explainer
 from pipeline.stages.fold import FoldPartition
 from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.health import watch_over
 from pipeline.stages.learner import LearnerPartition
 from pipeline.stages.names import topic
 from pipeline.transport.connection import Connection
@@ -19,10 +21,12 @@ from pipeline.transport.options import StageOptions
 from pipeline.transport.progress import read_to_end
 from pipeline.transport.snapshot_table import TableSpec
 from pipeline.transport.stage import Stage
-from pipeline.transport.stateful import StatefulStage
+from pipeline.transport.stateful import StatefulStage, StateLane
 from pipeline.transport.stateless import StatelessStage
 from pipeline.transport.watch import Follower
 from pipeline.transport.worker import ExitCode, run_worker
+
+State = TypeVar("State", LearnerPartition, FoldPartition)
 
 STAGES = ("learner", "explainer", "fold")
 
@@ -75,7 +79,7 @@ def run(stage: str, settings: Settings) -> ExitCode:
 
 
 def _learner(settings: Settings, key: bytes | None) -> Stage:
-    progress = FoldProgress(settings.epoch)
+    progress = FoldProgress()
     link, presence = connection(settings), options("learner", settings)
     if settings.checkpoint.seconds and key is None:
         raise SettingsError(
@@ -101,11 +105,12 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
     follower = Follower(link, topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)
+    watch_over(stage, settings, lambda: learner.samples(_states(stage, LearnerPartition)))
     return stage
 
 
 def _explainer(settings: Settings, key: bytes | None) -> Stage:
-    worker = Explainer(settings, key, FoldProgress(settings.epoch))
+    worker = Explainer(settings, key, FoldProgress())
     warm_up()
     stage = StatelessStage(
         connection(settings),
@@ -119,11 +124,12 @@ def _explainer(settings: Settings, key: bytes | None) -> Stage:
     for partition in range(settings.topics.events):
         follower.follow(partition)
     stage.services.append(follower)
+    watch_over(stage, settings, worker.samples)
     return stage
 
 
 def _fold(settings: Settings, key: bytes | None) -> Stage:
-    return StatefulStage(
+    stage = StatefulStage(
         connection(settings),
         options("fold", settings),
         input_topic=topic(settings, "contributions"),
@@ -133,3 +139,10 @@ def _fold(settings: Settings, key: bytes | None) -> Stage:
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
+    watch_over(stage, settings, lambda: fold.samples(_states(stage, FoldPartition)))
+    return stage
+
+
+def _states(stage: StatefulStage, kind: type[State]) -> list[State]:
+    """What a stage keeps of the partitions that it has."""
+    return [lane.state for lane in stage.lanes.values() if isinstance(lane, StateLane) and isinstance(lane.state, kind)]

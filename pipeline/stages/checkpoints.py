@@ -11,7 +11,7 @@ from pipeline.learn.learner import StreamLearner
 from pipeline.learn.partition import PartitionLearner, Position
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.names import check_fingerprint, fingerprint, topic
+from pipeline.stages.names import differences, fingerprint, topic
 from pipeline.transport.records import Record
 from topics import checkpoints
 from topics.checkpoints import Checkpoint, Identity
@@ -50,6 +50,8 @@ class Checkpoints:
         self._records: list[Record] = []
         self._kept: dict[str, dict[int, int]] = {}
         """Per stream: row and number of chunks of the checkpoints on the topic."""
+        self._superseded: list[Record] = []
+        """Tombstones for checkpoints of earlier epochs."""
         self._begun: dict[str, float] = {}
         """Per stream: when its newest checkpoint was made, or it was first looked at."""
         self._cost: dict[str, float] = {}
@@ -84,6 +86,8 @@ class Checkpoints:
         )
         pairs = checkpoints.split(checkpoint)
         self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
+        self._records += self._superseded
+        self._superseded = []
         self._kept.setdefault(stream, {})[learner.rows] = len(pairs)
         self._end_old(stream)
         self._begun[stream] = perf_counter()
@@ -95,6 +99,10 @@ class Checkpoints:
         """What is to be written, since the last call."""
         taken, self._records = self._records, []
         return taken
+
+    def supersede(self, records: Mapping[bytes, bytes]) -> None:
+        """What there is belongs to an earlier epoch: it is ended with the first checkpoint of this one."""
+        self._superseded = [Record(self._topic, key, None, self._partition) for key in records]
 
     def restore(
         self, records: Mapping[bytes, bytes], folded: Mapping[str, int], sent: Position
@@ -155,12 +163,13 @@ class Checkpoints:
             ) from error
         if Identity(checkpoint.stream, checkpoint.epoch, checkpoint.rows) != identity:
             raise StateError(f"{where}: under the key of {identity} there is a checkpoint of something else")
-        check_fingerprint(where, checkpoint.fingerprint, self._settings, checkpoint.epoch)
+        if changed := differences(checkpoint.fingerprint, self._settings):
+            raise StateError(f"{where}: the checkpoint of stream {checkpoint.stream!r} is of other settings: {changed}")
         return checkpoint
 
     def _end_old(self, stream: str) -> None:
         """Tombstones for those that nobody will go on from."""
-        folded = self._progress.next_row.get(stream, 0)
+        folded = self._progress.next_row(self._settings.epoch).get(stream, 0)
         passed = sorted(rows for rows in self._kept[stream] if rows <= folded)
         for rows in passed[:-KEPT]:
             keys = checkpoints.tombstones(stream, self._settings.epoch, rows, self._kept[stream].pop(rows))

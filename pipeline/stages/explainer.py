@@ -2,10 +2,14 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 
 from pipeline.errors import FrameError
-from pipeline.explain.explainer import explain
+from pipeline.explain.explainer import explain, unexplained
+from pipeline.health import catalogue
+from pipeline.health.catalogue import Sample
+from pipeline.health.steps import Steps
 from pipeline.models import snapshot as codec
 from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings
@@ -13,6 +17,7 @@ from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import topic
 from pipeline.transport.records import Message, Record
 from topics import contributions, progress_fold, snapshots, work
+from topics.contributions import Contributions
 from topics.snapshots import Identity
 from topics.work import Work
 
@@ -21,6 +26,10 @@ log = logging.getLogger(__name__)
 _MODELS = 16
 """Decoded models kept ready; a block that names an older one decodes it again."""
 _SAY_WAITING_SECONDS = 10.0
+
+
+class _Shed(Exception):
+    """The snapshot that a block names is gone for good."""
 
 
 class Explainer:
@@ -41,15 +50,25 @@ class Explainer:
         self.settings = settings
         self.damaged = 0
         """Messages that were not work."""
+        self.rows: Counter[str] = Counter()
+        """Rows by what became of them, as `topics.contributions` names it."""
+        self.blocks: Counter[str] = Counter()
+        """Blocks by outcome: ok, failed (some row of it), stale (folded already)."""
+        self.steps = Steps()
         self._key = key
         self._progress = progress
         self._snapshots = snapshots.Assembler(2 * settings.limits.snapshot_bytes + settings.limits.snapshot_largest)
         self._models: OrderedDict[Identity, Predictor] = OrderedDict()
+        self._newest: dict[tuple[str, int], int] = {}
+        """Per stream and epoch: the newest version that came. They come in order."""
         self._changed = asyncio.Event()
 
     def on_snapshot(self, key: bytes, value: bytes | None) -> None:
         """Take one record of `snapshots`."""
-        if self._snapshots.add(key, value) is not None:
+        completed = self._snapshots.add(key, value)
+        if completed is not None:
+            of = completed.stream, completed.epoch
+            self._newest[of] = max(completed.version, self._newest.get(of, 0))
             self._changed.set()
 
     def on_progress(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -67,22 +86,48 @@ class Explainer:
             return []
         model = None
         if block.count:
-            model = await self._model(block)
+            try:
+                model = await self._model(block)
+            except _Shed as gone:
+                self.rows["failed"] += block.count
+                self.blocks["failed"] += 1
+                return [self._record(block, unexplained(block, str(gone)))]
             if model is None:
+                self.blocks["stale"] += 1
                 return []
-        answers = await asyncio.to_thread(explain, block, model)
+        with self.steps.time("explain"):
+            answers = await asyncio.to_thread(explain, block, model)
+        for answer in answers:
+            self.rows[answer.kind] += answer.count
+        self.blocks["failed" if any(answer.kind == "failed" for answer in answers) else "ok"] += 1
+        return [self._record(block, answer) for answer in answers]
+
+    def _record(self, block: Work, answer: Contributions) -> Record:
         name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
-        return [Record(name, key, contributions.encode(answer), block.partition) for answer in answers]
+        return Record(name, key, contributions.encode(answer), block.partition)
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of this worker."""
+        yield Sample(catalogue.DAMAGED, self.damaged + self._snapshots.rejected)
+        for outcome in ("ok", "failed", "stale"):
+            yield Sample(catalogue.BLOCKS, self.blocks[outcome], (outcome,))
+        yield Sample(catalogue.EXPLAINED, self.rows["ok"])
+        yield Sample(catalogue.FAILED, self.rows["failed"])
+        yield Sample(catalogue.SNAPSHOTS_HELD, self._snapshots.held_bytes)
+        yield Sample(catalogue.SNAPSHOTS_EVICTED, self._snapshots.evicted)
+        yield from self.steps.samples()
 
     async def _model(self, block: Work) -> Predictor | None:
         """The model that the block names; None for a block that is folded already."""
         identity = Identity(block.stream, block.epoch, block.version)
         model = self._models.get(identity)
         if model is None:
-            data = await self._bytes(block, identity)
+            with self.steps.time("wait for a snapshot"):
+                data = await self._bytes(block, identity)
             if data is None:
                 return None
-            model = self._models[identity] = await asyncio.to_thread(codec.decode, data, key=self._key)
+            with self.steps.time("decode"):
+                model = self._models[identity] = await asyncio.to_thread(codec.decode, data, key=self._key)
             while len(self._models) > _MODELS:
                 self._models.popitem(last=False)
         else:
@@ -90,10 +135,18 @@ class Explainer:
         return model
 
     async def _bytes(self, block: Work, identity: Identity) -> bytes | None:
-        """The snapshot's bytes, waited for: a block is explained with its own version or not at all."""
+        """The snapshot's bytes, waited for: a block is explained with its own version or not at all.
+
+        None for a block that needs no explanation any more: it is folded, or of an epoch that the fold has left.
+        """
         while (data := self._snapshots.get(*identity)) is None:
-            if self._progress.next_row.get(block.stream, 0) >= block.first_row + block.count:
+            folded = self._progress.next_row(block.epoch).get(block.stream, 0)
+            if folded >= block.first_row + block.count or self._progress.epochs.get(block.stream, 0) > block.epoch:
                 return None
+            if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
+                raise _Shed(
+                    f"version {block.version} of the model was ended before its rows were explained (limits.lag)"
+                )
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), _SAY_WAITING_SECONDS)

@@ -5,13 +5,19 @@ State and position go to `progress.fold` in the same transaction.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import msgspec
 
 from pipeline.errors import FrameError, LostInputError
 from pipeline.fold.partition import PartitionFold
 from pipeline.fold.stream import StreamFold
+from pipeline.health import catalogue
+from pipeline.health.catalogue import Sample
 from pipeline.settings import Settings
-from pipeline.stages.names import check_fingerprint, fingerprint, topic
+from pipeline.stages.names import agreed_epoch, fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import contributions, drift, effects, importance, progress_fold
 from topics.progress_fold import FoldState, PartitionProgress, StreamProgress
@@ -24,14 +30,22 @@ class FoldPartition:
 
     def __init__(self, partition: int, settings: Settings) -> None:
         self.partition = partition
-        self.settings = settings
-        self.core = PartitionFold(partition, settings.fold())
+        self._use(settings)
         self.damaged = 0
         """Messages that were not contributions."""
+        self.published: Counter[str] = Counter()
+        """Records written, by topic."""
+        self.alarms: Counter[str] = Counter()
+        """Drift alarms, by stream."""
         self._fingerprint = fingerprint(settings)
         self._sent_offset = -1
         self._chunks: dict[str, int] = {}
         self._failed_said: set[str] = set()
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self.core = PartitionFold(self.partition, settings.fold())
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Go on from the committed state: rows that it has are dropped when they come again.
@@ -47,17 +61,20 @@ class FoldPartition:
             self.core.next_offset = low
             return low
         found = restored.partition
-        check_fingerprint(where, found.fingerprint, self.settings, found.epoch)
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings)
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if found.offset < low or found.offset > high:
             raise LostInputError(
                 f"{where}: expected to go on at offset {found.offset} of "
                 f"{topic(self.settings, 'contributions')}[{self.partition}], but the broker keeps {low} to {high}; "
                 "begin anew with another --prefix"
             )
+        if epoch > found.epoch:
+            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
         for name, state in restored.streams.items():
-            self.core.streams[name] = StreamFold.restore(
-                name, self.settings.fold(), dict(state.meta), dict(state.arrays)
-            )
+            if state.progress.epoch >= epoch:
+                mine = replace(self.settings.fold(), epoch=state.progress.epoch)
+                self.core.streams[name] = StreamFold.restore(name, mine, dict(state.meta), dict(state.arrays))
         self.core.next_offset = self._sent_offset = found.offset
         return found.offset
 
@@ -88,7 +105,12 @@ class FoldPartition:
 
     def collect(self) -> Outputs:
         """The records since the last time, and the state as of them."""
-        records = [Record(topic(self.settings, one.topic), one.key, one.value) for one in self.core.take_records()]
+        records = []
+        for one in self.core.take_records():
+            self.published[one.topic] += 1
+            if one.topic == drift.TOPIC.name:
+                self.alarms[one.key.decode()] += 1
+            records.append(Record(topic(self.settings, one.topic), one.key, one.value))
         changed = self.core.take_changed()
         offset = self.core.offset
         if not changed and offset == self._sent_offset:
@@ -107,7 +129,7 @@ class FoldPartition:
         state = FoldState(
             progress=StreamProgress(
                 stream=stream.stream,
-                epoch=self.settings.epoch,
+                epoch=stream.settings.epoch,
                 next_row=stream.next_row,
                 published_row=stream.published_row,
             ),
@@ -118,11 +140,32 @@ class FoldPartition:
         self._chunks[stream.stream] = sum(value is not None for _, value in pairs) - 1
         return [Record("", key, value) for key, value in pairs]
 
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the streams."""
+        for name, stream in self.core.streams.items():
+            yield Sample(catalogue.FOLDED, stream.next_row, (name,))
+            yield Sample(catalogue.COVERAGE, stream.coverage, (name,))
+            yield Sample(catalogue.FOLD_WAITING, stream.waiting, (name,))
+            yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
+
     def committed(self) -> None:
         """Nothing to do: what was collected is durable."""
 
     def dropped(self) -> None:
         """Nothing is held beside memory."""
+
+
+def samples(partitions: Iterable[FoldPartition]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    damaged = 0
+    published: Counter[str] = Counter()
+    for partition in partitions:
+        yield from partition.samples()
+        damaged += partition.damaged
+        published += partition.published
+    yield Sample(catalogue.DAMAGED, damaged)
+    for name, count in sorted(published.items()):
+        yield Sample(catalogue.RECORDS, count, (name,))
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:

@@ -26,13 +26,18 @@ class Followed(Protocol):
 class FoldProgress:
     """The next row that the fold will fold, per stream."""
 
-    def __init__(self, epoch: int) -> None:
-        self.next_row: dict[str, int] = {}
+    def __init__(self) -> None:
+        self.epochs: dict[str, int] = {}
+        """Per stream: the epoch that the fold is in."""
         self.changes = 0
         """Grows whenever a stream moves."""
-        self._epoch = epoch
+        self._next_row: dict[int, dict[str, int]] = {}
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
+
+    def next_row(self, epoch: int) -> dict[str, int]:
+        """Per stream: the next row of an epoch that the fold will fold; kept up to date."""
+        return self._next_row.setdefault(epoch, {})
 
     def attach(self, follower: Followed) -> None:
         """Say what reads the topic for us."""
@@ -57,10 +62,12 @@ class FoldProgress:
         except RecordError as error:
             log.warning("progress.fold[%d]@%d is ignored: %s", partition, offset, error)
             return
-        if not isinstance(record, progress_fold.StreamProgress) or record.epoch != self._epoch:
+        if not isinstance(record, progress_fold.StreamProgress):
             return
-        if record.next_row > self.next_row.get(record.stream, -1):
-            self.next_row[record.stream] = record.next_row
+        next_row = self.next_row(record.epoch)
+        if record.next_row > next_row.get(record.stream, -1):
+            next_row[record.stream] = record.next_row
+            self.epochs[record.stream] = max(record.epoch, self.epochs.get(record.stream, 0))
             self.changes += 1
             self._moved.set()
 

@@ -8,9 +8,13 @@ while it is too far ahead of the fold.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from pipeline.errors import LostInputError, StateError
+from pipeline.health import catalogue
+from pipeline.health.catalogue import Sample
 from pipeline.ingest.message import Message as InputMessage
 from pipeline.ingest.message import Rejections
 from pipeline.learn.checkpoint import StreamState
@@ -21,7 +25,7 @@ from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
 from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.names import check_fingerprint, fingerprint, topic
+from pipeline.stages.names import agreed_epoch, fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
 from topics.checkpoints import Checkpoint
@@ -57,18 +61,27 @@ class LearnerPartition:
         self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress, read: Read
     ) -> None:
         self.partition = partition
-        self.settings = settings
-        self._learn = settings.learn()
-        self.core = PartitionLearner(partition, self._learn)
-        self._backlog = Backlog(settings, key, progress)
-        self._checkpoints = Checkpoints(partition, settings, key, progress)
+        self._key = key
         self._progress = progress
+        self._use(settings)
         self._read = read
         self._first_offset = 0
         self._sent_position: Position | None = None
         self._fingerprint = fingerprint(settings)
-        self._rejected: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+        """Rejected elements and messages, by reason."""
+        self.bounds_hit = 0
+        """How often the fold was waited for, or snapshots ended instead."""
+        self._holding_back = False
         progress.follow(partition)
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self._learn = settings.learn()
+        self.core = PartitionLearner(self.partition, self._learn)
+        self._backlog = Backlog(settings, self._key, self._progress)
+        self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Go on from checkpoints, or from the first offset, silently up to where the predecessor committed.
@@ -81,24 +94,32 @@ class LearnerPartition:
         restored = progress_learner.restore(records)
         found = restored.partition
         where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
-        self._backlog.inherit(restored.streams)
         if found is None:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
             return low
-        check_fingerprint(where, found.fingerprint, self.settings, found.epoch)
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings)
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if found.offset > high:
             raise StateError(
                 f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
                 "deleted or made anew; begin anew with another --prefix"
             )
+        if epoch > found.epoch:
+            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
+            self._backlog.supersede(restored.streams)
+            if self.settings.checkpoint.seconds:
+                self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
+            self._first_offset = found.offset
+            self.core = PartitionLearner(self.partition, self._learn, first_offset=found.offset)
+            return found.offset
+        streams = {name: stream for name, stream in restored.streams.items() if stream.epoch == epoch}
+        self._backlog.inherit(streams)
+        self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
         states = self._states(sent)
-        begins = [
-            states[name][0].offset if name in states else stream.first_offset
-            for name, stream in restored.streams.items()
-        ]
+        begins = [states[name][0].offset if name in states else stream.first_offset for name, stream in streams.items()]
         begin = min([found.offset, *begins])
         if begin < low:
             raise LostInputError(
@@ -119,7 +140,8 @@ class LearnerPartition:
         if not self.settings.checkpoint.seconds:
             return {}
         fold = progress_fold.restore(self._read(progress_fold.TOPIC.name, self.partition))
-        folded = {name: stream.progress.next_row for name, stream in fold.streams.items()}
+        mine = {name: stream.progress for name, stream in fold.streams.items()}
+        folded = {name: one.next_row for name, one in mine.items() if one.epoch == self.settings.epoch}
         return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), folded, sent)
 
     async def feed(self, message: Message) -> None:
@@ -139,16 +161,33 @@ class LearnerPartition:
             if since_look >= _LOOK_EVERY:
                 since_look = 0
                 if self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
-                    await self._hold_back(learner)
-                    last = loop.time()
+                    if self.settings.limits.lag == "shed":
+                        self._shed(learner)
+                    else:
+                        await self._hold_back(learner)
+                        last = loop.time()
             if (now := loop.time()) - last > _YIELD_SECONDS:
                 await asyncio.sleep(0)
                 last = now
         self._take()
 
+    def _shed(self, learner: StreamLearner) -> None:
+        """Go on, at the price of explanations."""
+        ended = self._backlog.shed()
+        if ended:
+            self.bounds_hit += ended
+            if str(self.bounds_hit).strip("0") == "1":
+                log.warning(
+                    "stream %r is too far ahead of the fold at row %d: old snapshots are ended (%d so far), rows that "
+                    "need them will not be explained",
+                    learner.stream, learner.rows, self.bounds_hit,
+                )  # fmt: skip
+
     async def _hold_back(self, learner: StreamLearner) -> None:
         """Wait until the fold has caught up; what has been learned is cut, sent and committed meanwhile."""
         log.info("stream %r waits for the fold at row %d", learner.stream, learner.rows)
+        self._holding_back = True
+        self.bounds_hit += 1
         self.core.cut()
         while self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
             if not await self._progress.moved(_STANDSTILL_SECONDS):
@@ -159,6 +198,7 @@ class LearnerPartition:
                     learner.stream,
                 )
                 self._backlog.publish_again()
+        self._holding_back = False
 
     def _take(self) -> None:
         """Encode snapshots as they come, so that their size counts at once."""
@@ -197,8 +237,8 @@ class LearnerPartition:
     def _say_rejected(self, rejections: Rejections) -> None:
         """One line for the 1st, 10th, 100th, ... message of each reason: the topic has them all."""
         found, message = rejections.found[0], rejections.message
-        self._rejected[found.reason] += 1
-        count = self._rejected[found.reason]
+        self.rejected[found.reason] += 1
+        count = self.rejected[found.reason]
         if str(count).strip("0") == "1":
             place = (message.topic, message.partition, message.offset)
             log.warning("rejected %s[%d]@%d, %s (%d so far): %s", *place, found.reason, count, found.detail)
@@ -242,12 +282,46 @@ class LearnerPartition:
             records.append(Record("", key, value))
         return records
 
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the partition and its streams."""
+        place = (str(self.partition),)
+        yield Sample(catalogue.STREAMS, len(self.core.streams), place)
+        yield Sample(catalogue.SNAPSHOT_BYTES, self._backlog.live_bytes, place)
+        yield Sample(catalogue.WORK_BYTES, self._backlog.work_bytes, place)
+        yield Sample(catalogue.WAITING, float(self._holding_back), place)
+        for name, stream in self.core.streams.items():
+            learner, of = stream.learner, (name,)
+            yield Sample(catalogue.EVENTS, learner.seqs, of)
+            yield Sample(catalogue.ROWS, learner.rows, of)
+            yield Sample(catalogue.UNLABELLED, learner.unlabelled, of)
+            yield Sample(catalogue.MODEL_VERSION, learner.version, of)
+            folded = self._progress.next_row(self.settings.epoch).get(name, self.settings.start)
+            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - folded), of)
+            yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
+            yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
+            if learner.score is not None:
+                yield Sample(catalogue.SCORE, learner.score, (name, learner.score_name))
+        yield from self._checkpoints.samples()
+
     def committed(self) -> None:
         """Nothing to do: what was collected is durable."""
 
     def dropped(self) -> None:
         """The partition is another worker's now."""
         self._progress.unfollow(self.partition)
+
+
+def samples(partitions: Iterable[LearnerPartition]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    rejected: Counter[str] = Counter()
+    waited = 0
+    for partition in partitions:
+        yield from partition.samples()
+        rejected += partition.rejected
+        waited += partition.bounds_hit
+    for reason, count in sorted(rejected.items()):
+        yield Sample(catalogue.DEAD_LETTERS, count, (reason,))
+    yield Sample(catalogue.BOUND_HIT, waited, ("limits.rows_ahead, work_bytes or snapshot_bytes",))
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:

@@ -23,24 +23,40 @@ def fingerprint(settings: Settings) -> dict[str, Setting]:
     return {**settings.fingerprint(), **versions}
 
 
-def check_fingerprint(where: str, found: dict[str, Setting], settings: Settings, epoch: int) -> None:
-    """Refuse to go on from state that was made under other settings.
-
-    Raises
-    ------
-    StateError
-        Naming every key that differs.
-    """
+def differences(found: dict[str, Setting], settings: Settings) -> list[str]:
+    """Settings and versions under which state was made and that are others now, one text each."""
     ours = fingerprint(settings)
-    changed = [
+    return [
         f"{key}: was {found.get(key)!r}, is {ours.get(key)!r}"
         for key in sorted(found.keys() | ours.keys())
         if found.get(key) != ours.get(key)
     ]
-    if epoch != settings.epoch:
-        changed.append(f"epoch: was {epoch}, is {settings.epoch}")
-    if changed:
+
+
+def agreed_epoch(where: str, found: dict[str, Setting], epoch: int, settings: Settings) -> int:
+    """The epoch to go on in: that of the state, or a later one that begins here.
+
+    Parameters
+    ----------
+    where
+        The state's place, for messages.
+    found, epoch
+        The fingerprint of the state, and its epoch.
+    settings
+        The configuration: its epoch is the earliest; `worker.new_epoch` allows to begin one where settings differ.
+
+    Raises
+    ------
+    StateError
+        Settings differ and no new epoch is allowed; every key that differs is named.
+    """
+    if settings.epoch > epoch:
+        return settings.epoch
+    changed = differences(found, settings)
+    if changed and not settings.worker.new_epoch:
         raise StateError(
             f"{where}: expected the settings that the state was made under, but these differ: "
-            f"{'; '.join(changed)}; set them back, or use another --prefix"
+            f"{'; '.join(changed)}; set them back, begin a new epoch from here with --new-epoch on every stage, "
+            "or use another --prefix"
         )
+    return epoch + 1 if changed else epoch

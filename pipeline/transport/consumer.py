@@ -125,6 +125,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Return the offset after the last record of `tp` that left the thread."""
         return self._handed.get(tp)
 
+    def end(self, tp: TP) -> int | None:
+        """Return the end of `tp` as of the last fetch; None while that is not known."""
+        consumer = self._consumer
+        if consumer is None or tp not in self.assignment():
+            return None
+        end: int | None = consumer.highwater(driver.ensure_aiokafka_TP(tp))
+        return end
+
     async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
         """Return the offsets the group has committed."""
         return dict(await self.call_thread(self._committed, tps))
@@ -219,6 +227,10 @@ class Consumer(driver.Consumer):
     def handed(self, tp: TP) -> int | None:
         """Return the offset after the last record of `tp` that was handed out."""
         return self._thread.handed(tp)  # type: ignore[no-any-return]
+
+    def end(self, tp: TP) -> int | None:
+        """Return the end of `tp` as of the last fetch; None while that is not known."""
+        return self._thread.end(tp)  # type: ignore[no-any-return]
 
     async def _drain_messages(self, fetcher: Any) -> None:
         """Hand what is fetched to the streams.

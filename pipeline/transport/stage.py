@@ -7,12 +7,13 @@ we have not taken it over yet, and it will be read again from where the lane beg
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from faust.types import TP
 
 from pipeline.errors import BrokerError, StalledError
+from pipeline.health.steps import Steps
 from pipeline.transport.app import make_app
 from pipeline.transport.connection import Connection
 from pipeline.transport.lane import Lane
@@ -52,6 +53,12 @@ class Stage(ABC):
         Why.
     lost : int
         How many times messages were lost on the way and read again; 0 as long as Faust behaves as we make it.
+    settled : bool
+        Whether the partitions of the present generation have been taken over.
+    steps : Steps
+        How long its steps take.
+    beats : list of callable
+        Called about once a second, as long as the event loop turns.
     services : list of Service
         Started before the application, stopped after it; fill it before `start`.
     """
@@ -68,6 +75,9 @@ class Stage(ABC):
         self.failure: Exception | None = None
         self.lost = 0
         self.services: list[Service] = []
+        self.beats: list[Callable[[], None]] = []
+        self.steps = Steps()
+        self.settled = False
         #: How many rebalances have begun: work begun before the last one is void.
         self.revocations = 0
         self._draining = False
@@ -148,6 +158,7 @@ class Stage(ABC):
             self.fail(error)
 
     async def _revoked(self, *args: Any, **kwargs: Any) -> None:
+        self.settled = False
         self.revocations += 1
         lanes = list(self.lanes.values())
         self.lanes.clear()
@@ -172,12 +183,15 @@ class Stage(ABC):
             await asyncio.gather(*(lane.drop() for lane in taken.values()))  # revoked before they were all taken over
         else:
             self.lanes.update(taken)
+            self.settled = self.failure is None
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             asleep = loop.time()
             await asyncio.sleep(WATCH_INTERVAL)
+            for beat in self.beats:
+                beat()
             late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy: nothing could have moved
             if self.app.rebalancing:
                 self._unsettled_since = self._unsettled_since or loop.time()

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import Any, Protocol
 
 from faust.types import TP
@@ -100,12 +101,14 @@ class StateLane(Lane):
 
     async def _feed(self) -> None:
         loop = asyncio.get_running_loop()
-        state, limit = self.state, self.stage.commit_rows
+        state, limit, steps = self.state, self.stage.commit_rows, self.stage.steps
         since = loop.time()
         while True:
             while self.waiting:
                 event, message = self.next_waiting()
+                begun = perf_counter()
                 await state.feed(message)
+                steps.add("feed", perf_counter() - begun)
                 self._fed = event
                 if state.pending() >= limit:
                     self._collected.clear()
@@ -129,7 +132,8 @@ class StateLane(Lane):
 
     async def commit(self) -> None:
         """Make everything produced until now durable, then acknowledge the messages that were used up."""
-        outputs = self.state.collect()
+        with self.stage.steps.time("collect"):
+            outputs = self.state.collect()
         fed, self._fed = self._fed, None
         self._collected.set()
         if outputs:
@@ -144,7 +148,13 @@ class StateLane(Lane):
     def _write(self, outputs: Outputs) -> None:
         """Deliver what goes before, then commit outputs and state in one transaction."""
         stage = self.stage
-        stage.plain.deliver(outputs.before)
+        with stage.steps.time("deliver"):
+            stage.plain.deliver(outputs.before)
+        with stage.steps.time("commit"):
+            self._commit(outputs)
+
+    def _commit(self, outputs: Outputs) -> None:
+        stage = self.stage
         records = list(outputs.records)
         records += [
             Record(stage.state_topic, record.key, record.value, self.partition, record.headers)

@@ -42,7 +42,8 @@ class WorkLane(Lane):
             while self.waiting:
                 self._idle.clear()
                 event, message = self.next_waiting()
-                records = await handle(message)
+                with self.stage.steps.time("handle"):
+                    records = await handle(message)
                 await self._unconfirmed.put((event, await producer.begin(records)))
                 if loop.time() - since > YIELD_AFTER:
                     await asyncio.sleep(0)

@@ -1,15 +1,21 @@
 """Throughput of the whole pipeline on a real Kafka, as a ratio to a bare River loop on the same events.
 
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
+        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner=100] [--latency]
 
-The bare loop predicts and learns, nothing else. The pipeline is learner, one explainer and fold with iPFI on, events
-in arrays of 100, timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline
-runs alternate; one JSON line a model, with medians:
+The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and fold, events in arrays of 100,
+timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate; one
+JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
 - `cpu_us`: CPU µs an event in each stage, and in the bare loop
-- `latency_s`: seconds from the last event written to the last record committed
+- `tail_s`: seconds from the last event written to the last record committed
+- `speed_up`: with several numbers of explainers, throughput over that with the first
+
+With `--latency` events come at 80 % of that throughput, in arrays of 10, and a record is published for every row:
+
+- `p50_s`, `p99_s`: from an event's writing to the moment at which its importance record has been read, committed
 """
 
 import argparse
@@ -17,6 +23,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +31,10 @@ from dataclasses import dataclass
 sys.path.pop(0)  # this folder: in it this file has the name of the package
 
 import msgspec
+import orjson
 import psutil
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
 from pipeline.brokers.choose import open_broker
@@ -36,12 +46,14 @@ from pipeline.command.run import create_topics, environment
 from pipeline.configuration import load
 from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import model_factory
-from pipeline.settings import Settings
+from pipeline.settings import Publish, Settings
 from pipeline.stages.build import connection
+from topics import admin, importance
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500
 ROWS_PER_MESSAGE = 100
+LOAD, PACED_ROWS, PACED_SECONDS = 0.8, 10, 15.0
 SEED = 7
 DEADLINE_S = 300.0
 
@@ -90,6 +102,45 @@ class Deployment:
             used[stage] = sum(one.user + one.system for one in times)
         return used
 
+    def paced(self, name: str, stream: list[Event], rate: float) -> list[float]:
+        """Seconds from event to record, in the order of the rows, at `rate` events a second."""
+        written: list[float] = []
+        read: dict[int, float] = {}
+
+        def take(topic: str, messages: list[Message]) -> None:
+            now = time.perf_counter()
+            for message in messages:
+                if message.key() == name.encode():
+                    read.setdefault(importance.decode(message.value()).row, now)
+
+        reader = Monitor(self.link, self.settings, take, public=("importance",), from_start=False)
+        producer = Producer(self.link.producer(linger_ms=0))
+        topic, key = self.settings.prefix + "events", name.encode()
+        ended = threading.Event()
+
+        def write() -> None:
+            begun = time.perf_counter()
+            for first in range(0, len(stream), PACED_ROWS):
+                ended.wait(max(0.0, begun + first / rate - time.perf_counter()))
+                written.extend([time.perf_counter()] * len(stream[first : first + PACED_ROWS]))
+                producer.produce(topic, orjson.dumps(stream[first : first + PACED_ROWS]), key)
+                producer.poll(0)
+            producer.flush(30.0)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        until = time.perf_counter() + DEADLINE_S
+        while len(stream) - 1 not in read:
+            self.children.check()
+            reader.poll(0.005)
+            if time.perf_counter() > until:
+                ended.set()
+                sys.exit(f"{name}: not through after {DEADLINE_S:.0f} s")
+        writer.join()
+        reader.close()
+        first = self.settings.start
+        return [read[row] - written[row] for row in range(first, len(stream))]
+
     def through(self, name: str, stream: list[Event]) -> Timed:
         packed = list(pack(stream, ROWS_PER_MESSAGE, 1 << 20))
         replay = Replay(self.link, self.settings, name, packed)
@@ -114,23 +165,28 @@ def median(timed: list[Timed], of: Callable[[Timed], float]) -> float:
     return statistics.median(of(one) for one in timed)
 
 
-def measure(model: str, repeats: int, broker: str, rows: int | None) -> dict[str, object]:
-    stream = events(rows or ROWS[model])
+def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[str, object]:
+    broker, repeats = options.broker, options.repeats
+    stream = events(options.rows or ROWS[model])
     settings = load(
         assignments=[
             f"model.name={model}",
-            f"prefix=bench-{model}-{os.getpid()}.",
+            f"prefix=bench-{model}-{explainers}-{os.getpid()}.",
             f"broker={broker}",
             f"seed={SEED}",
             "model.task=classification",
+            f"explain.methods={options.explain}",
+            *options.assignments,
         ]
     )
+    line: dict[str, object]
     with open_broker(broker) as kafka:
         settings = msgspec.structs.replace(settings, broker=kafka.bootstrap)
         create_topics(kafka, settings)
         with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-            for stage in ("fold", "explainer", "learner"):
-                children.add(stage, f"{stage}-1")
+            for stage, number in (("fold", 1), ("explainer", explainers), ("learner", 1)):
+                for instance in range(number):
+                    children.add(stage, f"{stage}-{instance + 1}")
             deployment = Deployment(settings, children)
             deployment.through("warm-up", stream[:WARM_UP])
             bares, pipelines = [], []
@@ -138,7 +194,41 @@ def measure(model: str, repeats: int, broker: str, rows: int | None) -> dict[str
                 bares.append(bare(model, stream))
                 pipelines.append(deployment.through(f"run-{number}", stream))
             children.stop()
-    count = len(stream)
+        line = summary(model, explainers, options, stream, bares, pipelines)
+        if options.latency:
+            line |= latency(settings, stream, LOAD * float(line["pipeline"]))
+    return line
+
+
+def latency(settings: Settings, stream: list[Event], rate: float) -> dict[str, object]:
+    """Workers of their own, that publish at every row."""
+    settings = msgspec.structs.replace(settings, publish=Publish(every=1))
+    settings = msgspec.structs.replace(settings, prefix=f"{settings.prefix}latency.")
+    admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
+    with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
+        for stage in ("fold", "explainer", "learner"):
+            children.add(stage, f"{stage}-1")
+        deployment = Deployment(settings, children)
+        deployment.through("warm-up", stream[:WARM_UP])
+        seconds = sorted(deployment.paced("paced", stream[: int(rate * PACED_SECONDS)], rate))
+        children.stop()
+    places = {"p50_s": 0.5, "p99_s": 0.99}
+    return {
+        "load": LOAD,
+        "latency_rows": len(seconds),
+        **{name: round(seconds[int(place * len(seconds))], 3) for name, place in places.items()},
+    }
+
+
+def summary(
+    model: str,
+    explainers: int,
+    options: argparse.Namespace,
+    stream: list[Event],
+    bares: list[Timed],
+    pipelines: list[Timed],
+) -> dict[str, object]:
+    count, repeats = len(stream), options.repeats
     bare_rate = count / median(bares, lambda one: one.seconds)
     pipeline_rate = count / median(pipelines, lambda one: one.seconds)
     bare_cpu = median(bares, lambda one: one.cpu["bare"])
@@ -146,6 +236,8 @@ def measure(model: str, repeats: int, broker: str, rows: int | None) -> dict[str
     cpu_us = {"bare": bare_cpu, **{s: median(pipelines, lambda one, s=s: one.cpu[s]) for s in pipelines[0].cpu}}
     return {
         "model": model,
+        "explain": options.explain,
+        "explainers": explainers,
         "rows": count,
         "repeats": repeats,
         "bare": round(bare_rate),
@@ -153,7 +245,7 @@ def measure(model: str, repeats: int, broker: str, rows: int | None) -> dict[str
         "ratio": round(pipeline_rate / bare_rate, 3),
         "learner_outside_river": round((learner_cpu - bare_cpu) / bare_cpu, 3),
         "cpu_us": {stage: round(1e6 * used / count, 1) for stage, used in cpu_us.items()},
-        "latency_s": round(median(pipelines, lambda one: one.tail), 3),
+        "tail_s": round(median(pipelines, lambda one: one.tail), 3),
     }
 
 
@@ -163,9 +255,20 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rows", type=int, help="events a run, instead of a number for each model")
     parser.add_argument("--broker", default="local")
-    arguments = parser.parse_args()
-    for model in arguments.models.split(","):
-        print(json.dumps(measure(model, arguments.repeats, arguments.broker, arguments.rows)), flush=True)
+    parser.add_argument("--explain", default="ipfi")
+    parser.add_argument("--explainers", default="1", help="numbers of explainers, one after the other")
+    parser.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--latency", action="store_true")
+    options = parser.parse_args()
+    for model in options.models.split(","):
+        first = 0.0
+        for explainers in map(int, options.explainers.split(",")):
+            line = measure(model, explainers, options)
+            rate = float(str(line["pipeline"]))
+            if first:
+                line["speed_up"] = round(rate / first, 2)
+            first = first or rate
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

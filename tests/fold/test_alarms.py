@@ -50,6 +50,7 @@ VALUES = {
     "ipdp": ICE[:, :, :, np.newaxis],
     "ipdp.points": POINTS,
 }
+VALUES["loss"] = VALUES["isage.model_loss"]
 
 
 def block(first: int, end: int, kind: str = "ok") -> Contributions:

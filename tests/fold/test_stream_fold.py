@@ -1,5 +1,6 @@
 """The fold restores the order: however blocks are cut, doubled, reordered or crashed, the records are the same."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,14 +28,15 @@ VALUES = {
     "ipfi": RANDOM.normal(size=(ROWS, 3)),
     "isage": RANDOM.normal(size=(ROWS, 3)),
     "isage.first": RANDOM.integers(0, 3, ROWS),
-    "isage.model_loss": RANDOM.random(ROWS),
+    "loss": RANDOM.random(ROWS),
     "isage.prediction": RANDOM.random((ROWS, 2)),
     "isage.target": RANDOM.integers(-1, 2, ROWS).astype(float),
     "ipdp": np.where(np.isnan(POINTS.transpose(0, 2, 1)), np.nan, RANDOM.random((ROWS, 3, 4)))[:, :, :, np.newaxis],
     "ipdp.points": POINTS,
 }
 # Whatever a row's contributions are, with the first loss "before" they add up to it minus the model's.
-VALUES["isage"][:, 2] = -VALUES["isage.model_loss"] - VALUES["isage"][:, 0] - VALUES["isage"][:, 1]
+VALUES["isage.model_loss"] = VALUES["loss"]
+VALUES["isage"][:, 2] = -VALUES["loss"] - VALUES["isage"][:, 0] - VALUES["isage"][:, 1]
 
 
 def block(first: int, end: int, *, kind: str = "ok", flush_before: bool = False) -> Contributions:
@@ -182,8 +184,16 @@ def test_a_flush_mark_right_after_a_record_publishes_nothing_more() -> None:
     assert [one.row for one in estimates(folded([block(START, 20), flush, flush]))] == [9, 19]
 
 
-def test_another_epoch_is_not_folded() -> None:
-    fold = PartitionFold(0, SETTINGS)
-    other = flush_item(stream="s", epoch=1, partition=0, first_row=START)
-    fold.offer(other, 0)
+def test_an_earlier_epoch_is_over_and_a_later_one_begins_anew() -> None:
+    fold = PartitionFold(0, replace(SETTINGS, epoch=1))
+    fold.offer(replace(block(START, START + 40), epoch=0), 0)
     assert fold.streams == {} and fold.offset == 1
+    fold.offer(replace(block(START, START + 40), epoch=1), 1)
+    fold.offer(replace(block(START, START + 30), epoch=2), 2)
+    fold.offer(replace(block(START + 40, START + 60), epoch=1), 3)
+    assert fold.streams["s"].next_row == START + 30
+    epochs = [orjson.loads(record.value)["epoch"] for record in fold.take_records() if record.topic == "importance"]
+    alone = StreamFold.empty("s", replace(SETTINGS, epoch=1))
+    alone.offer(replace(block(START, START + 40), epoch=1), 1)
+    assert epochs.count(1) == sum(record.topic == "importance" for record in alone.records) > 0
+    assert epochs == sorted(epochs) and epochs.count(2) > 0

@@ -4,15 +4,18 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
+import msgspec
 import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
 from pipeline.command.reference import Reference
 from pipeline.settings import Settings
+from pipeline.stages.build import connection
+from pipeline.transport.progress import read_to_end
 from pipeline.transport.worker import ExitCode
 from tests.deployment import Deployment, wait_for
-from topics import events, events_dead, importance
+from topics import checkpoints, chunks, events, events_dead, frames, importance
 
 Deploy = Callable[..., Deployment]
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
@@ -182,6 +185,66 @@ def test_a_learner_whose_first_events_are_gone_refuses(deploy: Deploy) -> None:
     assert "again from offset 0" in said and "keeps it from 10 on" in said and "another --prefix" in said
 
 
+def checkpoint_keys(deployment: Deployment, partition: int) -> list[checkpoints.Key]:
+    """Of all parts of checkpoints, the newest first."""
+    name = f"{deployment.settings.prefix}checkpoints"
+    keys = [checkpoints.Key.decode(key) for key in read_to_end(connection(deployment.settings), name, partition, 30.0)]
+    return sorted(keys, key=lambda key: key.version, reverse=True)
+
+
+def test_with_checkpoints_the_first_events_may_be_gone(deploy: Deploy) -> None:
+    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    log = [*messages(0, 2_000), events.FLUSH]
+    deployment.start_all()
+    deployment.send(*log)
+    deployment.wait_published("s", 1_999)
+    deployment.kill("learner-1")
+    partition = events.partition(b"s", deployment.settings.topics.events)
+    place = TopicPartition(deployment.settings.prefix + "events", partition, 10)
+    deployment.admin.delete_records([place])[place].result()
+    deployment.start("learner")
+    further = [*messages(2_000, 2_400), events.FLUSH]
+    deployment.send(*further)
+    deployment.wait_published("s", 2_399)
+    assert "goes on from its checkpoint at row" in deployment.log("learner-1")
+    assert_same(deployment, reference(deployment.settings, [*log, *further]))
+
+
+@pytest.mark.parametrize("case", ["another key", "future", "damaged"])
+def test_a_checkpoint_that_cannot_be_used_is_refused_or_passed_over(case: str, deploy: Deploy) -> None:
+    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    log = [*messages(0, 1_000), events.FLUSH]
+    deployment.start_all()
+    deployment.send(*log)
+    deployment.wait_published("s", 999)
+    partition = events.partition(b"s", deployment.settings.topics.events)
+    wait_for("two checkpoints", lambda: len(checkpoint_keys(deployment, partition)) > 1)
+    deployment.stop("learner-1")
+    key = checkpoint_keys(deployment, partition)[0]
+    variables = {}
+    if case == "another key":
+        variables["GLASSTREAM_HMAC_KEY"] = "not the key that it was sealed with"
+    else:
+        body = frames.encode("checkpoint", 2, {"rows": key.version}, {})
+        value = chunks.split("checkpoint-chunk", body)[0] if case == "future" else b"damaged"
+        deployment.producer.produce(
+            f"{deployment.settings.prefix}checkpoints", value, key._replace(chunk=0).encode(), partition
+        )
+        deployment.producer.flush(30.0)
+    deployment.start("learner", **variables)
+    if case == "damaged":
+        further = [*messages(1_000, 1_200), events.FLUSH]
+        deployment.send(*further)
+        deployment.wait_published("s", 1_199)
+        assert "is damaged; an older one is used" in deployment.log("learner-1")
+        assert_same(deployment, reference(deployment.settings, [*log, *further]))
+        return
+    assert deployment.exit_code("learner-1") == ExitCode.STATE
+    said = deployment.log("learner-1")
+    assert "the checkpoint of stream 's' at row" in said
+    assert ("HMAC" in said) if case == "another key" else ("version 2" in said and "new epoch" in said)
+
+
 @pytest.mark.parametrize("stage", ["learner", "fold"])
 def test_changed_settings_are_refused_by_name(stage: str, deploy: Deploy) -> None:
     deployment = deploy(*SETTINGS)
@@ -194,6 +257,31 @@ def test_changed_settings_are_refused_by_name(stage: str, deploy: Deploy) -> Non
     said = deployment.log(f"{stage}-1")
     assert "explain.alpha: was 0.001, is 0.05; seed: was 3, is 4;" in said
     assert "block.rows" not in said
+
+
+def test_a_new_epoch_goes_on_from_here_under_other_settings(deploy: Deploy) -> None:
+    """What comes after is what a fresh run under the new settings says of the events after; nothing is refused."""
+    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    before, after = [*messages(0, 600), events.FLUSH], [*messages(600, 1_400), events.FLUSH]
+    deployment.start_all()
+    deployment.send(*before)
+    deployment.wait_published("s", 599)
+    for name in ("learner-1", "explainer-1", "fold-1"):
+        assert deployment.stop(name) == ExitCode.OK
+    for stage in ("fold", "learner", "explainer"):
+        deployment.start(stage, GLASSTREAM_SEED="4", GLASSTREAM_WORKER_NEW_EPOCH="true")
+    deployment.send(*after)
+    deployment.wait_published("s", 799)
+    changed = msgspec.structs.replace(deployment.settings, seed=4, epoch=1)
+    first, second = reference(deployment.settings, before), reference(changed, after)
+    assert_same(deployment, {topic: first[topic] + second[topic] for topic in first})
+    assert "epoch 1 begins at offset" in deployment.log("learner-1")
+    deployment.kill("learner-1")  # and it is gone on with as any other
+    deployment.start("learner", GLASSTREAM_SEED="4", GLASSTREAM_WORKER_NEW_EPOCH="true")
+    deployment.send(*messages(1_400, 1_600), events.FLUSH)
+    deployment.wait_published("s", 999)
+    second = reference(changed, [*after, *messages(1_400, 1_600), events.FLUSH])
+    assert_same(deployment, {topic: first[topic] + second[topic] for topic in first})
 
 
 def test_a_missing_topic_and_a_wrong_partition_count_are_said_before_the_start(deploy: Deploy) -> None:
@@ -218,3 +306,22 @@ def test_a_sealed_model_under_another_key_is_refused(deploy: Deploy) -> None:
     deployment.start("explainer", "explainer-2")
     deployment.wait_published("s", 299)
     assert importance.decode(deployment.values("importance")[-1]).coverage == 1.0
+
+
+def test_who_sheds_goes_on_and_says_what_was_not_explained(deploy: Deploy) -> None:
+    """Nobody explains while the learner learns: with `lag = shed` it goes on, and old snapshots are ended."""
+    deployment = deploy(*SETTINGS, "limits.lag=shed", "limits.snapshot_bytes=1", "snapshot.target=0")
+    deployment.start("learner")
+    log = [*messages(0, 3_200), events.FLUSH]
+    deployment.send(*log)
+    wait_for("all rows learned", lambda: deployment.poll().progress.rows.get("s") == 3_200)
+    deployment.start("fold")
+    deployment.start("explainer")
+    deployment.wait_published("s", 3_199)
+    newest = importance.decode(deployment.values("importance")[-1])
+    assert 0.0 < newest.coverage < 0.2
+    assert "old snapshots are ended" in deployment.log("learner-1")
+    assert "waits for the fold" not in deployment.log("learner-1")
+    assert "limits.lag" in deployment.log("fold-1")
+    predictions = reference(deployment.settings, log)["predictions"]
+    assert deployment.values("predictions") == predictions

@@ -345,3 +345,18 @@ def test_wide_rows_make_short_blocks() -> None:
 def test_positions_are_ordered_like_the_log() -> None:
     assert Position(1, 5) < Position(2, 0) < Position(2, 1)
     assert PartitionFold(0, settings().fold(), next_offset=7).offset == 7
+
+
+def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> None:
+    learner = PartitionLearner(0, settings("limits.streams=2").learn())
+    keys = [b"one", b"two", b"three", b"one", b"three", b"two"]
+    for offset, key in enumerate(keys):
+        for _ in learner.consume(message(offset, event(offset), key)):
+            pass
+    _, dead = learner.take_outbox()
+    assert sorted(learner.streams) == ["one", "two"]
+    assert [(one.message.offset, one.found[0].reason) for one in dead] == [
+        (2, "too_many_streams"),
+        (4, "too_many_streams"),
+    ]
+    assert "limits.streams" in dead[0].found[0].detail and "'three'" in dead[0].found[0].detail

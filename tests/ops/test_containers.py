@@ -123,8 +123,7 @@ def test_every_variable_is_a_setting(name: str) -> None:
 @workers
 def test_a_worker_asks_for_its_health_where_it_answers(name: str) -> None:
     port = parsed(WORKERS[name]["healthcheck"]["test"][2:]).params["port"]
-    health = getattr(load(environment=WORKERS[name]["environment"]), "health", None)
-    assert health is None or health.port == port
+    assert load(environment=WORKERS[name]["environment"]).health.port == port
 
 
 def test_the_ports_of_kafka_are_the_same_everywhere() -> None:

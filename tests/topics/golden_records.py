@@ -266,6 +266,7 @@ def explained() -> contributions.Contributions:
             "ipfi": np.array([[0.5, 0.0], [1.0, -1.0], [0.0, -0.0]]),
             "isage": np.array([[0.5, -1.0], [1.0, -1.0], [0.0, -0.0]]),
             "isage.first": np.array([0, 1, 0]),
+            "loss": np.array([0.0, 1.0, 0.0]),
             "isage.model_loss": np.array([0.0, 1.0, 0.0]),
             "isage.prediction": np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]),
             "isage.target": np.array([1.0, -1.0, 0.0]),

@@ -1,0 +1,70 @@
+"""What running workers say of themselves."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+import orjson
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.health import catalogue
+from tests.deployment import Deployment, wait_for
+from tests.integration.test_recovery import SETTINGS, messages
+from topics import events
+
+Deploy = Callable[..., Deployment]
+
+
+def address(deployment: Deployment, worker: str) -> str:
+    found = re.search(r"health and metrics on (http://\S+)", deployment.log(worker))
+    assert found is not None
+    return found[1]
+
+
+def ask(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def metrics(deployment: Deployment, worker: str) -> dict[str, float]:
+    _, text = ask(address(deployment, worker) + "/metrics")
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = {name: value for name, value in sample.labels.items() if name not in ("stage", "instance")}
+            found[" ".join([sample.name.removeprefix("glasstream_"), *labels.values()])] = sample.value
+            assert family.name in {metric.name for metric in catalogue.ALL}
+    return found
+
+
+def test_metrics_say_what_has_happened(deploy: Deploy) -> None:
+    deployment = deploy(*SETTINGS, "explain.methods=ipfi,ipdp", "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment.start_all()
+    deployment.send(*messages(0, 1_000), orjson.dumps([3]), b"no event", events.FLUSH)
+    deployment.wait_published("s", 999)
+    for worker in ("learner-1", "explainer-1", "fold-1"):
+        for path in ("/healthz", "/readyz"):
+            status, body = ask(address(deployment, worker) + path)
+            assert (status, json.loads(body)["stage"]) == (200, worker[:-2])
+    learner = metrics(deployment, "learner-1")
+    assert learner["events_total s"] == learner["rows_learned_total s"] == 1_000
+    assert 0 < learner["score accuracy s"] <= 1
+    assert 512 <= learner["model_version s"] < 1_000
+    assert learner["dead_letters_total not_json"] == 1
+    assert learner["checkpoints_total s"] >= 1 and learner["checkpoint_bytes s"] > 1_000
+    assert learner["checkpoint_age_seconds s"] < 600
+    assert learner["step_seconds_total feed"] > 0 and learner["step_seconds_total commit"] > 0
+    wait_for("nothing is left", lambda: metrics(deployment, "learner-1")["rows_ahead s"] == 0)
+    explainer = metrics(deployment, "explainer-1")
+    assert explainer["rows_explained_total"] == 900 and explainer["blocks_total failed"] == 0
+    assert explainer["step_seconds_total explain"] > 0
+    fold = metrics(deployment, "fold-1")
+    assert fold["rows_folded_total s"] == 1_000 and fold["coverage s"] == 1.0
+    assert fold["records_total importance"] == 2 * len({row for row in range(100, 1_000) if (row + 1) % 50 == 0})
+    partition = str(events.partition(b"s", deployment.settings.topics.events))
+    assert fold[f"input_lag {partition}"] <= 2  # markers of transactions have offsets too
