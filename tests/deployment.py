@@ -17,7 +17,7 @@ from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from topics import admin, events
 
-DEADLINE = 90.0
+DEADLINE = 150.0
 ROOT = Path(__file__).resolve().parents[1]
 HMAC_KEY = "tests-" * 4
 

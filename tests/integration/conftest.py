@@ -38,7 +38,7 @@ class Run:
     out: Path
     log_path: Path
 
-    def wait(self, deadline: float = 180.0) -> int:
+    def wait(self, deadline: float = 300.0) -> int:
         return self.process.wait(deadline)
 
     @property
