@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from topics.errors import TopicError
 
 DEFAULT_PREFIX: Final = "glasstream."
 
 Count = Literal["events", "work", "one"]
+
+StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+"""Of a record that a stage reads: it becomes a key, and a part of everything that is said of the stream."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

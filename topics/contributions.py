@@ -11,13 +11,20 @@ import msgspec
 import numpy as np
 
 from topics import frames, methods
-from topics.contract import QUEUE, Topic
+from topics.contract import QUEUE, StreamName, Topic
 from topics.errors import FrameError
 from topics.frames import Array
 
 VERSION: Final = 2
 _FRAME_KIND: Final = "contributions"
 _VALUES: Final = "values/"  # begins the name of every array of contributions
+_TEXT: Final = 2  # the kind of a feature whose values are codes of texts
+
+LARGEST: Final = 1e125
+"""Numbers beyond ±this are refused: squares of squares of them would be infinite."""
+_LARGEST_SQUARED: Final = 1e63  # of what the loss squares
+_SQUARES: Final = ("squared", "brier")
+_OF_NUMBERS: Final = ("squared", "absolute")
 
 TOPIC: Final = Topic(
     name="contributions",
@@ -105,14 +112,14 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Meta(msgspec.Struct, forbid_unknown_fields=True):
-    stream: str
+    stream: StreamName
     epoch: _Natural
     partition: _Natural
     first_row: _Natural
     version: _Natural
     kind: Kind
     names: list[str]
-    kinds: list[_Natural]
+    kinds: list[Annotated[int, msgspec.Meta(ge=0, le=_TEXT)]]
     classes: list[str]
     outputs: list[str]
     texts: list[tuple[_Natural, list[tuple[_Natural, str]]]]
@@ -240,20 +247,41 @@ def _check(record: Contributions) -> None:
 
 
 def _check_values(record: Contributions) -> list[str]:
-    """Refuse what a fold would index with, out of bounds."""
+    """Refuse what a fold would index with, out of bounds, and numbers that would make its estimates infinite."""
     findings: list[str] = []
+    squared = _LARGEST_SQUARED if record.loss in _SQUARES else LARGEST
+    for name, array in record.values.items():
+        most = squared if name in ("isage.prediction", "isage.target") else LARGEST
+        if not name.startswith("ipdp") and not bool((np.abs(array) <= most).all()):
+            findings.append(f"expected numbers within ±{most:g} as {name}")
     first, target, curves = (record.values.get(name) for name in ("isage.first", "isage.target", "ipdp"))
     if first is not None and not bool(((first >= 0) & (first < max(1, len(record.names)))).all()):
         findings.append("expected the first feature of every order to be one of the features")
-    if target is not None and record.classes:
+    if target is not None and (record.classes or record.loss not in _OF_NUMBERS):
         known = (target >= -1) & (target < len(record.classes)) & (target == np.floor(target))
         if not bool(known.all()):
             findings.append(f"expected targets that are indices of {len(record.classes)} classes, or -1")
     if curves is not None:
         points = record.values["ipdp.points"]
-        if curves.shape[2:] != (points.shape[1], len(record.outputs)):
+        if curves.shape[2:] != (points.shape[1], len(record.outputs)) or points.shape[1] > methods.MOST_POINTS:
             findings.append(
-                f"expected curves of {points.shape[1]} points for each of {len(record.outputs)} outputs, got "
-                f"{curves.shape[2:]}"
+                f"expected curves of {points.shape[1]} points, at most {methods.MOST_POINTS}, for each of "
+                f"{len(record.outputs)} outputs, got {curves.shape[2:]}"
             )
+        else:
+            findings += _check_curves(record, points, curves)
+    return findings
+
+
+def _check_curves(record: Contributions, points: Array, curves: Array) -> list[str]:
+    """Refuse points without an answer, and categories without a text."""
+    findings: list[str] = []
+    there = ~np.isnan(points)
+    answered = (np.abs(curves.transpose(0, 2, 1, 3)) <= LARGEST).all(axis=3)
+    if not bool((~there | (answered & (np.abs(points) <= LARGEST))).all()):
+        findings.append(f"expected points and answers within ±{LARGEST:g}")
+    for slot in (slot for slot, kind in enumerate(record.kinds) if kind == _TEXT):
+        codes = np.unique(points[:, :, slot][there[:, :, slot]]).tolist()
+        if not all(code in record.texts.get(slot, ()) for code in codes):
+            findings.append(f"expected the texts of the categories {codes} of slot {slot}, got some of them")
     return findings

@@ -13,6 +13,9 @@ from topics.frames import Array
 METHODS: Final = ("ipfi", "isage", "ipdp")
 """In the order in which their records are published."""
 
+MOST_POINTS: Final = 1_000
+"""Of a grid: readers make room for so many, whatever a record says."""
+
 Shape = tuple[str, tuple[str | int | None, ...]]
 
 TAKEN: Final[Mapping[str, Shape]] = {

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from topics import frames, methods
-from topics.contract import QUEUE, Topic
+from topics.contract import QUEUE, StreamName, Topic
 from topics.errors import FrameError
 from topics.frames import Array
 from topics.murmur2 import murmur2_partition
@@ -149,7 +149,7 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Meta(msgspec.Struct, forbid_unknown_fields=True):
-    stream: str
+    stream: StreamName
     epoch: _Natural
     partition: _Natural
     first_row: _Natural
@@ -312,6 +312,22 @@ def _check_rows(work: Work) -> list[str]:
         findings.append("expected every order of features to be a permutation")
     if (work.grid is not None) != ("ipdp.row" in work.draws):
         findings.append(f"expected grids and how they are to be read together, got {work.grid}")
+    return findings + _check_sizes(work)
+
+
+def _check_sizes(work: Work) -> list[str]:
+    """Refuse what a reader would index with, or make room for, beyond bounds."""
+    findings: list[str] = []
+    d, grid = len(work.names), work.grid
+    values, rows = work.draws.get("ipfi"), work.draws.get("isage")
+    if values is not None and values.shape[1] < 1:
+        findings.append("draws of ipfi: expected at least one value a feature, got none")
+    if rows is not None and d > 1 and (rows.shape[1] not in (1, d - 1) or rows.shape[2] < 1):
+        findings.append(f"draws of isage: expected rows for all steps or for each of {d - 1}, got {rows.shape[1:3]}")
+    if grid is not None:
+        most = methods.MOST_POINTS
+        if not (2 if grid.equidistant else 1) <= grid.knots <= most or not 2 <= grid.points <= most:
+            findings.append(f"expected grids of 2 to {most} knots and points, got {grid}")
     return findings
 
 

@@ -80,9 +80,10 @@ class Explainer:
         """Explain one block; waits until its snapshot is there."""
         try:
             block = work.decode(message.value or b"")
+            if block.partition >= self.settings.topics.events:
+                raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
         except FrameError as error:
-            self.damaged += 1
-            log.error("%s is not work and is left out: %s", message.place, error)
+            self._say_damaged(f"{message.place} is not work and is left out: {error}")
             return []
         model = None
         if block.count:
@@ -96,11 +97,22 @@ class Explainer:
                 self.blocks["stale"] += 1
                 return []
         with self.steps.time("explain"):
-            answers = await asyncio.to_thread(explain, block, model)
+            try:
+                answers = await asyncio.to_thread(explain, block, model)
+                records = [self._record(block, answer) for answer in answers]
+            except Exception as error:  # noqa: BLE001 - a block may contradict itself where its contract cannot see it
+                answers = [unexplained(block, f"{type(error).__name__}: {error}"[:500])]
+                records = [self._record(block, answer) for answer in answers]
         for answer in answers:
             self.rows[answer.kind] += answer.count
         self.blocks["failed" if any(answer.kind == "failed" for answer in answers) else "ok"] += 1
-        return [self._record(block, answer) for answer in answers]
+        return records
+
+    def _say_damaged(self, what: str) -> None:
+        """Count a record that is left out; a line for the 1st, 10th, 100th, ..."""
+        self.damaged += 1
+        if str(self.damaged).strip("0") == "1":
+            log.error("%s (%d so far)", what, self.damaged)
 
     def _record(self, block: Work, answer: Contributions) -> Record:
         name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
@@ -120,19 +132,30 @@ class Explainer:
     async def _model(self, block: Work) -> Predictor | None:
         """The model that the block names; None for a block that is folded already."""
         identity = Identity(block.stream, block.epoch, block.version)
-        model = self._models.get(identity)
-        if model is None:
+        while (model := self._models.get(identity)) is None:
             with self.steps.time("wait for a snapshot"):
                 data = await self._bytes(block, identity)
             if data is None:
                 return None
             with self.steps.time("decode"):
-                model = self._models[identity] = await asyncio.to_thread(codec.decode, data, key=self._key)
-            while len(self._models) > _MODELS:
-                self._models.popitem(last=False)
-        else:
-            self._models.move_to_end(identity)
+                await self._decode(identity, data)
+        self._models.move_to_end(identity)
         return model
+
+    async def _decode(self, identity: Identity, data: bytes) -> None:
+        """Make the model of a snapshot ready; one that is not what its key says is forgotten until it comes again."""
+        try:
+            found = await asyncio.to_thread(codec.read, data, key=self._key)
+            if (found.stream, found.epoch, found.version) != identity:
+                raise FrameError(f"expected {identity}, got {(found.stream, found.epoch, found.version)}")
+        except FrameError as error:
+            self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+            if self._snapshots.get(*identity) is data:
+                self._snapshots.forget(*identity)
+            return
+        self._models[identity] = found.predictor
+        while len(self._models) > _MODELS:
+            self._models.popitem(last=False)
 
     async def _bytes(self, block: Work, identity: Identity) -> bytes | None:
         """The snapshot's bytes, waited for: a block is explained with its own version or not at all.

@@ -12,14 +12,17 @@ from dataclasses import replace
 import msgspec
 
 from pipeline.errors import FrameError, LostInputError
+from pipeline.explain.losses import LOSSES
 from pipeline.fold.partition import PartitionFold
 from pipeline.fold.stream import StreamFold
 from pipeline.health import catalogue
 from pipeline.health.catalogue import Sample
 from pipeline.settings import Settings
-from pipeline.stages.names import agreed_epoch, fingerprint, topic
+from pipeline.stages.names import agreed_epoch, fingerprint, known_state, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import contributions, drift, effects, importance, progress_fold
+from topics.contributions import Contributions
+from topics.methods import method_of
 from topics.progress_fold import FoldState, PartitionProgress, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -55,8 +58,9 @@ class FoldPartition:
         StateError
             The state is of other settings, or needs input that is gone.
         """
-        restored = progress_fold.restore(records)
         where = f"{topic(self.settings, 'progress.fold')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_fold.restore(records)
         if restored.partition is None:
             self.core.next_offset = low
             return low
@@ -82,9 +86,11 @@ class FoldPartition:
         """Fold one block."""
         try:
             block = contributions.decode(message.value or b"")
+            self._check(block)
         except FrameError as error:
             self.damaged += 1
-            log.error("%s is not a contribution and is left out: %s", message.place, error)
+            if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
+                log.error("%s is left out, it cannot be folded: %s (%d so far)", message.place, error, self.damaged)
             self.core.next_offset = message.offset + 1
             return
         if block.kind == "failed" and block.stream not in self._failed_said:
@@ -98,6 +104,25 @@ class FoldPartition:
             )
         self.core.offer(block, message.offset)
         await asyncio.sleep(0)
+
+    def _check(self, block: Contributions) -> None:
+        """Refuse what is no answer to the work of this partition and these settings.
+
+        Raises
+        ------
+        FrameError
+            It is none.
+        """
+        if block.partition != self.partition:
+            raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
+        if block.kind != "ok":
+            return
+        methods = self.settings.methods
+        given = {method_of(name) for name in block.values}
+        if not given.issuperset(methods):
+            raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
+        if block.loss not in LOSSES:
+            raise FrameError(f"expected a loss of {', '.join(LOSSES)}, got {block.loss!r}")
 
     def pending(self) -> int:
         """Records that wait to be sent."""

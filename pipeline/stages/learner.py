@@ -25,7 +25,7 @@ from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
 from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.names import agreed_epoch, fingerprint, topic
+from pipeline.stages.names import agreed_epoch, fingerprint, known_state, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
 from topics.checkpoints import Checkpoint
@@ -91,9 +91,10 @@ class LearnerPartition:
         StateError
             The state is of other settings, or needs input that is gone.
         """
-        restored = progress_learner.restore(records)
-        found = restored.partition
         where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_learner.restore(records)
+        found = restored.partition
         if found is None:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self._learn, first_offset=low)

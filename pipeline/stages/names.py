@@ -1,9 +1,11 @@
 """Topics by their full names, and the fingerprint that state is bound to."""
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
-from pipeline.errors import StateError
+from pipeline.errors import ContractError, StateError
 from pipeline.settings import Settings
 from topics.progress_learner import Setting
 
@@ -21,6 +23,24 @@ def fingerprint(settings: Settings) -> dict[str, Setting]:
     versions: dict[str, Setting] = {f"version.{package}": version(package) for package in _NUMERIC}
     versions["version.python"] = ".".join(platform.python_version_tuple()[:2])
     return {**settings.fingerprint(), **versions}
+
+
+@contextmanager
+def known_state(where: str) -> Iterator[None]:
+    """Records of state that cannot be read are no state to go on from.
+
+    Raises
+    ------
+    StateError
+        Instead of what a contract says.
+    """
+    try:
+        yield
+    except ContractError as error:
+        raise StateError(
+            f"{where}: expected state that this release wrote; {error}; go on with the release that wrote it, or use "
+            "another --prefix"
+        ) from error
 
 
 def differences(found: dict[str, Setting], settings: Settings) -> list[str]:

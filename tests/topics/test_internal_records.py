@@ -15,11 +15,24 @@ from topics import contributions, frames, work
 from topics.errors import FrameError
 
 any_float = st.floats(width=64)
+NO_CHANGES = {"ipdp.row": np.zeros(0, np.int32), "ipdp.place": np.zeros(0, np.int32), "ipdp.value": np.zeros(0)}
+ZEROS = {"loss": np.zeros(3), "ipfi": np.zeros((3, 2))}
+POINTS = np.zeros((3, 2, 2))
+
+
+def curves(points: frames.Array, answers: frames.Array) -> dict[str, frames.Array]:
+    return {"loss": np.zeros(3), "ipdp": answers, "ipdp.points": points}
+
+
+def sage(**changes: Any) -> dict[str, frames.Array]:
+    parts = {"first": np.zeros(3, np.int64), "model_loss": np.zeros(3), "prediction": np.zeros((3, 2))}
+    parts |= {"target": np.zeros(3), **changes}
+    return {"loss": np.zeros(3), "isage": np.zeros((3, 2)), **{f"isage.{name}": a for name, a in parts.items()}}
 
 
 @st.composite
 def blocks(draw: st.DrawFn) -> work.Work:
-    count, d, n = draw(st.integers(1, 4)), draw(st.integers(0, 3)), draw(st.integers(0, 2))
+    count, d, n = draw(st.integers(1, 4)), draw(st.integers(0, 3)), draw(st.integers(1, 2))
     first_row = draw(st.integers(1, 2**40))
     steps = draw(st.lists(st.integers(1, 5), min_size=count, max_size=count))
     classification = draw(st.booleans())
@@ -30,7 +43,7 @@ def blocks(draw: st.DrawFn) -> work.Work:
     )
     finite = st.floats(allow_nan=False, allow_infinity=False)
     return work.Work(
-        stream=draw(st.text(max_size=8)),
+        stream=draw(st.text(min_size=1, max_size=8)),
         epoch=draw(st.integers(0, 3)),
         partition=draw(st.integers(0, 3)),
         first_row=first_row,
@@ -77,6 +90,7 @@ def test_a_block_comes_back_bit_for_bit(written: work.Work) -> None:
 
 @given(blocks(), st.sampled_from(["ok", "failed"]))
 def test_contributions_come_back_bit_for_bit(of: work.Work, kind: str) -> None:
+    values = np.where(np.abs(of.x) <= contributions.LARGEST, of.x, -0.0)
     written = contributions.Contributions(
         stream=of.stream,
         epoch=of.epoch,
@@ -87,7 +101,7 @@ def test_contributions_come_back_bit_for_bit(of: work.Work, kind: str) -> None:
         kind=kind,
         names=of.names,
         kinds=of.kinds,
-        values={"ipfi": of.x} if kind == "ok" else {},
+        values={"ipfi": values, "loss": np.zeros(of.count)} if kind == "ok" else {},
         reason="" if kind == "ok" else "KeyError: 'a'",
         loss=of.loss,
         flush_before=of.flush_before,
@@ -139,6 +153,14 @@ def test_flush_items_come_back() -> None:
         ({"task": "ranking"}, "task of classification or regression"),
         ({"loss": ""}, "and a loss"),
         ({"classes": ["no", "no"]}, "different classes"),
+        ({"stream": ""}, "length >= 1"),
+        ({"stream": "s" * 1_025}, "length <= 1024"),
+        ({"draws": {"ipfi": np.zeros((3, 0, 2))}}, "at least one value"),
+        ({"draws": {"isage": np.zeros((3, 2, 1, 2)), "isage.order": np.tile([0, 1], (3, 1))}}, "for each of 1"),
+        ({"draws": {"isage": np.zeros((3, 1, 0, 2)), "isage.order": np.tile([0, 1], (3, 1))}}, "for each of 1"),
+        ({"draws": NO_CHANGES, "grid": work.Grid(2**40, 10, True)}, "grids of 2 to 1000"),
+        ({"draws": NO_CHANGES, "grid": work.Grid(1, 10, True)}, "grids of 2 to 1000"),
+        ({"draws": NO_CHANGES, "grid": work.Grid(10, 1, True)}, "grids of 2 to 1000"),
     ],
 )
 def test_a_block_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str | None) -> None:
@@ -167,6 +189,15 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (explained, {"version": 101}, "a version from 1 to the first row 100"),
         (explained, {"names": ["a", "a"]}, "different names"),
         (explained, {"first_row": -5}, "from 0 on"),
+        (explained, {"values": {**ZEROS, "ipfi": np.full((3, 2), np.nan)}}, "numbers within .* as ipfi"),
+        (explained, {"values": {**ZEROS, "loss": np.array([0.0, 1e126, 0.0])}}, "numbers within .* as loss"),
+        (explained, {"values": sage(prediction=np.full((3, 2), 1e64)), "loss": "brier"}, "within .1e.63"),
+        (explained, {"values": sage(first=np.full(3, 2))}, "to be one of the features"),
+        (explained, {"values": sage(target=np.full(3, 2.0))}, "indices of 2 classes"),
+        (explained, {"values": curves(np.zeros((3, 2_000, 2)), np.zeros((3, 2, 2_000, 1)))}, "at most 1000"),
+        (explained, {"values": curves(POINTS, np.full((3, 2, 2, 1), np.nan))}, "points and answers within"),
+        (explained, {"values": curves(POINTS + np.inf, np.zeros((3, 2, 2, 1)))}, "points and answers within"),
+        (explained, {"values": curves(POINTS, np.zeros((3, 2, 2, 1))), "texts": {}}, "the texts of the categories"),
         (failed, {"reason": ""}, "reason where it is failed"),
         (failed, {"values": {"ipfi": np.zeros((1, 2))}}, "values where the kind is ok"),
     ],

@@ -1,0 +1,257 @@
+"""Whatever stands on the topics, no stage dies, every message is accounted for, and good events are explained."""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from random import Random
+
+import orjson
+import psutil
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from pipeline.configuration import load
+from pipeline.settings import Settings
+from pipeline.stages.build import connection
+from pipeline.stages.explainer import Explainer
+from pipeline.stages.fold import FoldPartition
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.transport.records import Message as Read
+from tests.deployment import Deployment, wait_for
+from tests.integration.hostile import GHOSTS, Genuine, Hostile, Log, hostile
+from tests.integration.test_health import metrics
+from topics import contributions, events, events_dead, snapshots, work
+from topics.errors import FrameError
+
+Deploy = Callable[..., Deployment]
+SETTINGS = (
+    "model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20",
+    "publish.every=50", "drift.detector=adwin", "limits.features=12", "limits.categories=20", "limits.streams=10",
+    "limits.message_bytes=100000",
+)  # fmt: skip
+SEED = 7
+COUNT = int(os.environ.pop("GLASSTREAM_HOSTILE", "5000"))
+"""Hostile messages. Taken out of the environment: the workers would take it for a setting."""
+WORKERS = ("learner-1", "explainer-1", "fold-1")
+
+
+def event(number: int) -> dict:
+    a, b = (number * 7919 % 1000) / 1000, (number * 104729 % 1000) / 1000
+    return {"id": number, "x": {"a": a, "b": b, "t": "kpq"[number % 3], "u": number % 5 == 0}, "y": a + b > 1}
+
+
+def values(first: int, end: int, size: int = 4) -> list[bytes]:
+    numbers = range(first, end, size)
+    return [orjson.dumps([event(number) for number in range(start, min(start + size, end))]) for start in numbers]
+
+
+def interleaved(rng: Random, count: int, settings: Settings) -> Iterator[Hostile]:
+    """Good events before, between and after so many hostile messages."""
+    home = events.partition(b"s", settings.topics.events)
+    good = values(0, 2_000)
+    genuine = Genuine.of(settings, b"s", good[:100])
+    for ghost in GHOSTS:
+        yield from genuine.snapshots_of(ghost, settings.epoch)
+    attack = list(hostile(rng, count, genuine, good, settings, b"s"))
+    begin, end = len(good) // 4, 3 * len(good) // 4
+    sent = 0
+    for place, value in enumerate(good):
+        if begin <= place < end:
+            until = count * (place - begin + 1) // (end - begin)
+            yield from attack[sent:until]
+            sent = until
+        yield Hostile("events", b"s", value, home)
+    yield Hostile("events", b"s", events.FLUSH, home)
+
+
+def send(deployment: Deployment, messages: list[Hostile]) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+
+    producer = Producer(
+        {**connection(deployment.settings).producer(linger_ms=5), "queue.buffering.max.messages": 500_000}
+    )
+    for one in messages:
+        while True:
+            try:
+                name = deployment.settings.prefix + one.topic
+                producer.produce(name, one.value, one.key, one.partition, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    assert producer.flush(60.0) == 0
+
+
+def read_all(deployment: Deployment, topic: str) -> list[Message]:
+    """Everything on a topic that is committed."""
+    link, name = connection(deployment.settings), deployment.settings.prefix + topic
+    consumer = Consumer(link.consumer(read_committed=True, enable_partition_eof=True))
+    partitions = consumer.list_topics(name, 10.0).topics[name].partitions
+    consumer.assign([TopicPartition(name, number, 0) for number in partitions])
+    left, found = len(partitions), []
+    while left:
+        message = consumer.poll(10.0)
+        assert message is not None
+        if message.error() is None:
+            found.append(message)
+        else:
+            left -= 1
+    consumer.close()
+    return found
+
+
+def is_work(value: bytes | None, settings: Settings) -> bool:
+    try:
+        return work.decode(value or b"").partition < settings.topics.events
+    except FrameError:
+        return False
+
+
+async def refused(messages: list[Message], settings: Settings) -> int:
+    """How many of `contributions` a fold leaves out."""
+    folds = [FoldPartition(partition, settings) for partition in range(settings.topics.events)]
+    for message in messages:
+        fold = folds[message.partition()]
+        await fold.feed(Read("contributions", message.partition(), message.offset(), message.key(), message.value()))
+        fold.collect()
+    return sum(fold.damaged for fold in folds)
+
+
+def an_explainer() -> tuple[Explainer, Genuine, Settings]:
+    settings = load(assignments=SETTINGS)
+    return Explainer(settings, None, FoldProgress()), Genuine.of(settings, b"s", values(0, 200)), settings
+
+
+def chunk(settings: Settings, version: int, data: bytes) -> tuple[bytes, bytes]:
+    return snapshots.split("s", settings.epoch, version, data)[0]
+
+
+@pytest.mark.parametrize("wrong", ["bytes", "another version"])
+def test_a_snapshot_that_is_not_what_its_key_says_is_left_out_until_it_comes_again(wrong: str) -> None:
+    explainer, genuine, settings = an_explainer()
+    block = work.decode(genuine.work[-1])
+    right = genuine.snapshots[block.version]
+    forged = b"no model" if wrong == "bytes" else genuine.snapshots[min(genuine.snapshots)]
+    explainer.on_snapshot(*chunk(settings, block.version, forged))
+
+    async def handled() -> list[bytes | None]:
+        waiting = asyncio.ensure_future(explainer.handle(Read("work", 0, 0, None, genuine.work[-1])))
+        async with asyncio.timeout(30):
+            while not explainer.damaged:
+                await asyncio.sleep(0.01)
+        assert not waiting.done()
+        explainer.on_snapshot(*chunk(settings, block.version, right))
+        return [record.value for record in await waiting]
+
+    assert asyncio.run(handled()) == genuine.contributions[-1:]
+    assert explainer.damaged == 1
+
+
+def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_failed() -> None:
+    explainer, genuine, settings = an_explainer()
+    block = work.decode(genuine.work[-1])
+    explainer.on_snapshot(*chunk(settings, block.version, genuine.snapshots[block.version]))
+    places = {**block.draws, "ipdp.place": block.draws["ipdp.place"] + 1_000}
+    records = asyncio.run(explainer.handle(Read("work", 0, 0, None, work.encode(replace(block, draws=places)))))
+    (answer,) = [contributions.decode(record.value or b"") for record in records]
+    assert (answer.kind, answer.count) == ("failed", block.count) and "changes of grids" in answer.reason
+    assert explainer.blocks["failed"] == 1
+
+
+def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> None:
+    explainer, genuine, settings = an_explainer()
+    elsewhere = replace(work.decode(genuine.work[-1]), partition=settings.topics.events)
+    assert asyncio.run(explainer.handle(Read("work", 0, 0, None, work.encode(elsewhere)))) == []
+    assert explainer.damaged == 1
+    answer = contributions.decode(genuine.contributions[0])
+    fold = FoldPartition(answer.partition, settings)
+    some = {name: array for name, array in answer.values.items() if not name.startswith("isage")}
+    for other in (replace(answer, partition=9), replace(answer, values=some), replace(answer, loss="hinge")):
+        message = Read("contributions", answer.partition, 0, b"s", contributions.encode(other))
+        asyncio.run(fold.feed(message))
+    assert fold.damaged == 3 and fold.core.streams == {}
+
+
+@pytest.mark.slow
+def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy: Deploy) -> None:
+    deployment = deploy(*SETTINGS)
+    settings = deployment.settings
+    messages = list(interleaved(Random(SEED), COUNT, settings))
+    quiet = Log(settings)
+    for one in messages:
+        if one.topic == "events":
+            quiet.add(one.key, one.value, one.partition)
+    deployment.start_all()
+    started = time.monotonic()
+    send(deployment, messages)
+    quiet_rows = [orjson.loads(record) for topic, record in quiet.published if topic == "importance"]
+    last = max(record["row"] for record in quiet_rows if record["stream"] == "s")
+    wait_for("the good events are explained", lambda: alive(deployment) and deployment.published("s") == last, 300.0)
+    wait_for("nothing is left", lambda: alive(deployment) and lag(deployment) <= 2 * settings.topics.events, 300.0)
+    seconds = time.monotonic() - started
+    deployment.read_all()
+
+    for topic in ("predictions", "importance", "effects", "drift"):
+        expected = of_stream(record for name, record in quiet.published if name == topic)
+        got = of_stream(deployment.values(topic))
+        if topic == "effects":  # its keys spread over partitions
+            expected, got = sorted(expected), sorted(got)
+        assert got == expected, topic
+    learner, explainer, fold = (metrics(deployment, worker) for worker in WORKERS)
+    letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
+    dead = [record for topic, record in quiet.published if topic == "events.dead"]
+    assert len(letters) == len(dead)
+    assert sum(amount for name, amount in learner.items() if name.startswith("dead_letters_total ")) == len(dead)
+
+    blocks = [is_work(message.value(), settings) for message in read_all(deployment, "work")]
+    handled = sum(explainer[f"blocks_total {outcome}"] for outcome in ("ok", "failed", "stale"))
+    assert handled == sum(blocks)
+    assert explainer["damaged_messages_total"] >= len(blocks) - sum(blocks) + unusable(messages)
+    answers = read_all(deployment, "contributions")
+    assert fold["damaged_messages_total"] == asyncio.run(refused(answers, settings))
+    assert fold["coverage s"] == 1.0
+    sizes = {name: psutil.Process(deployment.workers[name].pid).memory_info().rss >> 20 for name in WORKERS}
+    by_topic = Counter(one.topic for one in messages)
+    print(
+        f"\n{COUNT:,} hostile messages, {seconds:.0f} s; {dict(by_topic)}; dead letters {len(dead):,}; work left out "
+        f"{len(blocks) - sum(blocks):,}, explained {explainer['blocks_total ok']:,.0f}, failed "
+        f"{explainer['blocks_total failed']:,.0f}; contributions {len(answers):,}, left out "
+        f"{fold['damaged_messages_total']:,.0f}; resident MiB {sizes}"
+    )
+    for name in WORKERS:
+        assert deployment.stop(name) == 0, deployment.log(name)
+
+
+def alive(deployment: Deployment) -> bool:
+    for name, process in deployment.workers.items():
+        assert process.poll() is None, f"{name} died: {deployment.log(name)[-2_000:]}"
+    return True
+
+
+def lag(deployment: Deployment) -> float:
+    """Messages that no stage has used yet; markers of transactions count too."""
+    deployment.poll()
+    return max(
+        sum(amount for name, amount in metrics(deployment, worker).items() if name.startswith("input_lag"))
+        for worker in WORKERS
+    )
+
+
+def of_stream(records: Iterable[bytes]) -> list[bytes]:
+    return [record for record in records if orjson.loads(record)["stream"] == "s"]
+
+
+def unusable(messages: list[Hostile]) -> int:
+    """Records of `snapshots` that are surely refused, whatever was there before: a key that is none."""
+    found = 0
+    for one in messages:
+        if one.topic == "snapshots":
+            try:
+                snapshots.Key.decode(one.key or b"")
+            except FrameError:
+                found += 1
+    return found
