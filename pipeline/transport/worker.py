@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
     FENCED = 4  # another worker has the partition
     BROKER = 5  # no broker, a topic that is not as it should be, or a broker that does not answer in time
     FAILED = 6  # the code of the stage raised
-    STALLED = 7  # the group does not settle
+    STALLED = 7  # the group does not settle, or the event loop stands still
 
 
 def exit_code(error: BaseException | None) -> ExitCode:
