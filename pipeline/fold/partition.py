@@ -20,7 +20,14 @@ class PartitionFold:
     """Streams whose state is newer than what was last taken."""
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over."""
+        """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over.
+
+        Raises
+        ------
+        FrameError
+            Its features are not those of its stream.
+        """
+        self.next_offset = offset + 1
         stream = self.streams.get(block.stream)
         epoch = self.settings.epoch if stream is None else stream.settings.epoch
         if block.epoch >= epoch:
@@ -30,7 +37,6 @@ class PartitionFold:
                 stream = self.streams[block.stream] = fresh
             stream.offer(block, offset)
             self.changed.add(block.stream)
-        self.next_offset = offset + 1
 
     @property
     def offset(self) -> int:

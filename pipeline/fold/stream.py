@@ -15,6 +15,7 @@ from pipeline.fold.alarms import EVERY, Alarms
 from pipeline.fold.methods import METHOD_FOLDS, MethodFold, Moment, Record
 from pipeline.fold.settings import FoldSettings
 from topics.contributions import Contributions
+from topics.errors import FrameError
 
 
 @dataclass(slots=True)
@@ -54,7 +55,10 @@ class StreamFold:
     staleness: float | None = None
     """Of that model."""
     names: list[str] = field(default_factory=list)
+    """Of the features, as of the newest folded row."""
     failed: int = 0
+    _features: list[tuple[str, int]] = field(default_factory=list)
+    """Name and kind of every feature that a block has told of."""
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     """What is published and nobody has taken yet."""
@@ -82,7 +86,14 @@ class StreamFold:
         return min((waiting.offset for waiting in self._waiting.values()), default=None)
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Take a block: fold what can be folded, keep what is ahead."""
+        """Take a block: fold what can be folded, keep what is ahead.
+
+        Raises
+        ------
+        FrameError
+            Its features are not those of the blocks before it, as far as both go: it is not of this stream.
+        """
+        self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
         if block.first_row > self.next_row:
             held = self._waiting.get(block.first_row)
             if held is None or block.count > held.block.count:
@@ -178,6 +189,7 @@ class StreamFold:
             "loss": self.loss,
             "staleness": self.staleness,
             "names": self.names,
+            "kinds": [int(kind) for _, kind in self._features[: len(self.names)]],
             "methods": {},
         }
         arrays: dict[str, NDArray[Any]] = {}
@@ -205,6 +217,7 @@ class StreamFold:
                 METHOD_FOLDS[name].restore(settings, meta["methods"][name], _of(name, arrays))
                 for name in settings.methods
             ]
+            names = [str(name) for name in meta["names"]]
             return cls(
                 stream=stream,
                 settings=settings,
@@ -217,14 +230,25 @@ class StreamFold:
                 version=int(meta["version"]),
                 loss=str(meta["loss"]),
                 staleness=None if meta["staleness"] is None else float(meta["staleness"]),
-                names=[str(name) for name in meta["names"]],
+                names=names,
                 failed=int(meta["failed"]),
+                _features=[(name, int(kind)) for name, kind in zip(names, meta["kinds"], strict=True)],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"progress.fold: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
                 "upgrade the fold, or start a new epoch"
             ) from error
+
+
+def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The longer of two lists of features of which one begins with the other."""
+    for slot, (before, now) in enumerate(zip(known, given, strict=False)):
+        if before != now:
+            raise FrameError(
+                f"expected feature {before[0]!r} of kind {before[1]} at {slot}, got {now[0]!r} of {now[1]}"
+            )
+    return max(known, given, key=len)
 
 
 def _of(method: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

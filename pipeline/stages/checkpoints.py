@@ -18,6 +18,9 @@ from topics.checkpoints import Checkpoint, Identity
 
 log = logging.getLogger(__name__)
 
+Read = Callable[[str, int], Mapping[bytes, bytes]]
+"""Reads a partition of one of our topics to its end."""
+
 KEPT = 2
 """Checkpoints of a stream that are kept once the fold has passed them: one may turn out to be damaged."""
 
@@ -187,7 +190,3 @@ class Checkpoints:
                 Sample(CHECKPOINTS, made, (stream,)),
             )
         ]
-
-
-Read = Callable[[str, int], Mapping[bytes, bytes]]
-"""Reads a partition of one of our topics to its end."""

@@ -87,6 +87,7 @@ class FoldPartition:
         try:
             block = contributions.decode(message.value or b"")
             self._check(block)
+            self.core.offer(block, message.offset)
         except FrameError as error:
             self.damaged += 1
             if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
@@ -102,7 +103,6 @@ class FoldPartition:
                 block.first_row + block.count - 1,
                 block.reason,
             )
-        self.core.offer(block, message.offset)
         await asyncio.sleep(0)
 
     def _check(self, block: Contributions) -> None:

@@ -71,11 +71,7 @@ class FoldProgress:
             self.changes += 1
             self._moved.set()
 
-    async def moved(self, timeout: float) -> bool:
-        """Wait until some stream has moved; False if none did in `timeout` seconds."""
+    async def moved(self) -> None:
+        """Wait until some stream has moved."""
         self._moved.clear()
-        try:
-            await asyncio.wait_for(self._moved.wait(), timeout)
-        except TimeoutError:
-            return False
-        return True
+        await self._moved.wait()

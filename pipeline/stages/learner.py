@@ -26,6 +26,7 @@ from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import agreed_epoch, fingerprint, known_state, topic
+from pipeline.stages.standstill import Standstill
 from pipeline.transport.records import Message, Outputs, Record
 from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
 from topics.checkpoints import Checkpoint
@@ -36,8 +37,6 @@ _YIELD_SECONDS = 0.02
 """The event loop gets its turn after so long; an event of a slow model may take longer."""
 _LOOK_EVERY = 16
 """Events between two looks at how far the fold is behind."""
-_STANDSTILL_SECONDS = 15.0
-"""If the fold has not moved for so long with work outstanding, live snapshots are published again."""
 
 
 class LearnerPartition:
@@ -73,6 +72,7 @@ class LearnerPartition:
         self.bounds_hit = 0
         """How often the fold was waited for, or snapshots ended instead."""
         self._holding_back = False
+        self._standstill = Standstill()
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
@@ -191,14 +191,7 @@ class LearnerPartition:
         self.bounds_hit += 1
         self.core.cut()
         while self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
-            if not await self._progress.moved(_STANDSTILL_SECONDS):
-                log.warning(
-                    "the fold has stood still for %.0f s with work of stream %r outstanding; "
-                    "publishing its snapshots again",
-                    _STANDSTILL_SECONDS,
-                    learner.stream,
-                )
-                self._backlog.publish_again()
+            await self._progress.moved()
         self._holding_back = False
 
     def _take(self) -> None:
@@ -216,6 +209,15 @@ class LearnerPartition:
         """Everything since the last time: snapshots first, then records and progress in one transaction."""
         if self.core.silent:
             return Outputs(before=self._backlog.take_records())
+        lasted = self._standstill.lasts(self._progress.changes, self._backlog.work_bytes > 0)
+        if lasted is not None:
+            log.warning(
+                "partition %d: the fold has stood still for %.0f s with work outstanding; publishing the snapshots "
+                "again, in case one was damaged",
+                self.partition,
+                lasted,
+            )
+            self._backlog.publish_again()
         self.core.cut()
         self._take()
         outbox, dead = self.core.take_outbox()

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from pipeline.fold.settings import FoldSettings
 from pipeline.fold.stream import StreamFold
 from topics import effects, importance
 from topics.contributions import Contributions, flush_item
+from topics.errors import FrameError
 from topics.methods import METHODS
 
 START, ROWS = 5, 60
@@ -197,3 +199,21 @@ def test_an_earlier_epoch_is_over_and_a_later_one_begins_anew() -> None:
     alone.offer(replace(block(START, START + 40), epoch=1), 1)
     assert epochs.count(1) == sum(record.topic == "importance" for record in alone.records) > 0
     assert epochs == sorted(epochs) and epochs.count(2) > 0
+
+
+@given(st.sampled_from(["kinds", "names"]), st.permutations(range(4)), st.integers(1, 3))
+def test_a_block_of_other_features_is_refused_and_changes_nothing(what: str, order: list[int], place: int) -> None:
+    blocks = by_cuts([START, 17, 18, 30, ROWS])
+    forged = replace(block(20, 25, kind="failed"), reason="forged")
+    other = {"kinds": [2, 2, 0], "names": ["c", "z", "b"]}
+    forged = replace(forged, **{what: other[what]})
+    fold = PartitionFold(0, SETTINGS)
+    for offset, one in enumerate(order):
+        if offset == place:
+            with pytest.raises(FrameError, match=r"expected feature '.' of kind"):
+                fold.offer(forged, offset)
+        fold.offer(blocks[one], offset)
+    assert published(fold) == folded(blocks)
+    again = StreamFold.restore("s", SETTINGS, *fold.streams["s"].state())
+    with pytest.raises(FrameError):
+        again.offer(forged, 9)
