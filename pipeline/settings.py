@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from pipeline.background.background import BackgroundSettings
 from pipeline.background.grids import GridSettings
-from pipeline.background.storage import StorageSettings
+from pipeline.background.settings import BackgroundSettings, StorageSettings
 from pipeline.drift.options import Drift
 from pipeline.fold.settings import FoldSettings
 from pipeline.ingest.admission import Task

@@ -5,53 +5,22 @@ method does not depend on which others are asked for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.background import knots
-from pipeline.background.grids import Grids, GridSettings
+from pipeline.background.grids import Grids
 from pipeline.background.orders import orders
 from pipeline.background.reservoir import Reservoir, Wanted
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import BackgroundSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import stream_key
 from pipeline.ingest.features import Kind
 from topics.work import Grid
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundSettings:
-    """What is kept and drawn. See `pipeline.settings` for meaning and defaults.
-
-    Attributes
-    ----------
-    methods
-        Of `topics.methods.METHODS`.
-    start
-        t0, the first row that is explained.
-    draws
-        iPFI: background rows drawn for each feature.
-    inner, fresh
-        iSAGE: background rows drawn for a row, and whether anew for each of its steps.
-    storage
-        iSAGE: removal is conditional, by storage trees; None: marginal, from the reservoir.
-    grid
-        iPDP.
-    """
-
-    methods: tuple[str, ...]
-    sampling: str
-    reservoir: int
-    start: int
-    draws: int
-    inner: int
-    fresh: bool
-    storage: StorageSettings | None
-    grid: GridSettings
 
 
 class Background:

@@ -28,60 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.background.settings import StorageSettings
 from pipeline.background.storage_tree import StorageTree
 from pipeline.background.storage_walk import DRAWN, FELL_BACK, NODE, TURNED_AWAY, Leaves, Trees, descend, draw, enter
 from pipeline.draws import Purpose, below
-from pipeline.errors import InputError, SettingsError
+from pipeline.errors import InputError
 from pipeline.ingest.features import Kind
 
 _SEEDS = 2**32 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class StorageSettings:
-    """Bounds of what conditional removal keeps.
-
-    Parameters
-    ----------
-    size
-        Values that one leaf holds once full.
-    depth
-        Branches on the longest way through a tree; 1 to 20.
-    values
-        Values that all leaves of all trees hold together, at most; whole leaves of `size`.
-    marginal
-        Rows of the marginal reservoir.
-    categories
-        Codes of a text feature that trees tell apart. Their cost of a split grows with its cube.
-
-    Raises
-    ------
-    SettingsError
-        One of them is out of its range.
-    """
-
-    size: int = 100
-    depth: int = 8
-    values: int = 1_000_000
-    marginal: int = 100
-    categories: int = 32
-
-    def __post_init__(self) -> None:
-        bounds = {
-            "size": (1, None),
-            "depth": (1, 20),
-            "values": (self.size, None),
-            "marginal": (1, None),
-            "categories": (1, None),
-        }
-        findings = []
-        for name, (low, high) in bounds.items():
-            value = getattr(self, name)
-            if value < low or (high is not None and value > high):
-                upper = "" if high is None else f" and at most {high}"
-                findings.append(f"conditional removal: expected {name} to be at least {low}{upper}, got {value}")
-        if findings:
-            raise SettingsError(findings)
 
 
 @dataclass(slots=True)

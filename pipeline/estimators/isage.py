@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from pipeline.background.orders import orders
 from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import StorageSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import stream_key
 from pipeline.errors import ModelError, SettingsError, StateError
 from pipeline.estimators.live_model import LiveModel

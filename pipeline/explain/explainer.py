@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from pipeline.background import knots
 from pipeline.background.grids import categorical
 from pipeline.explain import ipdp, ipfi, isage
-from pipeline.explain.ipdp import LARGEST_ANSWER
 from pipeline.explain.losses import losses, with_classes
 from pipeline.ingest.admission import Task
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
-from topics.contributions import Contributions
+from topics.contributions import LARGEST, Contributions
 from topics.work import Work
 
 Given = dict[str, NDArray[Any]]
@@ -53,7 +52,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
         given, failed = request.row_by_row()
     if not failed.any():
         return [request.answer(slice(0, block.count), given)]
-    reason = reason or f"a contribution is not a number within ±{LARGEST_ANSWER:g}"
+    reason = reason or f"a contribution is not a number within ±{LARGEST:g}"
     return [
         _answer(block, rows, kind="failed", reason=reason) if failed[rows.start] else request.answer(rows, given)
         for rows in _runs(failed)
@@ -132,7 +131,7 @@ class _Request:
 def _finite(given: Given) -> NDArray[np.bool_]:
     """(count,) whether all that must be a number is one, and not so large that its square is none."""
     checks = [
-        (np.abs(given[name]) <= LARGEST_ANSWER).reshape(len(given[name]), -1).all(axis=1)
+        (np.abs(given[name]) <= LARGEST).reshape(len(given[name]), -1).all(axis=1)
         for name in ("loss", "ipfi", "isage", "isage.model_loss", "isage.prediction")
         if name in given
     ]

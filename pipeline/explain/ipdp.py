@@ -16,11 +16,10 @@ from pipeline.errors import ModelError
 from pipeline.explain.variants import replaced
 from pipeline.jit import kernel
 from pipeline.models.predictor import REGRESSION, Predictor
+from topics.contributions import LARGEST
 
 Floats = NDArray[np.float64]
 
-LARGEST_ANSWER = 1e125
-"""What is larger cannot be squared, so no variance could be formed of it."""
 MOST_OUTPUTS = 10
 """Outputs with a curve unless more are asked for: every one of them is a number a point, feature and row."""
 
@@ -135,7 +134,7 @@ def unanswered(points: Floats, ice: Floats) -> NDArray[np.bool_]:
         (count, d, m, k) as from `curves`.
     """
     asked = ~np.isnan(points).transpose(0, 2, 1)[:, :, :, np.newaxis]
-    return np.asarray((asked & ~(np.abs(ice) <= LARGEST_ANSWER)).any(axis=(1, 2, 3)))
+    return np.asarray((asked & ~(np.abs(ice) <= LARGEST)).any(axis=(1, 2, 3)))
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline.background.background import BackgroundSettings
+from pipeline.background.settings import BackgroundSettings
 from pipeline.ingest.admission import Task
 from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.schedule import Schedule

@@ -1,10 +1,11 @@
-"""The models that can be asked for by name, and a user's own."""
+"""The models that can be asked for by name, and a user's own.
+
+River is imported where a model is made: it takes two seconds, and every stage reads settings, which name a model.
+"""
 
 import importlib
 from collections.abc import Callable
 from typing import Any
-
-from river import base, compose, forest, linear_model, preprocessing, tree
 
 from pipeline.errors import ModelError
 from pipeline.ingest.admission import Task
@@ -36,6 +37,8 @@ class ClassesInOrder(dict[Any, None]):
 
 
 def _in_order(model: RiverModel) -> RiverModel:
+    from river import compose, tree
+
     last = model._last_step if isinstance(model, compose.Pipeline) else model
     if isinstance(last, tree.HoeffdingTreeClassifier):
         last.classes = ClassesInOrder()
@@ -43,16 +46,22 @@ def _in_order(model: RiverModel) -> RiverModel:
 
 
 def _forest(task: Task, seed: int) -> RiverModel:
+    from river import forest
+
     make = forest.ARFClassifier if task is Task.CLASSIFICATION else forest.ARFRegressor
     return make(n_models=10, seed=seed)
 
 
 def _tree(task: Task, seed: int) -> RiverModel:
+    from river import tree
+
     make = tree.HoeffdingAdaptiveTreeClassifier if task is Task.CLASSIFICATION else tree.HoeffdingAdaptiveTreeRegressor
     return _in_order(make(seed=seed))
 
 
 def _linear(task: Task, seed: int) -> RiverModel:
+    from river import compose, linear_model, preprocessing
+
     make = linear_model.LogisticRegression if task is Task.CLASSIFICATION else linear_model.LinearRegression
     return compose.Pipeline(preprocessing.StandardScaler(), make())
 
@@ -96,6 +105,8 @@ class _OwnModel:
             )
 
     def __call__(self, task: Task) -> RiverModel:
+        from river import base, compose
+
         model = self.factory()  # type: ignore[misc]  # checked to be callable
         learner = model._last_step if isinstance(model, compose.Pipeline) else model
         wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from river.tree.nodes.branch import DTBranch, NominalBinaryBranch
 
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import StorageSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import Purpose, below, uniform
 from pipeline.ingest.features import Kind
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import StorageSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import stream_key
 from pipeline.errors import InputError, SettingsError
 from pipeline.ingest.features import Kind

@@ -8,14 +8,15 @@ import numpy as np
 from river import drift, linear_model
 
 from pipeline.background import knots
-from pipeline.background.background import Background, BackgroundSettings
+from pipeline.background.background import Background
 from pipeline.background.categories import Categories
 from pipeline.background.extremes import Extremes
 from pipeline.background.frequency_store import FrequencyStore
 from pipeline.background.grids import GRIDS, Grids, GridSettings
 from pipeline.background.orders import orders
 from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import BackgroundSettings, StorageSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.checks.banks import Feeding
 from pipeline.checks.explainers import Explaining
 from pipeline.checks.samplers import Sampling

@@ -10,7 +10,8 @@ import pytest
 from river import base
 
 from pipeline.background.orders import orders
-from pipeline.background.storage import ConditionalStorage, StorageSettings
+from pipeline.background.settings import StorageSettings
+from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import Purpose, below, stream_key
 from pipeline.errors import ModelError, SettingsError, StateError
 from pipeline.estimators.isage import IncrementalSAGE

@@ -33,8 +33,7 @@ SETTINGS = (
     "limits.message_bytes=100000",
 )  # fmt: skip
 SEED = 7
-COUNT = int(os.environ.pop("GLASSTREAM_HOSTILE", "5000"))
-"""Hostile messages. Taken out of the environment: the workers would take it for a setting."""
+COUNT = int(os.environ.get("HOSTILE_MESSAGES", "5000"))
 WORKERS = ("learner-1", "explainer-1", "fold-1")
 
 
