@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if {"kafka", "local_broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # a long one that comes last is waited for
     if not config.getoption("--slow"):
         left_out = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]

@@ -1,8 +1,6 @@
 """The stages as processes on a real Kafka, and what they publish."""
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from pipeline.command.monitor import PUBLIC, Monitor
 from pipeline.command.run import environment
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
+from tests.nursery import Forked, nursery
 from topics import admin, events
 
 DEADLINE = 150.0
@@ -37,7 +36,7 @@ class Deployment:
     settings: Settings
     folder: Path
     records: dict[str, list[Message]] = field(default_factory=lambda: {topic: [] for topic in PUBLIC})
-    workers: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    workers: dict[str, Forked] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.settings.broker, "log_level": 2})
@@ -49,13 +48,9 @@ class Deployment:
     def start(self, stage: str, name: str | None = None, **variables: str) -> None:
         """Start a worker; `name` is its fixed name in the group."""
         name = name or f"{stage}-1"
-        log = (self.folder / f"{name}.log").open("ab")
         variables = {**environment(self.settings), "GLASSTREAM_HMAC_KEY": HMAC_KEY, **variables}
-        command = [sys.executable, "-m", "pipeline.command.main", "worker", stage, "--instance", name, "--tether"]
-        self.workers[name] = subprocess.Popen(
-            command, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT
-        )
-        log.close()
+        arguments = ["worker", stage, "--instance", name, "--tether"]
+        self.workers[name] = nursery().start(arguments, variables, self.folder / f"{name}.log")
 
     def start_all(self, explainers: int = 1) -> None:
         """The three stages."""

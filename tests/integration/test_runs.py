@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from math import isclose
 from pathlib import Path
 
 import orjson
@@ -225,28 +226,35 @@ def test_ctrl_c_drains_and_ends_cleanly(kafka: str, prefix: str, start_run: Fini
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "accuracy"), [("forest", 0.887), ("tree", None), ("linear", None)])
 def test_elec2_predictions_equal_a_bare_river_loop(
-    model: str, accuracy: float | None, kafka: str, data_dir: Path, finished_run: Finish
+    model: str, accuracy: float | None, kafka: str, data_dir: Path, start_run: Finish
 ) -> None:
     """Predict, then learn, event by event: 45,312 predictions, in order, the same labels and probabilities."""
-    run = finished_run("--broker", kafka, *elec2(data_dir, 45_312, model))
-    published = [orjson.loads(line) for line in run.file("predictions").splitlines()]
-    assert [one["seq"] for one in published] == list(range(45_312))
+    run = start_run("--broker", kafka, *elec2(data_dir, 45_312, model))
     source = CsvFile(data_dir / "elec2.csv.gz", "target", "elec2")
     source.look(None)
     river = model_factory(model, 7)(Task.CLASSIFICATION)
     names: dict[object, str] = {}
     """River's class keys: False and True in order of first appearance for a binary model, else the labels."""
     metric = metrics.Accuracy()
-    for one, event in zip(published, source.events(), strict=True):
+    expected = []
+    for event in source.events():
         x, y = event["x"], event["y"]
         votes = {names[key]: vote for key, vote in river.predict_proba_one(x).items() if key in names}
-        assert one["prediction"] == max(votes, key=votes.__getitem__, default=None)
-        assert (one["probabilities"] or {}) == pytest.approx(votes, rel=1e-12, abs=1e-12)
-        if one["prediction"] is not None:
-            metric.update(y, one["prediction"])
+        predicted = max(votes, key=votes.__getitem__, default=None)
+        expected.append((predicted, votes))
+        if predicted is not None:
+            metric.update(y, predicted)
         if y not in names.values():
             names[y if river._multiclass else bool(names)] = y
         river.learn_one(x, next(key for key, name in names.items() if name == y))
+    assert run.wait() == 0, run.log
+    published = [orjson.loads(line) for line in run.file("predictions").splitlines()]
+    assert [one["seq"] for one in published] == list(range(45_312)) and len(expected) == 45_312
+    for one, (predicted, votes) in zip(published, expected, strict=True):
+        assert one["prediction"] == predicted
+        assert (one["probabilities"] or {}).keys() == votes.keys()
+        for label, vote in votes.items():
+            assert isclose(one["probabilities"][label], vote, rel_tol=1e-12, abs_tol=1e-12)
     assert published[-1]["metric"]["value"] == pytest.approx(metric.get(), abs=1e-12)
     if accuracy is not None:
         assert metric.get() == pytest.approx(accuracy, abs=0.005)

@@ -215,9 +215,9 @@ async def running(*stages: Stage) -> AsyncIterator[None]:
 class Worker:
     """A worker of `total` in a process of its own."""
 
-    def __init__(self, bootstrap: str, prefix: str, instance: str, **environment: str) -> None:
+    def __init__(self, bootstrap: str, prefix: str, instance: str, session: float = 6.0, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), bootstrap, prefix, instance],
+            [sys.executable, str(Path(__file__)), bootstrap, prefix, instance, str(session)],
             stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
         )  # fmt: skip
 
@@ -239,8 +239,8 @@ class Worker:
 
 
 def main() -> int:
-    bootstrap, prefix, instance = sys.argv[1:]
-    given = options(prefix, instance)
+    bootstrap, prefix, instance, session = sys.argv[1:]
+    given = options(prefix, instance, session_timeout=float(session))
     return run_worker(lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given)
 
 
