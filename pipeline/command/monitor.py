@@ -1,15 +1,18 @@
 """What a run reads back: the public topics, and how far learner and fold are."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from pipeline.errors import BrokerError
+from pipeline.errors import BrokerError, RecordError
 from pipeline.settings import Settings
 from pipeline.transport.connection import Connection
 from topics import progress_fold, progress_learner
+
+log = logging.getLogger(__name__)
 
 PUBLIC = ("predictions", "importance", "effects", "drift", "events.dead")
 _PROGRESS = ("progress.learner", "progress.fold")
@@ -115,7 +118,10 @@ class Monitor:
             if topic in self._public:
                 batches.setdefault(topic, []).append(message)
             else:
-                self.progress.take(topic, message)
+                try:
+                    self.progress.take(topic, message)
+                except RecordError as damaged:
+                    log.warning("%s[%d]@%d is ignored: %s", topic, message.partition(), message.offset(), damaged)
         for topic, messages in batches.items():
             self._on_records(topic, messages)
         return count

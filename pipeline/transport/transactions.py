@@ -89,8 +89,10 @@ class TransactionalProducer:
                 cause = self._reject(error)
                 self.abort()
                 if attempts == ATTEMPTS or time.monotonic() >= until or not cause.txn_requires_abort():
+                    topics = ", ".join(sorted({record.topic for record in batch}))
                     raise BrokerError(
-                        f"a transaction of {self._id} failed, attempt {attempts} of {ATTEMPTS}: {cause.str()}"
+                        f"a transaction of {self._id} to {topics} failed, attempt {attempts} of {ATTEMPTS}: "
+                        f"{cause.str()}; see that these topics are there (`glasstream topics verify`)"
                     ) from error
                 time.sleep(ATTEMPT_PAUSE)
             else:
