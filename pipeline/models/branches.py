@@ -7,8 +7,9 @@ import numpy as np
 from river.tree.nodes import branch, efdtc_nodes, hatc_nodes, hatr_nodes
 
 from pipeline.errors import NotCompilable
-from pipeline.models.arrays import Array, read_fields, require, require_range, sealed
+from pipeline.models.arrays import sealed
 from pipeline.models.slots import ABSENT, Slots
+from pipeline.models.tree_arrays import BRANCH_FIELDS
 from pipeline.models.walk import (
     LEAF,
     NOMINAL_BINARY,
@@ -38,19 +39,6 @@ _KINDS: dict[type, int] = {
     hatr_nodes.AdaNumMultiwayBranchReg: NUMERIC_MULTIWAY,
 }
 """Exact types: a subclass may send a row elsewhere."""
-
-_FIELDS = (
-    ("kind", "i1"),
-    ("feature", "i4"),
-    ("threshold", "f8"),
-    ("first", "i4"),
-    ("last", "i4"),
-    ("common", "i4"),
-    ("alternate", "i4"),
-    ("case_value", "f8"),
-    ("case_child", "i4"),
-    ("root", "i4"),
-)
 
 
 def flatten(
@@ -120,7 +108,7 @@ def flatten(
         leaves.append(own_leaves)
     columns = np.array(nodes, np.float64).reshape(len(nodes), 7).T  # node numbers are far below 2**53
     arrays = [*columns, [value for value, _ in cases], [child for _, child in cases], root_nodes]
-    return Branches(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, _FIELDS, strict=True))), leaves
+    return Branches(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, BRANCH_FIELDS, strict=True))), leaves
 
 
 def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[float, int]] | None]:
@@ -136,46 +124,3 @@ def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[fl
         return slot, np.nan if value is None else value, None  # a value that no row can hold equals none
     values = ((slots.value(slot, key), child) for key, child in node._mapping.items())
     return slot, 0.0, sorted((value, child) for value, child in values if value is not None)
-
-
-def read(arrays: Mapping[str, Array], features: int, leaves: int) -> Branches:
-    """The branches of a snapshot, checked so that no row can lead a kernel astray or in circles.
-
-    Raises
-    ------
-    FrameError
-        They do not describe trees over `features` slots with `leaves` leaves.
-    """
-    branches = Branches(*read_fields(arrays, _FIELDS))
-    kind, first, last, common = branches.kind, branches.first, branches.last, branches.common
-    count = kind.size
-    require(all(array.size == count for array in branches[:7]), "node arrays of one length")
-    require(branches.case_value.size == branches.case_child.size, "a child for each case")
-    require_range(kind, LEAF, UNTESTED + 1, "kinds of node")
-    require_range(branches.root, -1, count, "roots")
-    require_range(first[kind == LEAF], 0, leaves, "leaves of nodes")
-    at = np.arange(count, dtype=np.int64)
-    inner = at[kind != LEAF]
-    tested = (kind != LEAF) & (kind != UNTESTED)
-    require_range(branches.feature[tested], 0, features, "features of branches")
-    binary = at[(kind == NUMERIC_BINARY) | (kind == NOMINAL_BINARY)]
-    multiway = at[(kind == NOMINAL_MULTIWAY) | (kind == NUMERIC_MULTIWAY)]
-    lengths = last[multiway].astype(np.int64) - first[multiway]
-    require_range(first[multiway], 0, branches.case_child.size + 1, "ranges of cases")
-    require_range(last[multiway], 0, branches.case_child.size + 1, "ranges of cases")
-    require(np.all(lengths >= 0) and lengths.sum() == branches.case_child.size, "each case in one branch")
-    offsets = np.repeat(first[multiway] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
-    owned = branches.case_child[(offsets + np.arange(lengths.sum())).astype(np.int64)]
-    parents = np.concatenate((binary, binary, np.repeat(multiway, lengths), inner))
-    below = np.concatenate((first[binary], last[binary], owned, common[inner])).astype(np.int64)
-    has_alternate = inner[branches.alternate[inner] >= 0]
-    alternates = branches.alternate[has_alternate]
-    require_range(below, 0, count, "children")
-    require(np.all(last[binary] == first[binary] + 1), "the children of a binary branch one after the other")
-    require_range(alternates, 0, count, "alternate trees")
-    require(np.all(below > parents) and np.all(alternates > has_alternate), "descendants after their ancestors")
-    # A node with two ways to it would let a few nodes stand for exponentially many.
-    edges = np.unique(parents * count + below) % max(count, 1)
-    reached = np.concatenate((edges, alternates, branches.root[branches.root >= 0]))
-    require(np.unique(reached).size == reached.size, "one way to each node")
-    return branches

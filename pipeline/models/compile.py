@@ -7,7 +7,7 @@ from river import base, compose, ensemble, forest, linear_model, multiclass, nai
 
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.ingest.features import FeatureTable
-from pipeline.models import bayes, ensembles, hoeffding, linear, margins, mondrian, softmax
+from pipeline.models import bayes, ensembles, hoeffding, linear_models, margins, mondrian, softmax
 from pipeline.models.families import Family, Keys, Parts, merged
 from pipeline.models.form import Compiled
 from pipeline.models.labels import Labels
@@ -64,7 +64,7 @@ class _Parts:
         if not transformers:
             return family.compile(last, slots, labels, self)
         if _are_scaled_forms(transformers, last):
-            return linear.compile_linear(last, transformers[0], slots, labels)
+            return linear_models.compile_linear(last, transformers[0], slots, labels)
         steps, inner = compile_transformers(transformers, slots)
         return Transformed(slots.names, steps, family.compile(last, inner, labels, self))
 
@@ -109,7 +109,7 @@ def _are_forms(model: Any) -> bool:
     if type(model) is not multiclass.OneVsRestClassifier:
         return False
     try:
-        members = [linear.split_scaler(member)[1] for member in model.classifiers.values()]
+        members = [linear_models.split_scaler(member)[1] for member in model.classifiers.values()]
     except NotCompilable:
         return False
     return all(type(member) is linear_model.LogisticRegression for member in members)
@@ -119,12 +119,12 @@ _SCALING: Final = (linear_model.LinearRegression, linear_model.LogisticRegressio
 
 
 def _forms(model: Any, slots: Slots, labels: Labels | None, parts: Parts) -> Compiled:
-    return linear.compile_linear(model, None, slots, labels)
+    return linear_models.compile_linear(model, None, slots, labels)
 
 
 def _one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: Parts) -> Compiled:
     if _are_forms(model):
-        return linear.compile_linear(model, None, slots, labels)
+        return linear_models.compile_linear(model, None, slots, labels)
     return ensembles.compile_one_vs_rest(model, slots, labels, parts)
 
 

@@ -7,7 +7,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from river import base, compose
 
 from pipeline.errors import ModelError
 from pipeline.ingest.features import FeatureTable, Kind
@@ -44,6 +43,8 @@ class GenericPredictor:
         *,
         given: Sequence[bool] | None = None,
     ) -> None:
+        from river import base, compose  # only where a model is at hand: see `pipeline.models.catalogue`
+
         self.task: Task = REGRESSION if labels is None else CLASSIFICATION
         self.features = tuple(table.names)
         self._labels = Labels(labels) if labels is not None else None

@@ -1,14 +1,15 @@
 """The leaves of River's regression trees, flattened."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from river import linear_model, optim
 from river.tree.nodes import arf_htr_nodes, hatr_nodes, htr_nodes
 
 from pipeline.errors import NotCompilable
-from pipeline.models.arrays import Array, read_fields, require, require_range, require_starts, sealed
+from pipeline.models.arrays import sealed
 from pipeline.models.slots import ABSENT, Slots
+from pipeline.models.tree_arrays import MEAN_FIELDS
 from pipeline.models.walk import Means
 
 _MEAN: Final = "mean"
@@ -39,8 +40,6 @@ IDENTITY_LOSSES: Final = frozenset(
     }
 )
 """River's losses of a regression whose prediction is the linear form itself."""
-
-_FIELDS: Final = (("value", "f8"), ("start", "i4"), ("slot", "i4"), ("weight", "f8"))
 
 
 def weight(leaf: Any) -> float:
@@ -83,7 +82,7 @@ def flatten(leaves: Iterable[Any], slots: Slots) -> Means:
             entries.extend(sorted(pair for pair in own if pair[0] != ABSENT))
         starts.append(len(entries))
     arrays = (values, starts, [slot for slot, _ in entries], [factor for _, factor in entries])
-    return Means(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, _FIELDS, strict=True)))
+    return Means(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, MEAN_FIELDS, strict=True)))
 
 
 def _check_linear(model: Any) -> None:
@@ -93,18 +92,3 @@ def _check_linear(model: Any) -> None:
             f"leaves with a {type(model).__name__}{loss} have no compiled form; LinearRegression with a loss that "
             "leaves its linear form as it is has"
         )
-
-
-def read(arrays: Mapping[str, Array], features: int) -> Means:
-    """The means of a snapshot, checked so that a kernel stays inside them.
-
-    Raises
-    ------
-    FrameError
-        They do not describe leaves over `features` slots.
-    """
-    means = Means(*read_fields(arrays, _FIELDS))
-    require_starts(means.start, means.value.size, means.slot.size, "starts of weights")
-    require(means.weight.size == means.slot.size, "a weight for each slot")
-    require_range(means.slot, 0, features, "slots of weights")
-    return means

@@ -91,7 +91,12 @@ def read(data: bytes | memoryview, *, key: bytes | None, limit: int = LIMIT) -> 
     ModelError
         An authentic pickle cannot be opened here: its module is missing, or is another version.
     """
-    frame = frames.decode(_inflate(data, limit), KIND, VERSION)
+    return from_frame(_inflate(data, limit), key=key)
+
+
+def from_frame(data: bytes, *, key: bytes | None) -> Snapshot:
+    """The snapshot in the bytes of its frame; errors as of `read`."""
+    frame = frames.decode(data, KIND, VERSION)
     origin = frame.meta.get("origin")
     require(isinstance(origin, dict), "an origin")
     stream, epoch, version = _origin(origin or {})

@@ -7,14 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pipeline.models import average, conclude
-from pipeline.models import branches as flat_branches
-from pipeline.models import means as flat_means
-from pipeline.models import votes as flat_votes
 from pipeline.models.arrays import Array, as_rows, read_fields, require, require_range, sealed
 from pipeline.models.form import choice, texts
 from pipeline.models.leaf_sets import leaf_sets
 from pipeline.models.mean_variants import MeanVariants
 from pipeline.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from pipeline.models.tree_arrays import read_branches, read_means, read_votes
 from pipeline.models.vote_variants import VoteVariants
 from pipeline.models.walk import Branches, Means, Votes, classify, regress
 
@@ -98,8 +96,8 @@ class ClassificationTrees:
         features, classes = texts(meta, "features"), texts(meta, "classes")
         column, weights = read_fields(arrays, (("column", "i4"), ("weights", "f8")))
         require_range(column, -1, len(classes), "columns")
-        votes = flat_votes.read(arrays, len(features), column.size)
-        branches = flat_branches.read(arrays, len(features), votes.bayes.size)
+        votes = read_votes(arrays, len(features), column.size)
+        branches = read_branches(arrays, len(features), votes.bayes.size)
         require(weights.size == branches.root.size, "a weight for each tree")
         return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(conclude.RULES)))
 
@@ -167,7 +165,7 @@ class RegressionTrees:
     def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         features = texts(meta, "features")
         (weights,) = read_fields(arrays, (("weights", "f8"),))
-        means = flat_means.read(arrays, len(features))
-        branches = flat_branches.read(arrays, len(features), means.value.size)
+        means = read_means(arrays, len(features))
+        branches = read_branches(arrays, len(features), means.value.size)
         require(weights.size == branches.root.size, "a weight for each tree")
         return cls(features, branches, means, weights, choice(meta, "rule", tuple(average.RULES)))

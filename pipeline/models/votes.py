@@ -10,8 +10,9 @@ from river.tree.splitter import ExhaustiveSplitter, GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from pipeline.errors import NotCompilable
-from pipeline.models.arrays import Array, read_fields, require, require_range, require_starts, sealed
+from pipeline.models.arrays import Array, sealed
 from pipeline.models.slots import ABSENT, Slots
+from pipeline.models.tree_arrays import VOTE_FIELDS
 from pipeline.models.walk import Votes
 
 _MAJORITY: Final = "majority"
@@ -33,23 +34,6 @@ LEAF_TYPES: Final[dict[type, str]] = {
 }
 """Exact types, and how they predict."""
 
-_FIELDS: Final = (
-    ("start", "i4"),
-    ("label", "i4"),
-    ("vote", "f8"),
-    ("bayes", "b1"),
-    ("error", "f8"),
-    ("term_start", "i4"),
-    ("term_feature", "i4"),
-    ("term_first", "i4"),
-    ("term_last", "i4"),
-    ("term_log", "i4"),
-    ("centre", "f8"),
-    ("curvature", "f8"),
-    ("peak", "f8"),
-    ("category", "f8"),
-    ("log", "f8"),
-)
 _LOG_TAU: Final = math.log(math.tau)
 _NO_DENSITY: Final = (0.0, 0.0, 0.0)
 _SPLITTERS: Final = (GaussianSplitter, ExhaustiveSplitter)
@@ -123,7 +107,7 @@ class _Flattening:
         densities = _densities(np.array(self.densities, np.float64).reshape(len(self.densities), 3))
         fields = (self.start, self.label, self.vote, self.bayes, self.error, self.term_start)
         arrays = (*fields, *terms, *densities, self.category, self.log)
-        return Votes(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, _FIELDS, strict=True)))
+        return Votes(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, VOTE_FIELDS, strict=True)))
 
     def _add_constant(self, leaf: Any) -> None:
         shares = _normalised(leaf.stats, None)
@@ -233,33 +217,3 @@ def _densities(raw: Array) -> tuple[Array, Array, Array]:
         -0.5 * (_LOG_TAU + math.log(v)) if k else 0.0 for v, k in zip(variance.tolist(), known.tolist(), strict=True)
     ]
     return centre, curvature, np.array(peak)
-
-
-def read(arrays: Mapping[str, Array], features: int, classes: int) -> Votes:
-    """The votes of a snapshot, checked so that a kernel stays inside them.
-
-    Raises
-    ------
-    FrameError
-        They do not describe leaves over `features` slots and `classes` classes.
-    """
-    votes = Votes(*read_fields(arrays, _FIELDS))
-    leaves, terms, densities = votes.bayes.size, votes.term_feature.size, votes.centre.size
-    require_starts(votes.start, leaves, votes.label.size, "starts of votes")
-    require_starts(votes.term_start, leaves, terms, "starts of terms")
-    require(votes.vote.size == votes.label.size and votes.error.size == leaves, "a vote an entry and an error a leaf")
-    require(np.all(np.diff(votes.start)[votes.bayes] >= 2), "two classes or more in naive Bayes leaves")
-    require(votes.term_first.size == votes.term_last.size == votes.term_log.size == terms, "term arrays of one length")
-    require(votes.curvature.size == votes.peak.size == densities, "density arrays of one length")
-    require_range(votes.label, 0, classes, "classes of votes")
-    require_range(votes.term_feature, 0, features, "features of terms")
-    entries = np.repeat(np.diff(votes.start.astype(np.int64)), np.diff(votes.term_start))
-    first, last, log = (array.astype(np.int64) for array in (votes.term_first, votes.term_last, votes.term_log))
-    normal = last < 0
-    require(np.all((first >= 0) & (log >= 0)), "terms from 0 on")
-    require(np.all(first[normal] + entries[normal] <= densities), "a density for each entry of a term")
-    nominal = ~normal
-    require(np.all(first[nominal] <= last[nominal]) and np.all(last[nominal] <= votes.category.size), "categories")
-    ends = log + (last - first) * entries
-    require(np.all(ends[nominal] <= votes.log.size), "a log for each category and entry of a term")
-    return votes

@@ -1,0 +1,59 @@
+"""What the kernels are compiled with ahead is what River's models give now.
+
+`python -m tests.models.test_warm_up` writes the samples anew, after a change of the snapshot's format.
+"""
+
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+from river import base, forest, linear_model, multiclass, naive_bayes, preprocessing
+
+import pipeline.models
+from pipeline.ingest.features import FeatureTable
+from pipeline.models import forms, snapshot
+from pipeline.models.compile import compile_model
+from pipeline.models.warm_up import SAMPLES, warm_up
+from topics import frames
+
+FILE = Path(pipeline.models.__file__).with_name(SAMPLES)
+MODELS = (
+    forest.ARFClassifier(n_models=1, seed=0),
+    forest.AMFClassifier(n_estimators=1, seed=0),
+    linear_model.SoftmaxRegression(),
+    naive_bayes.GaussianNB(),
+    multiclass.OneVsRestClassifier(preprocessing.MinMaxScaler() | naive_bayes.GaussianNB()),
+    forest.ARFRegressor(n_models=1, seed=0),
+    linear_model.LinearRegression(),
+)
+
+
+def samples() -> bytes:
+    table = FeatureTable()
+    table.encode({"x": 0.0})
+    found: list[Any] = []
+    for model in (one.clone() for one in MODELS):
+        classifies = isinstance(model, base.Classifier)
+        model.learn_one({"x": 0.0}, "y" if classifies else 1.0)
+        predictor = compile_model(model, table, {"y": "y"} if classifies else None)
+        data = snapshot.encode(predictor, stream="", epoch=0, version=1, key=None)
+        frame = frames.decode(zlib.decompress(data), snapshot.KIND, snapshot.VERSION)
+        arrays = {name: (one.dtype.str, one.shape, one.ravel().tolist()) for name, one in frame.arrays.items()}
+        found.append((frame.meta, arrays))
+    return b"[\n" + b",\n".join(orjson.dumps(one, option=orjson.OPT_SORT_KEYS) for one in found) + b"\n]\n"
+
+
+def test_the_samples_are_those_of_rivers_models() -> None:
+    assert FILE.read_bytes() == samples()
+
+
+def test_every_form_with_kernels_of_its_own_is_among_them() -> None:
+    named = set(re.findall(r'"form":"([^"]+)"', FILE.read_text()))
+    assert named == set(forms.FORMS) - {"averaging committee"}
+    warm_up()
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(samples())
