@@ -125,14 +125,16 @@ class Stage(ABC):
         if self._watch is not None:
             self._watch.cancel()
         lanes = list(self.lanes.values())
-        if drain and self.failure is None:
-            await asyncio.gather(*(lane.drain() for lane in lanes))
-        else:
-            await asyncio.gather(*(lane.drop() for lane in lanes))
-        await self.app.stop()
-        self.lanes.clear()
-        for service in reversed(self.services):
-            await service.stop()
+        try:
+            if drain and self.failure is None:
+                await asyncio.gather(*(lane.drain() for lane in lanes))
+            else:
+                await asyncio.gather(*(lane.drop() for lane in lanes))
+            await self.app.stop()
+        finally:
+            self.lanes.clear()
+            for service in reversed(self.services):
+                await service.stop()
 
     async def wait_crashed(self) -> None:
         """Wait until Faust has given up, which is a failure, or was stopped."""

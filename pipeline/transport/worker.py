@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 #: Seconds an orderly end may take before the process ends without it.
 STOP_PATIENCE = 15.0
 
+#: Seconds after that until what is left of it, threads and connections, is left to the system.
+CLOSE_PATIENCE = 5.0
+
 
 class ExitCode(IntEnum):
     """How a worker ended."""
@@ -85,7 +88,7 @@ def configure_logging(options: StageOptions) -> None:
 
 
 def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
-    """Run the stage that `build` makes until it is told to stop or cannot go on; never raises.
+    """Run the stage that `build` makes until it is told to stop or cannot go on; never raises. Then the process ends.
 
     SIGTERM and SIGINT end it in order: what is in flight is committed, the group is left, the code is 0. A second
     signal ends it at once.
@@ -94,13 +97,8 @@ def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # for the loops of Faust's threads too
     with asyncio.Runner() as runner:
         code = runner.run(_live(build))
-        # Some of Faust's tasks survive a cancellation, and the runner would wait for them.
-        last_resort = threading.Timer(STOP_PATIENCE, os._exit, (code,))
-        last_resort.daemon = True
-        last_resort.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the code is settled
-    last_resort.cancel()
     return code
 
 
@@ -120,6 +118,7 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     except Exception as error:  # noqa: BLE001 - it ends the process, with a line and a code
         return _conclude(error)
     await _until(stage, told)
+    _end_by_force(stage)
     try:
         await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
     except TimeoutError:
@@ -129,6 +128,17 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
         stage.fail(error)
     return _conclude(stage.failure)
+
+
+def _end_by_force(stage: Stage) -> None:
+    """End the process when its end takes too long.
+
+    Some of Faust's tasks survive a cancellation, and the runner waits for them; librdkafka may not give up a producer
+    whose transaction has failed for minutes.
+    """
+    last_resort = threading.Timer(STOP_PATIENCE + CLOSE_PATIENCE, lambda: os._exit(exit_code(stage.failure)))
+    last_resort.daemon = True
+    last_resort.start()
 
 
 async def _until(stage: Stage, told: asyncio.Event) -> None:
