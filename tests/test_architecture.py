@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+CORE = (
+    "ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks", "gbmap",
+)  # fmt: skip
 PURE = [
     ROOT / "pipeline" / "draws.py",
     ROOT / "pipeline" / "jit.py",
-    *(
-        path
-        for folder in ("ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks")
-        for path in (ROOT / "pipeline" / folder).rglob("*.py")
-    ),
+    *(path for folder in CORE for path in (ROOT / "pipeline" / folder).rglob("*.py")),
     *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "schema.py")),
 ]
 FORBIDDEN = {
