@@ -3,9 +3,7 @@
 import numpy as np
 
 from pipeline.models import average, conclude
-from pipeline.models import branches as flat_branches
-from pipeline.models import means as flat_means
-from pipeline.models import votes as flat_votes
+from pipeline.models.tree_arrays import BRANCH_FIELDS, MEAN_FIELDS, VOTE_FIELDS
 from pipeline.models.trees import ClassificationTrees, RegressionTrees
 from pipeline.models.walk import LEAF, NOMINAL_BINARY, NOMINAL_MULTIWAY, NUMERIC_BINARY, UNTESTED
 
@@ -23,18 +21,18 @@ def random_trees(random, features):
     arrays = (*columns, [value for value, _ in cases], [child for _, child in cases], roots)
     names = [f"f{feature}" for feature in range(features)]
     if random.random() < 0.5:
-        given = {**_typed(flat_branches, arrays), **_means(random, features, leaves[0])}
+        given = {**_typed(BRANCH_FIELDS, arrays), **_means(random, features, leaves[0])}
         given["weights"] = np.arange(1.0, 1.0 + len(roots))
         return RegressionTrees.unpack({"features": names, "rule": str(random.choice(list(average.RULES)))}, given)
     classes = int(random.choice([1, 2, 2, 5]))
-    given = {**_typed(flat_branches, arrays), **_votes(random, features, leaves[0], classes)}
+    given = {**_typed(BRANCH_FIELDS, arrays), **_votes(random, features, leaves[0], classes)}
     given |= {"weights": random.random(len(roots)), "column": random.permutation(classes).astype(np.int32)}
     meta = {"features": names, "classes": list("abcde"[:classes]), "rule": str(random.choice(list(conclude.RULES)))}
     return ClassificationTrees.unpack(meta, given)
 
 
-def _typed(module, arrays):
-    return {name: np.array(array, dtype) for array, (name, dtype) in zip(arrays, module._FIELDS, strict=True)}
+def _typed(fields, arrays):
+    return {name: np.array(array, dtype) for array, (name, dtype) in zip(arrays, fields, strict=True)}
 
 
 def _grow(random, features, nodes, cases, leaves, depth, alternates):
@@ -86,7 +84,7 @@ def _votes(random, features, leaves, classes):
     error = random.choice([0.0, 0.3], leaves)
     columns = np.array(terms, np.float64).reshape(len(terms), 4).T
     densities = np.array(densities, np.float64).reshape(len(densities), 3).T
-    return _typed(flat_votes, (start, label, vote, bayes, error, term_start, *columns, *densities, categories, logs))
+    return _typed(VOTE_FIELDS, (start, label, vote, bayes, error, term_start, *columns, *densities, categories, logs))
 
 
 def _means(random, features, leaves):
@@ -94,4 +92,4 @@ def _means(random, features, leaves):
     for _ in range(leaves):
         slot += sorted(random.permutation(features)[: random.integers(0, 3)])
         start.append(len(slot))
-    return _typed(flat_means, (random.normal(size=leaves), start, slot, random.normal(size=len(slot))))
+    return _typed(MEAN_FIELDS, (random.normal(size=leaves), start, slot, random.normal(size=len(slot))))
