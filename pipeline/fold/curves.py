@@ -164,6 +164,7 @@ class Curves:
 
     def effects(self) -> Iterator[Effect]:
         """The effect of every feature that has a curve on every output, in the order of slots and outputs."""
+        ice = self._ice_curves()
         for slot, c in np.argwhere(self.rows > 0).tolist():
             there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
             there = there[np.argsort(self.grid[slot, there, c], kind="stable")]
@@ -178,7 +179,7 @@ class Curves:
                 variance=(self.spread[slot, there, c] / self.weight[slot, there, c]).tolist(),
                 importance=importance,
                 deviation=deviation,
-                ice=list(self._ice_of(slot, c)),
+                ice=ice[slot][c],
                 n=int(self.rows[slot, c]),
             )
 
@@ -220,12 +221,16 @@ class Curves:
             raise StateError(f"effect curves: expected arrays of shapes {wanted} for {made.outputs}, not so: {wrong}")
         return made
 
-    def _ice_of(self, slot: int, c: int) -> Iterator[IceCurve]:
-        for points, answers in zip(self.ice_points[:, :, slot], self.ice[:, slot, :, c], strict=True):
-            there = np.flatnonzero(~np.isnan(points) & ~np.isnan(answers))
-            there = there[np.argsort(points[there], kind="stable")]
-            if len(there):
-                yield IceCurve(points[there].tolist(), answers[there].tolist())
+    def _ice_curves(self) -> list[list[list[IceCurve]]]:
+        """By slot, output and row, oldest first; rows without a point have none."""
+        order = np.argsort(self.ice_points, axis=1, kind="stable")  # (keep, m, d); NaN comes last
+        points = np.take_along_axis(self.ice_points, order, 1).transpose(2, 0, 1).tolist()
+        by_slot = order.transpose(0, 2, 1)[:, :, :, np.newaxis]
+        answers = np.take_along_axis(self.ice, by_slot, 2).transpose(1, 3, 0, 2).tolist()
+        return [
+            [[curve for curve in map(_ice_curve, rows, own) if curve.grid] for own in outputs]
+            for rows, outputs in zip(points, answers, strict=True)
+        ]
 
     def _fit(self, points: Floats, ice: Floats, outputs: tuple[str | None, ...]) -> tuple[Floats, Floats]:
         """Give the state the dimensions of the block, and the block those of the state where they are larger."""
@@ -253,6 +258,11 @@ class Curves:
                     chosen[..., c] = array[..., known[output]]
             setattr(self, name, chosen)
         self.outputs = outputs
+
+
+def _ice_curve(points: list[float], answers: list[float]) -> IceCurve:
+    known = [place for place, point in enumerate(points) if point == point and answers[place] == answers[place]]
+    return IceCurve([points[place] for place in known], [answers[place] for place in known])
 
 
 def _last(many: int, before: Floats, now: Floats) -> Floats:

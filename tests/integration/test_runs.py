@@ -209,7 +209,7 @@ def test_the_children_die_with_the_run(kafka: str, prefix: str, start_run: Finis
 
 
 def test_ctrl_c_drains_and_ends_cleanly(kafka: str, prefix: str, start_run: Finish) -> None:
-    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", "--rows", "300000")
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "linear", "--rows", "300000")
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
     wait_for("row 500 folded", lambda: folded(monitor, "agrawal") >= 500)

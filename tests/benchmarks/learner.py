@@ -1,0 +1,127 @@
+"""What the learner costs beyond River, without Kafka.
+
+    python tests/benchmarks/learner.py [--models forest,tree,linear] [--repeats 5] [--explain ipfi,isage,ipdp]
+
+Both learn the same events in one process, in turns of 500 events, so that a machine whose speed varies is as fast for
+the one as for the other: a bare loop that predicts and learns, and everything that the learner does with a message,
+from its bytes to those of predictions, work and snapshots. One JSON line a model, with medians:
+
+- `bare_us`, `learner_us`: CPU µs an event
+- `outside_river`: the learner's CPU beyond the bare loop's, as a share of the bare loop's
+- `snapshots`: how many it made
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+sys.path.pop(0)  # this folder: in it another file may have the name of a package
+
+from river.datasets import synth
+
+from pipeline.command.messages import pack
+from pipeline.configuration import load
+from pipeline.ingest.admission import Task
+from pipeline.ingest.message import Message
+from pipeline.learn.partition import PartitionLearner
+from pipeline.models import snapshot as codec
+from pipeline.models.catalogue import model_factory
+from topics import events, work
+
+ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
+TURN = 500
+ROWS_PER_MESSAGE = 100
+SEED = 7
+
+
+class Bare:
+    """Predict, then learn."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model_factory(model, SEED)(Task.CLASSIFICATION)
+
+    def learn(self, turn: list[dict]) -> float:
+        pairs = [(one["x"], one["y"] if self.model._multiclass else one["y"] == "1") for one in turn]
+        begun = time.process_time()
+        for x, y in pairs:
+            self.model.predict_one(x)
+            self.model.learn_one(x, y)
+        return time.process_time() - begun
+
+
+class Learner:
+    """From the bytes of a message to those of what is sent."""
+
+    def __init__(self, model: str, methods: str) -> None:
+        given = (f"model.name={model}", f"seed={SEED}", "model.task=classification", f"explain.methods={methods}")
+        settings = load(assignments=given)
+        self.partition = events.partition(b"s", settings.topics.events)
+        self.core = PartitionLearner(self.partition, settings.learn())
+        self.offset = self.snapshots = 0
+
+    def learn(self, turn: list[dict]) -> float:
+        messages = [value for value, _ in pack(iter(turn), ROWS_PER_MESSAGE, 1_000_000)]
+        begun = time.process_time()
+        for value in messages:
+            for _ in self.core.consume(Message("events", self.partition, self.offset, b"s", value)):
+                self._encode_snapshots()
+            self.offset += 1
+        self.core.cut()
+        self._encode_snapshots()
+        outbox, _ = self.core.take_outbox()
+        for block in outbox.work:
+            work.encode(block)
+        return time.process_time() - begun
+
+    def _encode_snapshots(self) -> None:
+        for one in self.core.outbox.snapshots:
+            codec.encode(one.predictor, stream=one.stream, epoch=0, version=one.version, key=None)
+            self.snapshots += 1
+        self.core.outbox.snapshots.clear()
+
+
+def stream(rows: int) -> list[dict]:
+    return [
+        {"id": number, "x": {name: float(value) for name, value in x.items()}, "y": str(y)}
+        for number, (x, y) in enumerate(synth.Agrawal(classification_function=1, seed=SEED).take(rows))
+    ]
+
+
+def measure(model: str, methods: str, rows: int) -> tuple[float, float, int]:
+    """CPU µs an event of both, and the snapshots."""
+    bare, learner = Bare(model), Learner(model, methods)
+    spent = [0.0, 0.0]
+    given = stream(rows)
+    for start in range(0, rows, TURN):
+        turn = given[start : start + TURN]
+        spent[0] += bare.learn(turn)
+        spent[1] += learner.learn(turn)
+    return spent[0] / rows * 1e6, spent[1] / rows * 1e6, learner.snapshots
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="forest,tree,linear")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--explain", default="ipfi,isage,ipdp")
+    options = parser.parse_args()
+    for model in options.models.split(","):
+        measure(model, options.explain, 2 * TURN)  # compiles what is compiled
+        runs = [measure(model, options.explain, ROWS[model]) for _ in range(options.repeats)]
+        line = {
+            "model": model,
+            "explain": options.explain,
+            "rows": ROWS[model],
+            "repeats": options.repeats,
+            "bare_us": round(statistics.median(run[0] for run in runs), 1),
+            "learner_us": round(statistics.median(run[1] for run in runs), 1),
+            "outside_river": round(statistics.median(run[1] / run[0] - 1 for run in runs), 3),
+            "snapshots": runs[-1][2],
+        }
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
