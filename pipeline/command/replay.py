@@ -1,5 +1,6 @@
 """Writes a source's events to `events`, no faster than the broker can keep."""
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ EMBEDDED_MESSAGE_BYTES = 900_000
 """Two messages of 3 MB make a partition of the embedded broker unreadable; below 1 MB all is well."""
 EMBEDDED_BYTES_AHEAD = 1024 * 1024
 """The embedded broker keeps 5 MiB a partition; what the learner has not consumed must be well within."""
+_STEP_SECONDS = 0.05
+"""Of writing; then it is the turn of those who read what comes of it."""
 
 
 @dataclass(slots=True)
@@ -68,7 +71,8 @@ class Replay:
         """
         while self._under_way and self._under_way[0][0] < consumed:
             self._bytes -= self._under_way.popleft()[1]
-        for _ in range(1_000):
+        until = time.monotonic() + _STEP_SECONDS
+        while time.monotonic() < until:
             if self._flushed or (self.bytes_ahead is not None and self._bytes > self.bytes_ahead):
                 break
             if self._next is None:
