@@ -24,9 +24,9 @@ _LOOK_SECONDS = 0.02
 class Forked:
     """A worker; to be used as a `subprocess.Popen`."""
 
-    def __init__(self, pid: int, returncode: "dict[int, int]", changed: threading.Condition) -> None:
+    def __init__(self, pid: int, codes: dict[int, int], changed: threading.Condition) -> None:
         self.pid = pid
-        self._codes = returncode
+        self._codes = codes
         self._changed = changed
 
     def poll(self) -> int | None:

@@ -1,6 +1,6 @@
 """A stage by its name, ready to run as a worker.
 
-What only one stage needs is imported when that one is made: River alone takes two seconds and 100 MB.
+What only one stage needs is imported when that one is made: River alone takes two seconds.
 """
 
 import os

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("stage", ["explainer", "fold"])
 def test_who_makes_no_model_imports_no_river(stage: str) -> None:
-    """Nor what River brings: two thirds of the time and of the memory with which a worker starts."""
+    """Nor what River brings: two seconds of every start."""
     program = (
         "import sys\n"
         "from pipeline.stages import build\n"
