@@ -15,12 +15,17 @@ from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import model_factory
+from pipeline.sentinel.options import Sentinel
+from pipeline.sentinel.settings import SentinelSettings
 from topics.methods import METHODS
 
 BATCH_OVERHEAD = 12
 """What Kafka's default for `max.message.bytes` allows beyond 1 MiB for the batch around a message."""
 
-_METHODS = rf"^({'|'.join(METHODS)})(,({'|'.join(METHODS)}))*$"
+NOVELTY = "novelty"
+"""Stands among the methods and is none: it explains no row, and the sentinel tells it, not the explainers."""
+
+_METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -50,7 +55,8 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes
     ----------
     methods
-        Of ``ipfi``, ``isage`` and ``ipdp``, separated by commas.
+        Of ``ipfi``, ``isage`` and ``ipdp``, separated by commas; beside them ``novelty``, for which `run` starts a
+        sentinel as well.
     alpha
         α of the exponential smoothing, in (0, 1]; a window of N rows corresponds to 2 / (N + 1).
     sampling
@@ -300,6 +306,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     isage: Isage = Isage()
     ipdp: Ipdp = Ipdp()
     drift: Drift = Drift()
+    sentinel: Sentinel = Sentinel()
     snapshot: Snapshot = Snapshot()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()
@@ -321,6 +328,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """How the model is explained, in the order in which records are published."""
         asked = self.explain.methods.split(",")
         return tuple(method for method in METHODS if method in asked)
+
+    @property
+    def novelty(self) -> bool:
+        """Whether `run` is asked for novelty."""
+        return NOVELTY in self.explain.methods.split(",")
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -414,6 +426,37 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             drift=self.drift.watched(self.seed, self.explain.alpha),
         )
 
+    def watch(self) -> SentinelSettings:
+        """What the sentinel must know.
+
+        Raises
+        ------
+        SettingsError
+            Settings of the sentinel contradict each other.
+        """
+        return SentinelSettings(
+            epoch=self.epoch,
+            task=Task(self.model.task) if self.model.task else None,
+            limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
+            message_bytes=self.limits.message_bytes,
+            streams=self.limits.streams,
+            stream_bytes=self.limits.stream_bytes,
+            partitioner=self.topics.partitioner,
+            event_partitions=self.topics.events,
+            window=self.sentinel.window,
+            stride=self.sentinel.stride,
+            delay=self.sentinel.delay,
+            age=self.sentinel.age,
+            attribution=self.sentinel.attribution,
+            fit=self.sentinel.fit(self.seed),
+            detector=self.sentinel.detector,
+        )
+
+    def sentinel_fingerprint(self) -> dict[str, str | int | float | bool | None]:
+        """As `fingerprint`, for what the sentinel says: that depends on no model."""
+        values = flatten(msgspec.to_builtins(self))
+        return {key: values[key] for key in (*_CHANGES_NOVELTY, *_CHANGES_SEQ)}
+
     def fingerprint(self) -> dict[str, str | int | float | bool | None]:
         """Every setting that changes numbers, by key. Work begun under one fingerprint goes on under no other."""
         values = flatten(msgspec.to_builtins(self))
@@ -421,6 +464,23 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         values["explain.methods"] = ",".join(self.methods)
         return {key: values[key] for key in _CHANGES_NUMBERS}
 
+
+_CHANGES_SEQ = (
+    "limits.message_bytes",
+    "limits.streams",
+    "limits.stream_bytes",
+    "limits.features",
+    "limits.categories",
+    "limits.text",
+    "topics.partitioner",
+)
+"""What is accepted, and what of it is kept."""
+
+_CHANGES_NOVELTY = (
+    "seed",
+    "model.task",
+    *(f"sentinel.{name}" for name in Sentinel.__struct_fields__ if name != "anchor"),
+)
 
 _CHANGES_NUMBERS = (
     "seed",
@@ -469,13 +529,7 @@ _CHANGES_NUMBERS = (
     "snapshot.target",
     "snapshot.shortest",
     "snapshot.longest",
-    "limits.message_bytes",
-    "limits.streams",
-    "limits.stream_bytes",
-    "limits.features",
-    "limits.categories",
-    "limits.text",
-    "topics.partitioner",
+    *_CHANGES_SEQ,
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = (
-    "ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks", "gbmap",
+    "ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks", "gbmap", "sentinel",
 )  # fmt: skip
 PURE = [
     ROOT / "pipeline" / "draws.py",

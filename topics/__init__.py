@@ -10,9 +10,11 @@ from topics import (
     events,
     events_dead,
     importance,
+    novelty,
     predictions,
     progress_fold,
     progress_learner,
+    progress_sentinel,
     snapshots,
     work,
 )
@@ -28,9 +30,11 @@ ALL: Final[tuple[Topic, ...]] = (
     checkpoints.TOPIC,
     progress_learner.TOPIC,
     progress_fold.TOPIC,
+    progress_sentinel.TOPIC,
     importance.TOPIC,
     effects.TOPIC,
     drift.TOPIC,
+    novelty.TOPIC,
 )
 """Every topic, in the order of the flow."""
 

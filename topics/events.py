@@ -25,7 +25,7 @@ TOPIC: Final = Topic(
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
     partitions="events",
     codec="json",
-    read_by=("learner",),
+    read_by=("learner", "sentinel"),
     public=True,
     schema_version=VERSION,
     config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},

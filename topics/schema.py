@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from topics import drift, effects, events, events_dead, importance, predictions
+from topics import drift, effects, events, events_dead, importance, novelty, predictions
 from topics.errors import ContractError
 
 DIRECTORY: Final = Path(__file__).parent / "schemas"
@@ -45,6 +45,7 @@ def generate() -> dict[str, dict[str, Any]]:
         f"importance.v{importance.VERSION}": _of("A record of importance", importance.Importance),
         f"effects.v{effects.VERSION}": _of("A record of effects", effects.Effect),
         f"drift.v{drift.VERSION}": _of("A record of drift", drift.Drift),
+        f"novelty.v{novelty.VERSION}": _of("A record of novelty", novelty.Novelty),
     }
 
 

@@ -35,7 +35,7 @@ def cli() -> None:
 @click.option("--target", help="The column of --csv that is predicted.")
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="What is predicted.")
 @click.option("--model", help="forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
-@click.option("--explain", help="Of ipfi, isage, ipdp, separated by commas.  [default: ipfi]")
+@click.option("--explain", help="Of ipfi, isage, ipdp, separated by commas, and novelty.  [default: ipfi]")
 @click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
 @click.option("--seed", type=int, help="Of the model, of all draws, of the bundled stream.  [default: 1]")
 @click.option("--stream", help="The stream's name.  [default: the file's name, or agrawal]")
@@ -112,6 +112,8 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     look = source.look(asked)
     settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
     settings.fold()
+    if settings.novelty:
+        settings.watch()
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
     while source.notices:
@@ -123,7 +125,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
 
 @cli.command()
-@click.argument("stage", type=click.Choice(["learner", "explainer", "fold"]))
+@click.argument("stage", type=click.Choice(["learner", "explainer", "fold", "sentinel"]))
 @click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
 @click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
 @click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
@@ -140,6 +142,8 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     expect_address(settings)
     if stage == "learner":
         settings.learn()  # a model that cannot be made is an error of usage
+    if stage == "sentinel":
+        settings.watch()
     settings.fold()
     return int(run_stage(stage, settings))
 

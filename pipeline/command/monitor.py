@@ -1,4 +1,4 @@
-"""What a run reads back: the public topics, and how far learner and fold are."""
+"""What a run reads back: the public topics, and how far learner, fold and sentinel are."""
 
 import logging
 import time
@@ -10,16 +10,22 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from pipeline.errors import BrokerError, RecordError
 from pipeline.settings import Settings
 from pipeline.transport.connection import Connection
-from topics import progress_fold, progress_learner
+from topics import progress_fold, progress_learner, progress_sentinel
 
 log = logging.getLogger(__name__)
 
-PUBLIC = ("predictions", "importance", "effects", "drift", "events.dead")
+PUBLIC = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
 _PROGRESS = ("progress.learner", "progress.fold")
+_OF_NOVELTY = "progress.sentinel"
 _BATCH = 1_000
 _ASK_SECONDS = 10.0
 
 OnRecords = Callable[[str, list[Message]], None]
+
+
+def written(settings: Settings) -> tuple[str, ...]:
+    """The public topics that a run under these settings writes to."""
+    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.novelty)
 
 
 @dataclass(slots=True)
@@ -28,6 +34,8 @@ class Progress:
 
     consumed: dict[int, int] = field(default_factory=dict)
     """Per partition of `events`: the offset of the first message that is not used up."""
+    watched: dict[int, int] = field(default_factory=dict)
+    """Likewise of the sentinel."""
     rows: dict[str, int] = field(default_factory=dict)
     """Per stream: rows learned."""
     folded: dict[str, int] = field(default_factory=dict)
@@ -36,7 +44,7 @@ class Progress:
     """Per stream: the row of the newest importance record."""
 
     def take(self, topic: str, message: Message) -> None:
-        """Take one record of `progress.learner` or `progress.fold`."""
+        """Take one record of `progress.learner`, `progress.fold` or `progress.sentinel`."""
         key, value = message.key(), message.value()
         if key is None or value is None:
             return
@@ -46,6 +54,11 @@ class Progress:
                 self.rows[record.stream] = record.rows
             else:
                 self.consumed[message.partition()] = record.offset
+            return
+        if topic == _OF_NOVELTY:
+            watching = progress_sentinel.decode(key, value)
+            if isinstance(watching, progress_sentinel.PartitionProgress):
+                self.watched[message.partition()] = watching.offset
             return
         fold = progress_fold.decode(key, value)
         if isinstance(fold, progress_fold.StreamProgress):
@@ -84,7 +97,8 @@ class Monitor:
         self._ends: dict[tuple[str, int], int] = {}
         self._partitions: list[tuple[str, int]] = []
         self._public = public
-        for topic in (*public, *_PROGRESS):
+        progress = (*_PROGRESS, _OF_NOVELTY) if "novelty" in public else _PROGRESS
+        for topic in (*public, *progress):
             self._partitions += [(topic, partition) for partition in range(settings.topics.events)]
         start: list[TopicPartition] = []
         for topic, partition in self._partitions:

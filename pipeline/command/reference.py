@@ -9,6 +9,9 @@ from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.partition import PartitionLearner
 from pipeline.models import snapshot as codec
 from pipeline.models.predictor import Predictor
+from pipeline.sentinel.fit import fit
+from pipeline.sentinel.partition import PartitionSentinel
+from pipeline.sentinel.settings import SentinelSettings
 from pipeline.settings import Settings
 from topics import events
 
@@ -19,7 +22,7 @@ Published = tuple[str, bytes]
 
 
 class Reference:
-    """Learner, explainer and fold, one after the other.
+    """Learner, explainer and fold, one after the other; then the sentinel, if the settings ask for novelty.
 
     Parameters
     ----------
@@ -31,6 +34,8 @@ class Reference:
         self.settings = settings
         self._learners: dict[int, PartitionLearner] = {}
         self._folds: dict[int, PartitionFold] = {}
+        self._watched = settings.watch() if settings.novelty else None
+        self._sentinels: dict[int, PartitionSentinel] = {}
         self._models: dict[tuple[str, int], Predictor] = {}
         self._contributions = 0
         self._next: dict[int, int] = {}
@@ -75,6 +80,18 @@ class Reference:
         for published in fold.take_records():
             yield published.topic, published.value
         fold.take_changed()
+        if self._watched is not None:
+            yield from self._watch(message, self._watched)
+
+    def _watch(self, message: Message, settings: SentinelSettings) -> Iterator[Published]:
+        """What the sentinel says of one message; a map is fitted when it is due."""
+        sentinel = self._sentinels.setdefault(message.partition, PartitionSentinel(settings))
+        for due in sentinel.consume(message):
+            if due is not None and due.pending is not None:
+                due.give(fit(due.pending, settings.fit))
+        sentinel.take_requests()
+        for _, record in sentinel.take_records():
+            yield "novelty", record
 
     def _keep_snapshots(self, learner: PartitionLearner) -> None:
         """Snapshots go through their bytes, as on the way to an explainer: the model itself learns on."""

@@ -39,7 +39,17 @@ class _Predicted(msgspec.Struct):
     metric: Metric
 
 
+class _Novel(msgspec.Struct):
+    """Likewise of `novelty`."""
+
+    stream: str
+    seq: int
+    flagged: bool
+    alarm: msgspec.Raw = msgspec.Raw()
+
+
 _decoder = msgspec.json.Decoder(_Predicted)
+_novel_decoder = msgspec.json.Decoder(_Novel)
 
 
 @dataclass(slots=True)
@@ -73,6 +83,10 @@ class _Stream:
     """The newest curve of each feature and output."""
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """(row, feature); None: of the loss."""
+    scored: int = 0
+    flagged: int = 0
+    flag_alarms: list[int] = field(default_factory=list)
+    """seq of each event with which the share of flagged ones had changed."""
 
     def explained(self) -> tuple[int, float]:
         """Rows explained, and the coverage."""
@@ -96,10 +110,13 @@ class Report:
         Where it is shown.
     total
         Events to come, if known.
+    novelty
+        Whether it is asked for.
     """
 
-    def __init__(self, console: Console, total: int | None) -> None:
+    def __init__(self, console: Console, total: int | None, *, novelty: bool = False) -> None:
         self._console = console
+        self._novelty = novelty
         self._total = total
         self._streams: dict[str, _Stream] = {}
         self._dead: Counter[str] = Counter()
@@ -128,6 +145,9 @@ class Report:
             for record in records:
                 alarm = drift.decode(record)
                 self._streams.setdefault(alarm.stream, _Stream()).alarms.append((alarm.row, alarm.feature))
+        elif topic == "novelty":
+            for record in records:
+                self._add_novelty(_novel_decoder.decode(record))
         elif topic == "events.dead":
             for record in records:
                 letter = orjson.loads(record)
@@ -185,6 +205,7 @@ class Report:
             labelled = stream.predicted - stream.unlabelled
             reason = f"only {labelled:,} with a label, and explaining starts later (explain.start)" if labelled else ""
             self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
+            self._tell_novelty(stream)
             return
         # A terminal too narrow even for the folded table breaks its lines: better than to cut them.
         for method in stream.methods.values():
@@ -199,6 +220,28 @@ class Report:
             f"dead letters: {self._dead.total()}"
         )
         self._say(f"drift alarms: {_alarms(stream.alarms)}")
+        self._tell_novelty(stream)
+
+    def _tell_novelty(self, stream: _Stream) -> None:
+        if not self._novelty:
+            return
+        if not stream.scored:
+            self._say("novelty: no event scored; the first map needs sentinel.window events with a label")
+            return
+        alarms = f"{len(stream.flag_alarms):,}"
+        if stream.flag_alarms:
+            alarms += f", from event {min(stream.flag_alarms):,} to {max(stream.flag_alarms):,}"
+        self._say(
+            f"novelty: {stream.scored:,} events scored, {stream.flagged:,} of them flagged "
+            f"({stream.flagged / stream.scored:.1%}), alarms on that share: {alarms}"
+        )
+
+    def _add_novelty(self, novel: _Novel) -> None:
+        stream = self._streams.setdefault(novel.stream, _Stream())
+        stream.scored += 1
+        stream.flagged += novel.flagged
+        if bytes(novel.alarm):
+            stream.flag_alarms.append(novel.seq)
 
     def _add_prediction(self, prediction: _Predicted) -> None:
         stream = self._streams.setdefault(prediction.stream, _Stream())

@@ -17,7 +17,7 @@ from rich.console import Console
 from pipeline.brokers.choose import Broker, TopicRequest, open_broker
 from pipeline.command.children import Children
 from pipeline.command.messages import pack
-from pipeline.command.monitor import PUBLIC, Monitor
+from pipeline.command.monitor import Monitor, written
 from pipeline.command.outputs import OutputDirectory
 from pipeline.command.reference import Reference
 from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
@@ -35,6 +35,9 @@ _DRAINING_SECONDS = 2.0
 """Between two lines that say what an interrupted run waits for."""
 _PREDICTIONS_BEHIND = 2_000
 """On the embedded broker predictions that we have not read must not be pushed out by new ones."""
+
+_NO_ANCHOR = 10**15
+"""More events than any run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 
 
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
-    report = Report(console, plan.total)
+    report = Report(console, plan.total, novelty=settings.novelty)
     reference = Reference(settings)
     key = events.key(plan.source.stream)
     started = time.monotonic()
@@ -100,7 +103,7 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             yield key, value
         yield key, events.FLUSH
 
-    with OutputDirectory(plan.out, PUBLIC) as out:
+    with OutputDirectory(plan.out, written(settings)) as out:
         for topic, record in reference.run(messages()):
             out.add(topic, record)
             report.add(topic, [record])
@@ -115,8 +118,8 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     embedded = settings.broker == "embedded"
     if embedded:
         settings = for_embedded(settings)
-    if not plan.keep_topics:  # nobody goes on from this run's state
-        settings = msgspec.structs.replace(settings, checkpoint=Checkpoint(seconds=0.0))
+    if not plan.keep_topics:
+        settings = without_checkpoints(settings)  # nobody goes on from this run's state
     say = _saying(console)
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
@@ -126,6 +129,8 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
                 children.add("fold", "fold-1")
                 for number in range(plan.explainers):
                     children.add("explainer", f"explainer-{number + 1}")
+                if settings.novelty:
+                    children.add("sentinel", "sentinel-1")
                 children.add("learner", "learner-1")
                 _replay(settings, plan, console, children, interrupts, embedded=embedded)
         finally:
@@ -142,11 +147,11 @@ def _replay(
     *,
     embedded: bool,
 ) -> None:
-    report = Report(console, plan.total)
+    report = Report(console, plan.total, novelty=settings.novelty)
     limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
     link = connection(settings)
     stream = plan.source.stream
-    with OutputDirectory(plan.out, PUBLIC) as out:
+    with OutputDirectory(plan.out, written(settings)) as out:
 
         def take(topic: str, messages: list[Message]) -> None:
             records = [_as_json(topic, message) for message in messages]
@@ -154,7 +159,7 @@ def _replay(
                 out.add(topic, record)
             report.add(topic, records)
 
-        monitor = Monitor(link, settings, take, from_start=not plan.keep_topics)
+        monitor = Monitor(link, settings, take, public=written(settings), from_start=not plan.keep_topics)
         replay = Replay(
             link,
             settings,
@@ -165,12 +170,12 @@ def _replay(
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
         interrupts.begun = plan.keep_topics  # from here on there is what others may go on with
         started = moved = drained = time.monotonic()
-        while not _done(monitor, replay, stream, settings.start):
+        while not _done(monitor, replay, stream, settings):
             children.check()
             if interrupts.count:
                 replay.finish()
-            if not embedded or monitor.behind("predictions") < _PREDICTIONS_BEHIND:
-                replay.step(monitor.progress.consumed.get(partition, 0))
+            if not embedded or _behind(monitor, settings) < _PREDICTIONS_BEHIND:
+                replay.step(_consumed(monitor, partition, settings))
             now = time.monotonic()
             read = monitor.poll(_POLL_SECONDS)
             interrupts.begun = plan.keep_topics or report.predicted > 0
@@ -178,7 +183,7 @@ def _replay(
                 moved = now
             elif now - moved > _STANDSTILL_SECONDS:
                 moved = now
-                console.print(_standstill(monitor, replay, stream), style="yellow")
+                console.print(_standstill(monitor, replay, stream, partition, settings), style="yellow")
             _tell(console, plan.source.notices)
             if not interrupts.count:
                 report.progress(now)
@@ -196,25 +201,38 @@ def _replay(
     report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
 
 
-def _done(monitor: Monitor, replay: Replay, stream: str, start: int) -> bool:
-    """Whether all that was written has been learned, explained, folded and published."""
+def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
+    """The offset up to which all that read `events` have consumed a partition."""
+    progress = monitor.progress
+    consumed = progress.consumed.get(partition, 0)
+    return min(consumed, progress.watched.get(partition, 0)) if settings.novelty else consumed
+
+
+def _behind(monitor: Monitor, settings: Settings) -> int:
+    """Records, one an event, that we have not read."""
+    return max(monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.novelty else [])))
+
+
+def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> bool:
+    """Whether all that was written has been learned, explained, folded, watched and published."""
     if replay.end is None:
         return False
     partition, offset = replay.end
     progress = monitor.progress
-    if progress.consumed.get(partition, 0) <= offset:
+    if _consumed(monitor, partition, settings) <= offset:
         return False
     rows = progress.rows.get(stream, 0)
-    return rows <= start or (
+    return rows <= settings.start or (
         progress.folded.get(stream, 0) >= rows and progress.published.get(stream, -1) in (rows - 1, -1)
     )
 
 
-def _standstill(monitor: Monitor, replay: Replay, stream: str) -> str:
+def _standstill(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
     progress = monitor.progress
+    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.novelty else ""
     return (
         f"nothing has moved for {_STANDSTILL_SECONDS:.0f} s: {replay.sent:,} events written, "
-        f"{progress.rows.get(stream, 0):,} learned, {progress.folded.get(stream, 0):,} folded; "
+        f"{progress.rows.get(stream, 0):,} learned, {progress.folded.get(stream, 0):,} folded{watched}; "
         "the stages' own lines above may say why"
     )
 
@@ -249,7 +267,7 @@ def for_embedded(settings: Settings) -> Settings:
     """The settings within what librdkafka's mock cluster can hold: 5 MiB a partition, nothing near 1 MB a message."""
     mib = 1024 * 1024
     return msgspec.structs.replace(
-        settings,
+        without_checkpoints(settings),
         limits=msgspec.structs.replace(
             settings.limits,
             rows_ahead=min(settings.limits.rows_ahead, 5_000),
@@ -261,7 +279,15 @@ def for_embedded(settings: Settings) -> Settings:
         worker=msgspec.structs.replace(
             settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
         ),
+    )
+
+
+def without_checkpoints(settings: Settings) -> Settings:
+    """The settings for stages that nobody will go on from."""
+    return msgspec.structs.replace(
+        settings,
         checkpoint=Checkpoint(seconds=0.0),
+        sentinel=msgspec.structs.replace(settings.sentinel, anchor=_NO_ANCHOR),
     )
 
 

@@ -8,7 +8,7 @@ Plain confluent-kafka, no Faust, and nothing of the models.
 ...         print(record.row, record.features["age"].value)
 """
 
-from pipeline.consume.public import Options, drift, effects, importance
+from pipeline.consume.public import Options, drift, effects, importance, novelty
 from pipeline.consume.reader import Origin, Reader
 
-__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance"]
+__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "novelty"]

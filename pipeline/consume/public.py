@@ -8,9 +8,11 @@ from pipeline.consume.records import Records
 from topics import drift as drift_topic
 from topics import effects as effects_topic
 from topics import importance as importance_topic
+from topics import novelty as novelty_topic
 from topics.drift import Drift
 from topics.effects import Effect
 from topics.importance import Importance
+from topics.novelty import Novelty
 
 
 class Options(TypedDict, total=False):
@@ -88,3 +90,8 @@ def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:
     """What changed: alarms, records of `drift`. Parameters and errors as for `importance`."""
     return Reader(Records(drift_topic.TOPIC, drift_topic.decode, Drift), bootstrap, **options)
+
+
+def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
+    """Which events should not be trusted: records of `novelty`. Parameters and errors as for `importance`."""
+    return Reader(Records(novelty_topic.TOPIC, novelty_topic.decode, Novelty), bootstrap, **options)

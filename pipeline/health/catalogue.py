@@ -82,4 +82,19 @@ FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the nex
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 
+# Sentinel.
+WATCHED: Final = _counter("events_watched", "Events accepted since the stream began.", "stream")
+SCORED: Final = _counter(
+    "events_scored", "Events scored since the stream began; before its first map none is.", "stream"
+)
+FLAGGED: Final = _counter("events_flagged", "Events flagged since the stream began.", "stream")
+NOVELTY_ALARMS: Final = _counter("novelty_alarms", "Alarms on the share of flagged events.", "stream")
+MAP_VERSION: Final = _gauge("map_version", "seq of the newest event in the window of the map that serves.", "stream")
+MAPS: Final = _counter("maps", "Maps that came to serve since the stream began.", "stream")
+NO_MAP: Final = _counter("windows_without_map", "Windows that no map could be fitted to.", "stream")
+MAPS_AWAITED: Final = _counter("maps_awaited", "Times that scoring waited for a map.", "partition")
+MAP_WAIT: Final = _counter("map_wait_seconds", "Seconds that scoring has waited for maps.", "partition")
+MAP_WAITING: Final = _gauge("waiting_for_map", "1 while scoring waits for a map.", "partition")
+ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of state written to go on from.", "partition")
+
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

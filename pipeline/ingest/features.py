@@ -99,6 +99,19 @@ class FeatureTable:
     _slot: dict[str, int] = field(default_factory=dict)
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
 
+    @classmethod
+    def restored(
+        cls, limits: FeatureLimits, names: list[str], kinds: list[Kind], categories: list[list[str]]
+    ) -> "FeatureTable":
+        """The table as it was when these were its names, kinds and, by code, its categories."""
+        return cls(
+            limits,
+            names=names,
+            kinds=kinds,
+            categories=[{text: code for code, text in enumerate(texts)} for texts in categories],
+            _slot={name: slot for slot, name in enumerate(names)},
+        )
+
     def __len__(self) -> int:
         return len(self.names)
 

@@ -1,6 +1,7 @@
 """A message as it came from `events`, and what becomes of one that is rejected."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pipeline.ingest.decode import Rejected
 from topics.events_dead import Reason
@@ -17,6 +18,13 @@ class Message:
     value: bytes | None
     timestamp: int | None = None
     """Kafka's, in ms; carried into the dead letter, never into a number."""
+
+
+class Position(NamedTuple):
+    """How far a partition has been consumed: `used` events of the message at `offset`, all of those before it."""
+
+    offset: int = 0
+    used: int = 0
 
 
 @dataclass(slots=True)

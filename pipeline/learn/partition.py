@@ -6,24 +6,16 @@ can yield to its event loop, commit, or hold back, in the middle of a message as
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Accepted, Admission
 from pipeline.ingest.decode import Decoded, Rejected, decode
-from pipeline.ingest.message import Message, Rejections
+from pipeline.ingest.identity import event_id, stream_name
+from pipeline.ingest.message import Message, Position, Rejections
 from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.settings import LearnSettings
-from topics.events import partition as partition_of
 from topics.events_dead import Reason
-
-
-class Position(NamedTuple):
-    """How far a partition has been consumed: `used` events of the message at `offset`, all of those before it."""
-
-    offset: int = 0
-    used: int = 0
 
 
 @dataclass(slots=True)
@@ -87,8 +79,10 @@ class PartitionLearner:
         """Take one message, stopping after every event; yields the learner of the event."""
         rejections = self._rejections = Rejections(message)
         self._offset, self._used = message.offset, 0
-        name = self._stream_name(message, rejections)
-        if name is not None and not self._has_learned(name, message.offset):
+        name = stream_name(message, self.settings, self.streams)
+        if isinstance(name, tuple):
+            rejections.add(None, *name)
+        elif not self._has_learned(name, message.offset):
             decoded = decode(message.value, self.settings.message_bytes)
             rejections.found += decoded.rejected
             if decoded.flush:
@@ -119,7 +113,7 @@ class PartitionLearner:
         for (index, event), outcome in zip(events, outcomes, strict=True):
             if isinstance(outcome, Accepted):
                 try:
-                    learner.step(outcome, _event_id(event.id, message, index))
+                    learner.step(outcome, event_id(event.id, message, index))
                 except ModelRaised as error:
                     place = index if decoded.array else None
                     rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
@@ -181,49 +175,3 @@ class PartitionLearner:
             learner = StreamLearner(name, self.partition, self.settings, self.outbox)
             stream = self.streams[name] = _Stream(Admission(self.settings.task), learner, self._offset)
         return stream
-
-    def _stream_name(self, message: Message, rejections: Rejections) -> str | None:
-        key = message.key
-        if not key:
-            rejections.add(None, Reason.MISSING_STREAM, "expected the stream's name as the message key, got no key")
-            return None
-        if len(key) > self.settings.stream_bytes:
-            rejections.add(
-                None,
-                Reason.BAD_STREAM,
-                f"expected a stream name (the message key) of at most {self.settings.stream_bytes} bytes, "
-                f"got {len(key)}",
-            )
-            return None
-        try:
-            name = key.decode("utf-8")
-        except UnicodeDecodeError:
-            rejections.add(None, Reason.BAD_STREAM, "expected a stream name (the message key) in UTF-8")
-            return None
-        if self.settings.event_partitions:
-            expected = partition_of(key, self.settings.event_partitions, self.settings.partitioner)
-            if expected != message.partition:
-                rejections.add(
-                    None,
-                    Reason.WRONG_PARTITION,
-                    f"expected stream {name!r} on partition {expected} ({self.settings.partitioner} of its key), "
-                    f"got it on {message.partition}; set `partitioner: murmur2_random` in a librdkafka producer "
-                    "(its default is CRC32), or topics.partitioner = crc32 for a topic written that way",
-                )
-                return None
-        if name not in self.streams and len(self.streams) >= self.settings.streams:
-            rejections.add(
-                None,
-                Reason.TOO_MANY_STREAMS,
-                f"expected at most {self.settings.streams} streams on a partition (limits.streams), got {name!r} "
-                "beyond them; allow more, or spread them over more partitions",
-            )
-            return None
-        return name
-
-
-def _event_id(given: str | int | None, message: Message, index: int) -> str:
-    """The event's own id as text, or where it stands: partition-offset-index."""
-    if given is None:
-        return f"{message.partition}-{message.offset}-{index}"
-    return given if type(given) is str else str(given)

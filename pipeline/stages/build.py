@@ -26,7 +26,7 @@ from pipeline.transport.worker import ExitCode, run_worker
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "fold")
+STAGES = ("learner", "explainer", "fold", "sentinel")
 
 
 def connection(settings: Settings) -> Connection:
@@ -72,7 +72,7 @@ def hmac_key(environment: Mapping[str, str]) -> bytes | None:
 def run(stage: str, settings: Settings) -> ExitCode:
     """Run one worker of a stage until it is told to stop or cannot go on."""
     key = hmac_key(os.environ)
-    make = {"learner": _learner, "explainer": _explainer, "fold": _fold}[stage]
+    make = {"learner": _learner, "explainer": _explainer, "fold": _fold, "sentinel": _sentinel}[stage]
     return run_worker(lambda: make(settings, key), options(stage, settings))
 
 
@@ -148,6 +148,27 @@ def _fold(settings: Settings, key: bytes | None) -> Stage:
         commit_rows=settings.transaction.rows,
     )
     watch_over(stage, settings, lambda: fold.samples(_states(stage, FoldPartition)))
+    return stage
+
+
+def _sentinel(settings: Settings, key: bytes | None) -> Stage:
+    from pipeline.stages import sentinel
+    from pipeline.stages.fitter import Fitter
+    from pipeline.stages.sentinel import SentinelPartition
+
+    fitter = Fitter()
+    stage = StatefulStage(
+        connection(settings),
+        options("sentinel", settings),
+        input_topic=topic(settings, "events"),
+        state_topic=topic(settings, "progress.sentinel"),
+        make_state=lambda partition: SentinelPartition(partition, settings, fitter),
+        topics=sentinel.needed_topics(settings),
+        commit_interval=settings.transaction.seconds,
+        commit_rows=settings.transaction.rows,
+    )
+    stage.services.append(fitter)
+    watch_over(stage, settings, lambda: sentinel.samples(_states(stage, SentinelPartition)))
     return stage
 
 

@@ -6,9 +6,10 @@ from time import perf_counter
 
 from pipeline.errors import FrameError, StateError
 from pipeline.health.catalogue import CHECKPOINT_AGE, CHECKPOINT_BYTES, CHECKPOINTS, Sample
+from pipeline.ingest.message import Position
 from pipeline.learn.checkpoint import StreamState, opened, sealed
 from pipeline.learn.learner import StreamLearner
-from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.learn.partition import PartitionLearner
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import differences, fingerprint, topic
@@ -166,7 +167,7 @@ class Checkpoints:
             ) from error
         if Identity(checkpoint.stream, checkpoint.epoch, checkpoint.rows) != identity:
             raise StateError(f"{where}: under the key of {identity} there is a checkpoint of something else")
-        if changed := differences(checkpoint.fingerprint, self._settings):
+        if changed := differences(checkpoint.fingerprint, self._fingerprint):
             raise StateError(f"{where}: the checkpoint of stream {checkpoint.stream!r} is of other settings: {changed}")
         return checkpoint
 

@@ -65,7 +65,7 @@ class FoldPartition:
             self.core.next_offset = low
             return low
         found = restored.partition
-        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings)
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if found.offset < low or found.offset > high:
             raise LostInputError(

@@ -16,11 +16,11 @@ from pipeline.errors import LostInputError, StateError
 from pipeline.health import catalogue
 from pipeline.health.catalogue import Sample
 from pipeline.ingest.message import Message as InputMessage
-from pipeline.ingest.message import Rejections
+from pipeline.ingest.message import Position, Rejections
 from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.learner import Outbox, StreamLearner
-from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.learn.partition import PartitionLearner
 from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
@@ -99,7 +99,7 @@ class LearnerPartition:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
             return low
-        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings)
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if found.offset > high:
             raise StateError(

@@ -11,6 +11,8 @@ from topics.progress_learner import Setting
 
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
+_OF_MAPS = ("numpy", "numba", "scipy")
+"""Those that change what the sentinel says."""
 
 
 def topic(settings: Settings, name: str) -> str:
@@ -20,9 +22,18 @@ def topic(settings: Settings, name: str) -> str:
 
 def fingerprint(settings: Settings) -> dict[str, Setting]:
     """Every setting and version that changes numbers."""
-    versions: dict[str, Setting] = {f"version.{package}": version(package) for package in _NUMERIC}
+    return {**settings.fingerprint(), **_versions(_NUMERIC)}
+
+
+def sentinel_fingerprint(settings: Settings) -> dict[str, Setting]:
+    """Every setting and version that changes what the sentinel says."""
+    return {**settings.sentinel_fingerprint(), **_versions(_OF_MAPS)}
+
+
+def _versions(packages: tuple[str, ...]) -> dict[str, Setting]:
+    versions: dict[str, Setting] = {f"version.{package}": version(package) for package in packages}
     versions["version.python"] = ".".join(platform.python_version_tuple()[:2])
-    return {**settings.fingerprint(), **versions}
+    return versions
 
 
 @contextmanager
@@ -43,9 +54,8 @@ def known_state(where: str) -> Iterator[None]:
         ) from error
 
 
-def differences(found: dict[str, Setting], settings: Settings) -> list[str]:
-    """Settings and versions under which state was made and that are others now, one text each."""
-    ours = fingerprint(settings)
+def differences(found: dict[str, Setting], ours: dict[str, Setting]) -> list[str]:
+    """Settings and versions under which state was made and that are others in our fingerprint, one text each."""
     return [
         f"{key}: was {found.get(key)!r}, is {ours.get(key)!r}"
         for key in sorted(found.keys() | ours.keys())
@@ -53,7 +63,9 @@ def differences(found: dict[str, Setting], settings: Settings) -> list[str]:
     ]
 
 
-def agreed_epoch(where: str, found: dict[str, Setting], epoch: int, settings: Settings) -> int:
+def agreed_epoch(
+    where: str, found: dict[str, Setting], epoch: int, settings: Settings, ours: dict[str, Setting]
+) -> int:
     """The epoch to go on in: that of the state, or a later one that begins here.
 
     Parameters
@@ -64,6 +76,8 @@ def agreed_epoch(where: str, found: dict[str, Setting], epoch: int, settings: Se
         The fingerprint of the state, and its epoch.
     settings
         The configuration: its epoch is the earliest; `worker.new_epoch` allows to begin one where settings differ.
+    ours
+        The fingerprint of the stage under this configuration.
 
     Raises
     ------
@@ -72,7 +86,7 @@ def agreed_epoch(where: str, found: dict[str, Setting], epoch: int, settings: Se
     """
     if settings.epoch > epoch:
         return settings.epoch
-    changed = differences(found, settings)
+    changed = differences(found, ours)
     if changed and not settings.worker.new_epoch:
         raise StateError(
             f"{where}: expected the settings that the state was made under, but these differ: "

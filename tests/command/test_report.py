@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from pipeline.command.report import Report
-from topics import drift, importance, predictions
+from topics import drift, importance, novelty, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
@@ -58,6 +58,29 @@ def test_events_without_a_label_are_counted() -> None:
     one.table(1.0)
     assert "3 events in 1.0 s, 3 of them without a label (predicted, not learned)" in shown.getvalue()
     assert "no event with a label so far; nothing explained" in shown.getvalue()
+
+
+def test_novelty_is_counted_if_it_is_asked_for() -> None:
+    def novel(seq: int, flagged: bool, alarm: novelty.Alarm | None = None) -> bytes:
+        return novelty.encode(
+            epoch=0, stream="s", seq=seq, id="i", indicator=1.0, baseline=1.0, threshold=1.0, flagged=flagged,
+            map_version=1, attribution={"a": 1.0}, alarm=alarm,
+        )  # fmt: skip
+
+    shown = io.StringIO()
+    one = Report(Console(file=shown, width=200, highlight=False), None, novelty=True)
+    one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(1_203)])
+    one.table(1.0)
+    assert "novelty: no event scored; the first map needs sentinel.window events with a label" in shown.getvalue()
+    one.add("novelty", [novel(1_199, False), novel(1_200, False), novel(1_201, True)])
+    one.add("novelty", [novel(1_202, False, novelty.Alarm(before=0.0, after=0.5, width=2))])
+    one.table(1.0)
+    said = "novelty: 4 events scored, 1 of them flagged (25.0%), alarms on that share: 1, from event 1,202 to 1,202"
+    assert said in shown.getvalue()
+    one, shown = report(200)
+    one.add("predictions", [prediction(0, 1.0, 0.5)])
+    one.table(1.0)
+    assert "novelty" not in shown.getvalue()
 
 
 def test_labelled_events_are_not_mentioned() -> None:

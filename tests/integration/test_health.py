@@ -18,9 +18,9 @@ Deploy = Callable[..., Deployment]
 
 
 def address(deployment: Deployment, worker: str) -> str:
-    found = re.search(r"health and metrics on (http://\S+)", deployment.log(worker))
-    assert found is not None
-    return found[1]
+    found = re.findall(r"health and metrics on (http://\S+)", deployment.log(worker))
+    assert found
+    return str(found[-1])  # of the newest worker of that name
 
 
 def ask(url: str) -> tuple[int, str]:

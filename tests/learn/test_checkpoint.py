@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.configuration import load
 from pipeline.errors import AuthenticationError, ModelError, StateError
-from pipeline.ingest.message import Message
+from pipeline.ingest.message import Message, Position
 from pipeline.learn.checkpoint import KIND, StreamState, opened, sealed
-from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.learn.partition import PartitionLearner
 from pipeline.models.authentication import seal
 from pipeline.settings import Settings
 from tests.learn.test_partition_learner import BASE, Collected, event, message, same

@@ -8,8 +8,8 @@ from river import base
 
 from pipeline.configuration import load
 from pipeline.fold.partition import PartitionFold
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner, Position
+from pipeline.ingest.message import Message, Position
+from pipeline.learn.partition import PartitionLearner
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("stage", ["explainer", "fold"])
+@pytest.mark.parametrize("stage", ["explainer", "fold", "sentinel"])
 def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     """Nor what River brings: two seconds of every start."""
     program = (

@@ -19,9 +19,11 @@ from topics import (
     events,
     events_dead,
     importance,
+    novelty,
     predictions,
     progress_fold,
     progress_learner,
+    progress_sentinel,
     snapshots,
     work,
 )
@@ -197,6 +199,36 @@ def alarm_of_loss() -> bytes:
     )
 
 
+def novel_event(alarm: bool = False) -> bytes:
+    return novelty.encode(
+        epoch=0,
+        stream="elec2",
+        seq=1203,
+        id="0-12-3",
+        indicator=2.5,
+        baseline=0.75,
+        threshold=1.25,
+        flagged=True,
+        map_version=999,
+        attribution={"price": -0.5, "day": 0.25},
+        alarm=novelty.Alarm(before=0.0625, after=0.5, width=64) if alarm else None,
+    )
+
+
+def usual_event() -> bytes:
+    return novelty.encode(
+        epoch=0,
+        stream="elec2",
+        seq=1204,
+        id="0-12-4",
+        indicator=0.5,
+        baseline=0.25,
+        threshold=1.25,
+        flagged=False,
+        map_version=999,
+    )
+
+
 def curve_of_categories() -> bytes:
     return effects.encode(
         epoch=0,
@@ -328,6 +360,33 @@ def fold_state() -> progress_fold.FoldState:
     )
 
 
+def sentinel_partition() -> progress_sentinel.PartitionProgress:
+    return progress_sentinel.PartitionProgress(epoch=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
+
+
+def sentinel_stream() -> progress_sentinel.StreamProgress:
+    return progress_sentinel.StreamProgress(stream="elec2", epoch=0, first_offset=5, seqs=103, anchor=100)
+
+
+def anchor() -> progress_sentinel.Anchor:
+    return progress_sentinel.Anchor(
+        stream="elec2",
+        epoch=0,
+        offset=11,
+        used=2,
+        seqs=100,
+        meta={"names": ["age", "car"], "labelled": 98},
+        arrays={"window/rows": np.array([[0.25, 0.5], [np.nan, 1.0]]), "window/seqs": np.array([98, 99])},
+    )
+
+
+def _anchor_chunk(index: int) -> bytes:
+    _, value = progress_sentinel.encode_anchor(anchor(), limit=256)[index]
+    if value is None:
+        raise ValueError("an anchor has no tombstone for its first chunks")
+    return value
+
+
 def _fold_stream(index: int) -> bytes:
     _, value = progress_fold.encode_stream(fold_state())[index]
     if value is None:
@@ -354,6 +413,9 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "importance.v2.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
+    "novelty.v1.json": usual_event,
+    "novelty.v1.flagged.json": novel_event,
+    "novelty.v1.alarm.json": lambda: novel_event(alarm=True),
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "work.v2.bin": lambda: work.encode(block()),
@@ -369,6 +431,10 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "progress.fold.v1.partition.json": lambda: progress_fold.encode_partition(fold_partition())[1],
     "progress.fold.v1.stream.json": lambda: _fold_stream(0),
     "progress.fold.v1.state.bin": lambda: _fold_stream(1),
+    "progress.sentinel.v1.partition.json": lambda: progress_sentinel.encode(sentinel_partition())[1],
+    "progress.sentinel.v1.stream.json": lambda: progress_sentinel.encode(sentinel_stream())[1],
+    "progress.sentinel.v1.anchor-0.bin": lambda: _anchor_chunk(0),
+    "progress.sentinel.v1.anchor-1.bin": lambda: _anchor_chunk(1),
 }
 
 

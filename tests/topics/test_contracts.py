@@ -25,9 +25,11 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "events",
         "events.dead",
         "importance",
+        "novelty",
         "predictions",
         "progress.fold",
         "progress.learner",
+        "progress.sentinel",
         "snapshots",
         "work",
     ]
@@ -52,6 +54,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "importance",
         "effects",
         "drift",
+        "novelty",
     }
     for topic in topics.ALL:
         if topic.name == "effects":
@@ -65,7 +68,14 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         else:
             assert int(topic.config["retention.bytes"]) > 0
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
-    assert compacted == {"effects", "snapshots", "checkpoints", "progress.learner", "progress.fold"}
+    assert compacted == {
+        "effects",
+        "snapshots",
+        "checkpoints",
+        "progress.learner",
+        "progress.fold",
+        "progress.sentinel",
+    }
 
 
 def test_a_dead_letter_may_be_larger_than_an_event() -> None:

@@ -12,6 +12,7 @@ from tests.topics.golden_records import (
     READ_ONLY,
     SNAPSHOT,
     alarm,
+    anchor,
     block,
     checked_in,
     checkpoint,
@@ -25,7 +26,11 @@ from tests.topics.golden_records import (
     fold_state,
     learner_partition,
     learner_stream,
+    novel_event,
     prediction,
+    sentinel_partition,
+    sentinel_stream,
+    usual_event,
 )
 from topics import (
     checkpoints,
@@ -35,9 +40,11 @@ from topics import (
     events,
     events_dead,
     importance,
+    novelty,
     predictions,
     progress_fold,
     progress_learner,
+    progress_sentinel,
     snapshots,
     work,
 )
@@ -72,6 +79,12 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
         *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector"),
     ]
+    scored = [
+        *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
+        "map_version",
+    ]
+    assert fields(usual_event()) == scored
+    assert fields(novel_event(alarm=True)) == [*scored, "attribution", "alarm"]
 
 
 def test_events_are_read() -> None:
@@ -144,6 +157,16 @@ def test_drift_is_read() -> None:
     assert (loss.feature, loss.method, loss.curve_before, loss.curve_after) == (None, None, None, None)
 
 
+def test_novelty_is_read() -> None:
+    usual, flagged, alarmed = (
+        novelty.decode(checked_in(f"novelty.v1{name}.json")) for name in ("", ".flagged", ".alarm")
+    )
+    assert (usual.seq, usual.indicator, usual.flagged, usual.attribution, usual.alarm) == (1204, 0.5, False, None, None)
+    assert (flagged.baseline, flagged.threshold, flagged.flagged, flagged.map_version) == (0.75, 1.25, True, 999)
+    assert flagged.attribution == {"day": 0.25, "price": -0.5} and list(flagged.attribution) == ["day", "price"]
+    assert (flagged.alarm, alarmed.alarm) == (None, novelty.Alarm(0.0625, 0.5, 64))
+
+
 def test_work_is_read() -> None:
     read, written = work.decode(checked_in("work.v2.bin")), block()
     for name in ("seqs", "x", "y"):
@@ -209,3 +232,23 @@ def test_progress_of_the_fold_is_read() -> None:
     assert restored.streams["elec2"].meta == fold_state().meta
     for name, array in fold_state().arrays.items():
         np.testing.assert_array_equal(restored.streams["elec2"].arrays[name], array, strict=True)
+
+
+SENTINEL = {
+    progress_learner.PARTITION_KEY: "partition.json",
+    b"elec2": "stream.json",
+    b"\xffanchor/elec2/1": "anchor-1.bin",
+    b"\xffanchor/elec2/0": "anchor-0.bin",
+}
+
+
+def test_progress_of_the_sentinel_is_read() -> None:
+    latest = {key: checked_in(f"progress.sentinel.v1.{name}") for key, name in SENTINEL.items()}
+    restored = progress_sentinel.restore(latest)
+    assert (restored.partition, restored.streams) == (sentinel_partition(), {"elec2": sentinel_stream()})
+    found, written = restored.anchors["elec2"], anchor()
+    for name in ("stream", "epoch", "offset", "used", "seqs", "meta"):
+        assert getattr(found, name) == getattr(written, name)
+    for name, array in written.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array, strict=True)
+    assert restored.chunks["elec2"] == len(progress_sentinel.encode_anchor(written, limit=256))

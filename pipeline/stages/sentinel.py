@@ -1,0 +1,301 @@
+"""The sentinel stage: `events` in, `novelty` out.
+
+Position and anchors go to `progress.sentinel` in the same transaction. An anchor is the whole state of a stream; one is
+written every some thousand events, because it holds a window and a map; it is the turn of the stream whose own is the
+furthest behind. A successor restores the newest of each stream and uses what lies between it and the committed position
+again, in silence; the maps of that stretch are fitted again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from time import perf_counter
+
+import msgspec
+
+from pipeline.errors import LostInputError, StateError
+from pipeline.health import catalogue
+from pipeline.health.catalogue import Sample
+from pipeline.ingest.message import Message as InputMessage
+from pipeline.ingest.message import Position
+from pipeline.sentinel.partition import PartitionSentinel
+from pipeline.sentinel.stream import StreamSentinel
+from pipeline.settings import Settings
+from pipeline.stages.fitter import Fitter, fitter_died
+from pipeline.stages.names import agreed_epoch, known_state, sentinel_fingerprint, topic
+from pipeline.transport.records import Message, Outputs, Record
+from topics import events, novelty, progress_sentinel
+from topics.progress_sentinel import Anchor, PartitionProgress, Restored, StreamProgress
+
+log = logging.getLogger(__name__)
+
+_YIELD_SECONDS = 0.02
+"""The event loop gets its turn after so long."""
+
+
+class SentinelPartition:
+    """What the stage keeps for one partition of `events`.
+
+    Parameters
+    ----------
+    partition
+        Its number.
+    settings
+        The configuration.
+    fitter
+        Fits maps.
+    """
+
+    def __init__(self, partition: int, settings: Settings, fitter: Fitter) -> None:
+        self.partition = partition
+        self._fitter = fitter
+        self._fingerprint = sentinel_fingerprint(settings)
+        self._fits: dict[tuple[str, int], Future[bytes]] = {}
+        """What has been asked for and not been used, by stream and seq."""
+        self._sent_position: Position | None = None
+        self._anchors: dict[str, tuple[Position, int]] = {}
+        """Per stream: where its newest anchor is, and its seqs there."""
+        self._seqs: dict[str, int] = {}
+        """Per stream: its seqs at the last commit."""
+        self._since_anchor = 0
+        """Events of all streams since the last anchor."""
+        self._chunks: dict[str, int] = {}
+        """Per stream: chunks of the anchor on the topic."""
+        self._said: dict[str, str] = {}
+        """Per stream: why it had no map when that was last said."""
+        self.awaited = 0
+        self.waited = 0.0
+        self.anchor_bytes = 0
+        self._waiting_since: float | None = None
+        self._use(settings)
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self._watch = settings.watch()
+        self.core = PartitionSentinel(self._watch)
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Go on from the anchors, silently up to where the predecessor committed.
+
+        Raises
+        ------
+        StateError
+            The state is of other settings, or needs input that is gone.
+        """
+        where = f"{topic(self.settings, 'progress.sentinel')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_sentinel.restore(records)
+        found = restored.partition
+        if found is None:
+            self.core = PartitionSentinel(self._watch, first_offset=low)
+            return low
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
+        self._chunks = dict(restored.chunks)
+        if found.offset > high:
+            raise StateError(
+                f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
+                "deleted or made anew; begin anew with another --prefix"
+            )
+        if epoch > found.epoch:
+            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
+            self.core = PartitionSentinel(self._watch, first_offset=found.offset)
+            return found.offset
+        return self._go_on(where, restored, Position(found.offset, found.used), low)
+
+    def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
+        streams = {name: one for name, one in restored.streams.items() if one.epoch == self.settings.epoch}
+        starts: dict[str, Position] = {}
+        for name, one in streams.items():
+            anchor = restored.anchors.get(name)
+            if anchor is None:
+                starts[name] = Position(one.first_offset, 0)
+            else:  # without an event since, it is as of now
+                starts[name] = sent if anchor.seqs == one.seqs else Position(anchor.offset, anchor.used)
+        begin = min([sent, *starts.values()])
+        if begin.offset < low:
+            raise LostInputError(
+                f"{where}: expected to read {topic(self.settings, 'events')}[{self.partition}] again from offset "
+                f"{begin.offset}, but the broker keeps it from {low} on; lengthen the retention of the topic "
+                "before the next start, and begin anew with another --prefix"
+            )
+        self._sent_position = sent
+        self.core = PartitionSentinel(self._watch, first_offset=begin.offset, silent_until=sent)
+        for name, anchor in restored.anchors.items():
+            if name in streams:
+                made = StreamSentinel.restore(name, self._watch, anchor.meta, anchor.arrays)
+                self.core.resume(name, made, streams[name].first_offset, starts[name])
+                self._anchors[name] = starts[name], anchor.seqs
+                self._seqs[name] = anchor.seqs
+        if self.core.silent:
+            log.info("%s: reading again from offset %d up to %d", where, begin.offset, sent.offset)
+        return begin.offset
+
+    async def feed(self, message: Message) -> None:
+        """Watch the events of one message; yields to the loop between them, and waits for maps."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        source = InputMessage(
+            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
+        )
+        for due in self.core.consume(source):
+            self._ask()
+            if due is not None:
+                await self._give(due)
+                last = loop.time()
+            elif (now := loop.time()) - last > _YIELD_SECONDS:
+                await asyncio.sleep(0)
+                last = now
+        self._ask()
+
+    def _ask(self) -> None:
+        """Have fitted what the streams ask for."""
+        for request in self.core.take_requests():
+            self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
+
+    async def _give(self, stream: StreamSentinel) -> None:
+        """Give a stream the map that is due, and wait for it if need be: what was scored is committed meanwhile."""
+        pending = stream.pending
+        if pending is None:
+            return
+        made = self._fits.pop((stream.stream, pending.seq))
+        if not made.done():
+            self.awaited += 1
+            self._waiting_since = begun = perf_counter()
+            try:
+                await asyncio.wait({asyncio.wrap_future(made)})
+            finally:
+                self._waiting_since = None
+                self.waited += perf_counter() - begun
+        try:
+            stream.give(made.result())
+        except BrokenProcessPool as error:
+            raise fitter_died() from error
+        if stream.reason and self._said.get(stream.stream) != stream.reason:
+            self._said[stream.stream] = stream.reason
+            log.warning(
+                "stream %r: no map of the window at seq %d: %s; the one before goes on, if there is one (said once)",
+                stream.stream, pending.seq, stream.reason,
+            )  # fmt: skip
+
+    def pending(self) -> int:
+        """Records that wait to be sent."""
+        return len(self.core.records)
+
+    def collect(self) -> Outputs:
+        """The records since the last time, the position as of them, and the anchors that are due."""
+        position = self.core.position
+        if self.core.silent or position == self._sent_position:
+            return Outputs()
+        self._sent_position = position
+        name = topic(self.settings, novelty.TOPIC.name)
+        records = [Record(name, novelty.key(stream), value) for stream, value in self.core.take_records()]
+        key, value = progress_sentinel.encode(
+            PartitionProgress(
+                epoch=self.settings.epoch, offset=position.offset, used=position.used, fingerprint=self._fingerprint
+            )
+        )
+        progress = [Record("", key, value)]
+        changed = self.core.take_changed()
+        turn = self._turn(changed)
+        if turn is not None:
+            progress += [Record("", key, value) for key, value in self._anchor(turn)]
+        for stream in sorted({*changed, *([turn] if turn is not None else [])}):
+            progress.append(Record("", *self._stream_record(stream)))
+        return Outputs(records=records, progress=progress)
+
+    def _turn(self, changed: Iterable[str]) -> str | None:
+        """The stream that an anchor is due of: of those that have used events since their own, the one whose lies
+        furthest back."""
+        for name in changed:
+            seqs = self.core.streams[name].sentinel.seqs
+            self._since_anchor += seqs - self._seqs.get(name, 0)
+            self._seqs[name] = seqs
+        if self._since_anchor < self.settings.sentinel.anchor:
+            return None
+        self._since_anchor = 0
+        behind = []
+        for name, watched in self.core.streams.items():
+            start, seqs = self._anchors.get(name, (Position(watched.first_offset, 0), 0))
+            if seqs != watched.sentinel.seqs:
+                behind.append((start, name))
+        return min(behind)[1] if behind else None
+
+    def _anchor(self, name: str) -> list[tuple[bytes, bytes | None]]:
+        """A stream's whole state as of now."""
+        sentinel, position = self.core.streams[name].sentinel, self.core.position
+        meta, arrays = sentinel.state()
+        anchor = Anchor(
+            stream=name,
+            epoch=self.settings.epoch,
+            offset=position.offset,
+            used=position.used,
+            seqs=sentinel.seqs,
+            meta=meta,
+            arrays=arrays,
+        )
+        pairs = progress_sentinel.encode_anchor(anchor, self._chunks.get(name, 0))
+        self._chunks[name] = sum(value is not None for _, value in pairs)
+        self._anchors[name] = position, sentinel.seqs
+        self.anchor_bytes += sum(len(value) for _, value in pairs if value is not None)
+        return pairs
+
+    def _stream_record(self, name: str) -> tuple[bytes, bytes]:
+        watched = self.core.streams[name]
+        _, anchored = self._anchors.get(name, (None, -1))
+        return progress_sentinel.encode(
+            StreamProgress(
+                stream=name,
+                epoch=self.settings.epoch,
+                first_offset=watched.first_offset,
+                seqs=watched.sentinel.seqs,
+                anchor=anchored,
+            )
+        )
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the partition and its streams."""
+        place = (str(self.partition),)
+        since = self._waiting_since
+        yield Sample(catalogue.MAPS_AWAITED, self.awaited, place)
+        yield Sample(catalogue.MAP_WAIT, self.waited + (perf_counter() - since if since is not None else 0.0), place)
+        yield Sample(catalogue.MAP_WAITING, float(since is not None), place)
+        yield Sample(catalogue.ANCHOR_BYTES, self.anchor_bytes, place)
+        for name, watched in self.core.streams.items():
+            stream, of = watched.sentinel, (name,)
+            yield Sample(catalogue.WATCHED, stream.seqs, of)
+            yield Sample(catalogue.SCORED, stream.scored, of)
+            yield Sample(catalogue.FLAGGED, stream.flagged, of)
+            yield Sample(catalogue.NOVELTY_ALARMS, stream.alarms, of)
+            yield Sample(catalogue.MAPS, stream.fitted, of)
+            yield Sample(catalogue.NO_MAP, stream.unfitted, of)
+            if stream.scorer is not None:
+                yield Sample(catalogue.MAP_VERSION, stream.scorer.version, of)
+
+    def committed(self) -> None:
+        """Nothing to do: what was collected is durable."""
+
+    def dropped(self) -> None:
+        """Nothing that was asked for is needed any more."""
+        for made in self._fits.values():
+            made.cancel()
+        self._fits.clear()
+
+
+def samples(partitions: Iterable[SentinelPartition]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    for partition in partitions:
+        yield from partition.samples()
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {
+        topic(settings, events.TOPIC.name): count,
+        topic(settings, novelty.TOPIC.name): None,
+        topic(settings, progress_sentinel.TOPIC.name): count,
+    }

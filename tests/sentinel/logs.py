@@ -1,0 +1,72 @@
+"""Logs of events for the sentinel, and what it says of them."""
+
+import random
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import orjson
+
+from pipeline.configuration import load
+from pipeline.ingest.message import Message
+from pipeline.sentinel.fit import fit
+from pipeline.sentinel.partition import PartitionSentinel
+from pipeline.sentinel.settings import SentinelSettings
+from topics import novelty
+from topics.novelty import Novelty
+
+BASE = (
+    "topics.events=1", "sentinel.window=60", "sentinel.stride=40", "sentinel.delay=25", "sentinel.held=0.4",
+    "sentinel.rate=0.1", "sentinel.learners=3", "sentinel.iterations=20", "sentinel.clock=4", "sentinel.grace=20",
+    "sentinel.delta=0.3",
+)  # fmt: skip
+
+
+@cache
+def watch(*assignments: str) -> SentinelSettings:
+    return load(assignments=[*BASE, *assignments]).watch()
+
+
+def mixed(count: int, *, classes: int = 2, shift: int | None = None, labels: float = 0.6) -> list[dict[str, Any]]:
+    """Numbers, texts, booleans, gaps, a feature that comes late; from `shift` on numbers are elsewhere."""
+    rng = random.Random(7)
+    made = []
+    for n in range(count):
+        away = 8.0 if shift is not None and n >= shift else 0.0
+        x: dict[str, Any] = {
+            "size": rng.gauss(away, 1), "open": rng.random() < 0.5, "town": f"t{rng.randrange(4)}",
+            "rooms": rng.gauss(-away, 2),
+        }  # fmt: skip
+        if n > count // 3:
+            x["late"] = rng.gauss(0, 1)
+        x = {name: value for name, value in x.items() if rng.random() > 0.05} or {"size": 0.0}
+        score = x.get("size", 0.0) ** 2 - x.get("rooms", 0.0) + (x.get("town") == "t1") + rng.gauss(0, 0.3)
+        event = {"x": x, "id": str(n)}
+        if rng.random() < labels:
+            event["y"] = score if classes == 0 else "abc"[min(classes - 1, int(score > 0.5) + int(score > 2))]
+        made.append(event)
+    return made
+
+
+def packed(made: list[dict[str, Any]], size: int, key: bytes = b"s") -> list[Message]:
+    parts = [made[n : n + size] for n in range(0, len(made), size)]
+    return [Message("events", 0, offset, key, orjson.dumps(part)) for offset, part in enumerate(parts)]
+
+
+def told(core: PartitionSentinel, log: Iterable[Message]) -> list[bytes]:
+    """The records of a log; maps are fitted when they are due."""
+    records = []
+    for message in log:
+        for due in core.consume(message):
+            if due is not None:
+                due.give(fit(due.pending, core.settings.fit))
+        records += [record for _, record in core.take_records()]
+    return records
+
+
+def whole(made: list[dict[str, Any]], size: int, *assignments: str) -> list[bytes]:
+    return told(PartitionSentinel(watch(*assignments)), packed(made, size))
+
+
+def read(records: Iterable[bytes]) -> list[Novelty]:
+    return [novelty.decode(record) for record in records]

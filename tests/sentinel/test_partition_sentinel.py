@@ -1,0 +1,272 @@
+"""Laws of the sentinel: what it says is a function of the log, and a map serves exactly when it must."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import orjson
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import SettingsError, StateError
+from pipeline.ingest.message import Message, Position
+from pipeline.learn.partition import PartitionLearner
+from pipeline.sentinel.fit import fit
+from pipeline.sentinel.partition import PartitionSentinel
+from pipeline.sentinel.stream import StreamSentinel
+from tests.sentinel.logs import BASE, mixed, packed, read, told, watch, whole
+from topics import events, frames, novelty, predictions
+
+COUNT = 500
+LOG = mixed(COUNT)
+WHOLE = whole(LOG, COUNT)
+
+
+@pytest.mark.parametrize("size", [1, 7, 130])
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_how_events_are_cut_changes_no_byte(size: int, classes: int) -> None:
+    log = mixed(COUNT, classes=classes)
+    assert whole(log, size) == whole(log, COUNT) != []
+
+
+@pytest.mark.parametrize("option", ["sentinel.age=70", "sentinel.delay=1", "sentinel.delay=40", "sentinel.categories=2",
+                                    "sentinel.attribution=false", "sentinel.classes=2", "seed=5"])  # fmt: skip
+def test_no_option_makes_a_record_depend_on_the_cut(option: str) -> None:
+    log = mixed(COUNT, classes=3)
+    assert whole(log, 9, option) == whole(log, 200, option) != []
+
+
+def requested(log: list[Message]) -> list[int]:
+    """seq of each window that a map was asked for."""
+    core = PartitionSentinel(watch())
+    told(core, log)
+    return [request.seq for request in core.take_requests()]
+
+
+def test_a_map_serves_exactly_from_its_delay_on() -> None:
+    """Whatever map an event was scored with: it is the newest whose window ended D events earlier, or more."""
+    asked, records = requested(packed(LOG, 3)), read(WHOLE)
+    labelled = [n for n, event in enumerate(LOG) if "y" in event]
+    assert asked == labelled[59::40]
+    delay = watch().delay
+    assert [record.seq for record in records] == list(range(asked[0] + delay, COUNT))
+    for record in records:
+        assert record.map_version == max(seq for seq in asked if seq + delay <= record.seq)
+
+
+def test_scoring_waits_where_the_map_is_due_and_nowhere_else() -> None:
+    core = PartitionSentinel(watch())
+    asked = requested(packed(LOG, COUNT))
+    waited = []
+    for due in core.consume(packed(LOG, COUNT)[0]):
+        if due is not None:
+            waited.append(due.seqs)
+            assert core.position == Position(0, due.seqs), "what lies before has been used, nothing after"
+            before = list(core.records)
+            assert due.take([]) == (0, []) and core.records == before
+            due.give(fit(due.pending, core.settings.fit))
+    assert waited == [seq + watch().delay for seq in asked if seq + watch().delay < COUNT]
+
+
+def test_a_stream_that_is_due_takes_nothing_until_it_has_its_map() -> None:
+    core = PartitionSentinel(watch())
+    stops = core.consume(packed(LOG, COUNT)[0])
+    due = next(stop for stop in stops if stop is not None)
+    assert next(stops) is None and core.position.used == due.seqs == requested(packed(LOG, COUNT))[0] + 25
+
+
+def test_events_without_a_label_are_scored_and_enter_no_window() -> None:
+    unlabelled = {str(n) for n, event in enumerate(LOG) if "y" not in event}
+    assert {record.id for record in read(WHOLE)} & unlabelled
+    core = PartitionSentinel(watch())
+    told(core, packed(LOG, 10))
+    held = core.streams["s"].sentinel.window.events
+    assert len(held) == 60 and all("y" in LOG[event.seq] for event in held)
+
+
+def test_events_that_are_too_old_are_left_out_of_a_window() -> None:
+    core = PartitionSentinel(watch("sentinel.age=70"))
+    told(core, packed(LOG, 10))
+    for request in core.take_requests():
+        young = [n for n in range(request.seq - 69, request.seq + 1) if "y" in LOG[n]]
+        assert len(request.rows) == len(young[-60:])
+
+
+def test_what_is_asked_of_a_map_never_holds_a_later_event() -> None:
+    core = PartitionSentinel(watch())
+    told(core, packed([{"x": {"now": float(n)}, "y": n % 3 > 0} for n in range(300)], 300))
+    for request in core.take_requests():
+        assert request.rows.max() == request.seq
+
+
+@dataclass
+class Anchor:
+    """All streams of a partition as of a position, as bytes."""
+
+    at: Position
+    seqs: int
+    streams: dict[str, tuple[bytes, int]]
+
+    @classmethod
+    def of(cls, core: PartitionSentinel) -> "Anchor":
+        states = {}
+        for name, watched in core.streams.items():
+            meta, arrays = watched.sentinel.state()
+            states[name] = frames.encode("t", 1, {"state": meta}, arrays), watched.first_offset
+        return cls(core.position, core.streams["s"].sentinel.seqs, states)
+
+    def successor(self, sent: Position) -> PartitionSentinel:
+        made = PartitionSentinel(watch(), first_offset=self.at.offset, silent_until=sent)
+        for name, (data, first_offset) in self.streams.items():
+            frame = frames.decode(data, "t", 1)
+            sentinel = StreamSentinel.restore(name, watch(), frame.meta["state"], frame.arrays)
+            made.resume(name, sentinel, first_offset, self.at)
+        return made
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+@pytest.mark.parametrize("distance", [0, 90])
+def test_a_crash_anywhere_changes_no_byte(classes: int, distance: int) -> None:
+    """Killed at stops of the log, in the middle of messages too; the anchor is `distance` events older, or there is
+    none yet."""
+    log = packed(mixed(COUNT, classes=classes), 31)
+    expected = told(PartitionSentinel(watch()), log)
+    core = PartitionSentinel(watch())
+    sent: list[bytes] = []
+    anchors: list[Anchor] = []
+    stops = 0
+    for message in log:
+        for due in core.consume(message):
+            sent += [record for _, record in core.take_records()]
+            anchors.append(Anchor.of(core))
+            stops += 1
+            if stops % 3 == 0:
+                old = [anchor for anchor in anchors if anchor.seqs <= anchors[-1].seqs - distance]
+                made = PartitionSentinel(watch(), silent_until=core.position)
+                if old:
+                    made = old[-1].successor(core.position)
+                assert sent + told(made, log[made.position.offset :]) == expected, f"killed at {core.position}"
+            if due is not None:
+                due.give(fit(due.pending, core.settings.fit))
+    assert sent == expected
+
+
+def test_state_that_is_not_whole_is_refused() -> None:
+    core = PartitionSentinel(watch())
+    told(core, packed(LOG, 50))
+    meta, arrays = core.streams["s"].sentinel.state()
+    for name in meta:
+        with pytest.raises(StateError, match=r"progress\.sentinel"):
+            StreamSentinel.restore("s", watch(), {key: value for key, value in meta.items() if key != name}, arrays)
+    for name in arrays:
+        if name != "map":
+            with pytest.raises(StateError, match=r"progress\.sentinel"):
+                StreamSentinel.restore("s", watch(), meta, {key: one for key, one in arrays.items() if key != name})
+    with pytest.raises(StateError):
+        StreamSentinel.restore("s", watch(), meta, {**arrays, "map": np.frombuffer(b"no map", np.uint8)})
+
+
+BAD: list[object] = [
+    b"\xff\xfe", b'{"x": {"a": NaN}}', [{"x": {"size": 1.0}}, 3, {"x": {}}, {"x": {"size": 2.0}, "y": 1.5}], 3, {},
+    {"x": {"size": [1]}}, None, {"x": {"size": 0.5}, "y": 3.5}, {"flush": True}, [], {"x": {"size": "text"}, "id": "r"},
+    {"x": {"size": 1e61}}, {"x": {"size": 1.0}, "z": 1},
+]  # fmt: skip
+
+
+def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
+    settings = load(assignments=[*BASE, "topics.events=2", "limits.streams=2", "model.name=linear"])
+    home = events.partition(b"s", 2)
+    contents: list[tuple[bytes | None, object]] = []
+    good = iter(mixed(300))
+    for turn in range(60):
+        contents += [(b"s", [next(good) for _ in range(5)]), (b"s", BAD[turn % len(BAD)])]
+        contents += [
+            (key, {"x": {"size": 1.0}, "y": "a"}) for key in (b"t", b"u", b"v", None, b"", b"\xff", b"w" * 999)
+        ]
+    log = [
+        Message("events", home, offset, key, one if isinstance(one, bytes) or one is None else orjson.dumps(one))
+        for offset, (key, one) in enumerate(contents)
+    ]
+    learner = PartitionLearner(home, settings.learn())
+    for message in log:
+        for _ in learner.consume(message):
+            pass
+    learner.cut()
+    predicted = {}
+    for stream, record in learner.take_outbox()[0].predictions:
+        found = predictions.decode(record)
+        predicted[stream, found.seq] = found.id
+    core = PartitionSentinel(settings.watch())
+    records = read(told(core, log))
+    assert core.streams.keys() == learner.streams.keys() and 0 < len(core.streams) <= 2
+    for name, watched in core.streams.items():
+        assert watched.sentinel.seqs == learner.streams[name].learner.seqs
+    assert records
+    for record in records:
+        assert predicted[record.stream, record.seq] == record.id
+
+
+def test_windows_that_no_map_can_be_fitted_to_leave_the_one_before_in_force() -> None:
+    log = mixed(400)
+    for event in log[150:]:
+        if "y" in event:
+            event["y"] = "b"
+    core = PartitionSentinel(watch())
+    records = read(told(core, packed(log, 20)))
+    sentinel = core.streams["s"].sentinel
+    assert sentinel.unfitted > 0 and "one class" in sentinel.reason
+    assert [record.seq for record in records] == list(range(records[0].seq, 400))
+    one_class = PartitionSentinel(watch())
+    assert told(one_class, packed([{**event, "y": "b"} for event in log], 20)) == []
+    assert one_class.streams["s"].sentinel.unfitted > 0
+
+
+def test_a_target_that_is_constant_and_columns_that_are() -> None:
+    log = [{"x": {"a": 1.0, "b": None, "c": "z", "d": float(n % 5)}, "y": 3.5} for n in range(200)]
+    log += [{"x": {"a": 2.0, "b": 7.0, "c": "new", "e": 1.0}} for _ in range(20)]
+    records = read(whole(log, 40))
+    assert len(records) == 220 - 84 and all(np.isfinite([one.indicator, one.baseline]).all() for one in records)
+
+
+def test_numbers_of_any_size_stop_nothing() -> None:
+    log = mixed(300, classes=0)
+    for n, event in enumerate(log):
+        event["x"]["huge"] = (-1) ** n * 10.0 ** (n % 60)
+        if "y" in event and n % 9 == 0:
+            event["y"] = 1e60
+    assert len(whole(log, 50)) > 100
+
+
+def test_what_is_flagged_says_where_the_map_is_steep() -> None:
+    records = read(whole(mixed(COUNT, classes=0, shift=400), 50))
+    flagged = [record for record in records if record.flagged]
+    assert flagged and all(record.flagged == (record.indicator > record.threshold) for record in records)
+    for record in records:
+        assert (record.attribution is not None) == record.flagged
+    for record in flagged:
+        assert record.attribution is not None and set(record.attribution) >= {"open", "rooms", "size", "town"}
+    assert all(one.attribution is None for one in read(whole(LOG, 50, "sentinel.attribution=false")))
+
+
+def test_settings_that_contradict_each_other_are_all_named() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(assignments=["sentinel.delay=3000", "sentinel.held=0.01", "sentinel.neighbours=999"]).watch()
+    findings = caught.value.findings
+    assert len(findings) == 3
+    for key, line in zip(("delay", "held", "neighbours"), findings, strict=True):
+        assert line.startswith(f"sentinel.{key}: expected")
+
+
+def test_no_setting_of_the_sentinel_is_one_of_the_others_state() -> None:
+    plain, other = load(), load(assignments=["explain.methods=ipfi,novelty", "sentinel.window=500"])
+    assert plain.fingerprint() == other.fingerprint()
+    assert (plain.novelty, other.novelty, other.methods) == (False, True, ("ipfi",))
+    assert plain.sentinel_fingerprint() != other.sentinel_fingerprint()
+    assert load(assignments=["sentinel.anchor=5"]).sentinel_fingerprint() == plain.sentinel_fingerprint()
+    for methods in ("novelty", "", "ipfi,", "novelty,novelty"):
+        with pytest.raises(SettingsError):
+            load(assignments=[f"explain.methods={methods}"])
+
+
+def test_every_record_is_one_of_the_contract() -> None:
+    for record in WHOLE:
+        assert novelty.decode(record).stream == "s"

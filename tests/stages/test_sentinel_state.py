@@ -1,0 +1,146 @@
+"""What the sentinel commits is enough to go on from, whenever it is killed: without Kafka, commit by commit."""
+
+import asyncio
+import random
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import LostInputError, StateError
+from pipeline.sentinel.fit import Request, fit
+from pipeline.sentinel.settings import MapSettings
+from pipeline.settings import Settings
+from pipeline.stages.sentinel import SentinelPartition
+from pipeline.transport.records import Message
+from tests.sentinel.logs import BASE, mixed, packed
+from topics import progress_sentinel
+
+SETTINGS = load(assignments=[*BASE, "sentinel.anchor=70"])
+
+
+class Inline:
+    """In the place of the process that fits."""
+
+    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+        made: Future[bytes] = Future()
+        made.set_result(fit(request, settings))
+        return made
+
+
+@dataclass
+class Broker:
+    """What is durable."""
+
+    records: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
+    state: dict[bytes, bytes] = field(default_factory=dict)
+
+    def commit(self, stage: SentinelPartition) -> None:
+        outputs = stage.collect()
+        self.records += [(record.key, record.value) for record in outputs.records]
+        for record in outputs.progress:
+            assert record.key is not None
+            if record.value is None:
+                self.state.pop(record.key)
+            else:
+                self.state[record.key] = record.value
+
+
+def partition(settings: Settings = SETTINGS) -> SentinelPartition:
+    fitter: Any = Inline()
+    return SentinelPartition(0, settings, fitter)
+
+
+def log() -> list[Message]:
+    """Streams of different lengths and paces, and messages that are none."""
+    streams = [iter(packed(mixed(count), size, key)) for count, size, key in ((500, 23, b"a"), (300, 5, b"b"))]
+    streams.append(iter(packed(mixed(20), 20, b"idle")))
+    chance = random.Random(3)
+    values: list[tuple[bytes | None, bytes | None]] = []
+    while streams:
+        one = chance.choice(streams)
+        message = next(one, None)
+        if message is None:
+            streams.remove(one)
+        else:
+            values.append((message.key, message.value))
+        if chance.random() < 0.1:
+            values.append((b"a", b"{"))
+    return [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate(values)]
+
+
+LOG = log()
+
+
+def run(broker: Broker, chance: random.Random | None, every: float) -> int:
+    """Feed the log, commit now and then, and be killed now and then; how often."""
+    kills, done = 0, False
+    while not done:
+        stage = partition()
+        begin = stage.restore(broker.state, 0, len(LOG))
+        for message in LOG[begin:]:
+            asyncio.run(stage.feed(message))
+            if chance is None or chance.random() < every:
+                broker.commit(stage)
+            if chance is not None and chance.random() < 0.05:
+                kills += 1
+                break
+        else:
+            broker.commit(stage)
+            done = True
+    return kills
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_anywhere_it_says_the_same(seed: int) -> None:
+    whole, broken = Broker(), Broker()
+    assert run(whole, None, 1.0) == 0 and len(whole.records) > 400
+    assert run(broken, random.Random(seed), 0.5) > 3
+    assert broken.records == whole.records
+
+
+def test_what_is_read_again_is_bounded_by_the_anchors() -> None:
+    broker, stage = Broker(), partition()
+    stage.restore({}, 0, len(LOG))
+    for message in LOG:
+        asyncio.run(stage.feed(message))
+        broker.commit(stage)
+    restored = progress_sentinel.restore(broker.state)
+    assert restored.partition is not None and restored.partition.offset == len(LOG)
+    assert {"a", "b"} <= restored.anchors.keys() <= {"a", "b", "idle"}
+    behind = sum(one.seqs - max(0, one.anchor) for one in restored.streams.values())
+    assert behind <= 70 * 3 + 23
+
+
+def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> None:
+    broker = Broker()
+    run(broker, None, 1.0)
+    other = [*BASE, "sentinel.window=80", "sentinel.anchor=10"]
+    with pytest.raises(StateError, match=r"sentinel\.window: was 60, is 80"):
+        partition(load(assignments=other)).restore(broker.state, 0, len(LOG))
+    anew = partition(load(assignments=[*other, "worker.new_epoch=true"]))
+    assert anew.restore(broker.state, 0, len(LOG)) == len(LOG)
+    assert (anew.settings.epoch, anew.core.streams) == (1, {})
+    for message in LOG[:30]:
+        asyncio.run(anew.feed(Message("events", 0, len(LOG) + message.offset, message.key, message.value)))
+        broker.commit(anew)
+    again = partition(load(assignments=[*other, "worker.new_epoch=true"]))
+    assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
+    assert again.settings.epoch == 1
+
+
+def test_state_that_cannot_be_gone_on_from_is_refused() -> None:
+    broker = Broker()
+    run(broker, None, 1.0)
+    with pytest.raises(StateError, match="the input ends at 3"):
+        partition().restore(broker.state, 0, 3)
+    with pytest.raises(LostInputError, match="lengthen the retention"):
+        partition().restore(broker.state, len(LOG), len(LOG))
+    part = next(key for key in broker.state if key.startswith(b"\xffanchor/"))
+    broken = {key: value for key, value in broker.state.items() if key != part}
+    with pytest.raises(StateError, match="not whole"):
+        partition().restore(broken, 0, len(LOG))
+    with pytest.raises(StateError, match="release"):
+        partition().restore({**broker.state, b"a": b"{}"}, 0, len(LOG))
