@@ -74,12 +74,11 @@ def read_table(
     if not features.names:
         raise InputError(f"{path}: expected a value in a column beside {target!r}, got none")
     categorical = _categorical(path, features, categories)
-    if look.task is Task.REGRESSION:
-        targets, classes = np.array(found, np.float64), ()
-    else:
+    classes: tuple[str, ...] = ()
+    if look.task is Task.CLASSIFICATION:
         classes = tuple(sorted({str(one) for one in found}))
-        places = {name: float(place) for place, name in enumerate(classes)}
-        targets = np.array([places[str(one)] for one in found])
+    places = {name: float(place) for place, name in enumerate(classes)}
+    targets = np.array([places[str(one)] if classes else one for one in found], np.float64)
     return Table(tuple(features.names), _matrix(read, len(features)), categorical, targets, classes)
 
 

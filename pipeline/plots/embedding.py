@@ -63,6 +63,7 @@ def plot_embedding(
     """
     figure = drawing(7.5, 6.0)
     placed, shares = principal_components(points)
+    first, second = placed[:, 0], placed[:, 1]
     values = np.asarray(targets, np.float64)
     axes = figure.subplots()
     plain(axes)
@@ -74,10 +75,10 @@ def plot_embedding(
         for colour, place in zip(COLOURS, named, strict=False):
             colours[place] = colour
             axes.scatter([], [], color=colour, s=18, label=classes[place])
-        axes.scatter(*placed.T, c=list(colours[values.astype(np.int64)]), s=size, alpha=0.7, linewidths=0)
+        axes.scatter(first, second, c=list(colours[values.astype(np.int64)]), s=size, alpha=0.7, linewidths=0)
         axes.legend(title=target, frameon=False, loc="best")
     else:
-        drawn = axes.scatter(*placed.T, c=values, cmap="viridis", s=size, alpha=0.7, linewidths=0)
+        drawn = axes.scatter(first, second, c=values, cmap="viridis", s=size, alpha=0.7, linewidths=0)
         figure.colorbar(drawn, ax=axes, label=target)
     axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)")
     axes.set_ylabel(f"second principal component ({shares[1]:.0%})")
