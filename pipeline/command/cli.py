@@ -3,15 +3,16 @@
 What a command needs is imported when it is run: River and numba take seconds, and `--help` should not.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.command.exit_codes import DIFFERS
+from pipeline.command.gbmap import gbmap
 from pipeline.command.health import health
 from pipeline.command.options import change_options, load_settings, settings_options
+from pipeline.command.paper import paper
 from pipeline.command.plot import plot
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     from pipeline.command.sources import Source
     from pipeline.settings import Settings
-
-_NO_WIDTH = 10_000
-"""Columns of what is not a terminal."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -71,8 +69,7 @@ def run(
     """All stages on this machine: learn a stream, explain it, show what the model relies on."""
     import uuid
 
-    from rich.console import Console
-
+    from pipeline.command.console import standard_console
     from pipeline.command.expect import expect_plan
     from pipeline.command.make_source import Asked, make_source
     from pipeline.command.run import Plan
@@ -87,8 +84,7 @@ def run(
     )
     expect_plan(settings, explainers, out, data)
     source = make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width))
-    on_a_terminal = sys.stdout.isatty()  # elsewhere no line has an end: nothing is folded, nothing cut
-    console = Console(highlight=False, soft_wrap=not on_a_terminal, width=None if on_a_terminal else _NO_WIDTH)
+    console = standard_console()
     settings = _looked_at(source, settings, console)
     plan = Plan(
         source=source,
@@ -247,7 +243,9 @@ def topics_show(**common: Any) -> int:
     return 0
 
 
+cli.add_command(gbmap)
 cli.add_command(health)
+cli.add_command(paper)
 cli.add_command(plot)
 
 

@@ -231,7 +231,7 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
     single
         Whether rows are held as float32 while fitting.
     random_state
-        Seed of the starts; a whole number, a RandomState, or None for 0.
+        Seed of the starts after the first and of the held-out rows; a whole number, a RandomState, or None for 0.
 
     Attributes
     ----------

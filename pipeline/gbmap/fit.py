@@ -1,7 +1,8 @@
 """Fitting a map: greedy boosting, each learner by L-BFGS for both signs (003, 3.2).
 
-The paper leaves open where L-BFGS starts and when it ends. Here it starts from a random combination of rows, once or
-several times, and ends by `GbmapSettings.tolerance`. A first run on a part of the rows saved no time (measured).
+The paper leaves open where L-BFGS starts and when it ends. Here it starts where the rows show what the loss has left
+(`pipeline.gbmap.starts`), if asked also from random combinations of rows, and ends by `GbmapSettings.tolerance`. A
+first run on a part of the rows saved no time (measured).
 
 A learner that does not lower the objective, loss plus penalty, below the loss before it is replaced by the learner
 that is 0 everywhere, whose penalty is 0: so the loss never rises from one learner to the next.
@@ -20,17 +21,18 @@ from pipeline.gbmap.map import BoostedMap, Model, start_values
 from pipeline.gbmap.objective import Step, Tiles, mean_loss
 from pipeline.gbmap.rows import Floats, as_column, as_matrix
 from pipeline.gbmap.settings import LOSSES, UNITS, GbmapSettings
+from pipeline.gbmap.starts import LENGTH, Directions
 from pipeline.gbmap.units import value
 
 _ORDER: Final = 0
 _ROW: Final = 1
 _SHARE: Final = 2
 """Purposes of draws, under a key of this module's own."""
-_LENGTHS: Final = (2.0, 0.3)
-"""Of w at the first start, the third, ... and at the second, the fourth, ...: about the deviation of w·x on rows that
-are standardised. With 2 a learner bends within the rows from the start. With 0.3 it is nearly linear there, which suits
-the first learners; later ones, whose targets have nothing linear left, hardly leave such a start: on all of eight data
-sets with β of 1 and 5, 20 learners ended at more loss, up to 11 % of it (measured)."""
+_LENGTHS: Final = (LENGTH, 0.3)
+"""Of w at the first random start, the third, ... and at the second, the fourth, ...: about the deviation of w·x on rows
+that are standardised. With the one a learner bends within the rows from the start, with the other it is nearly linear
+there, which suits the first learners; later ones, whose targets have nothing linear left, hardly leave such a start: on
+all of eight data sets with β of 1 and 5, 20 learners ended at more loss, up to 11 % of it (measured)."""
 _RELATIVE: Final = 1e-3
 """Of the tolerance: a step that lowers the loss by less, relatively, is the last."""
 
@@ -157,10 +159,14 @@ class _Boosting:
     def _learner(self, j: int, before: float) -> tuple[Step, Floats]:
         """The learner j with the better sign; the one that is 0 everywhere if it does not lower the objective."""
         best, lowest, step = None, before, self._step(1.0)
+        directions = Directions(self.fitted, step.loss)
         for sign in (1.0, -1.0):
             tried = self._step(sign)
             for number in range(self.settings.starts):
-                parameters, reached = self._minimised(tried, self._start(j, number))
+                start = directions.start(tried) if number == 0 else None
+                if start is None:
+                    start = self._random_start(j, number)
+                parameters, reached = self._minimised(tried, start)
                 if reached < lowest:
                     best, lowest, step = parameters, reached, tried
             if self.settings.unit == "linear":
@@ -186,7 +192,7 @@ class _Boosting:
         parameters[0] = -step.sign * value(step.unit, step.beta, 0.0)
         return parameters
 
-    def _start(self, j: int, number: int) -> Floats:
+    def _random_start(self, j: int, number: int) -> Floats:
         """a = 0, and for w a random combination of rows, the same for both signs.
 
         L-BFGS never leaves the span of its start and of the rows, and the penalty alone is too weak to take a weight
@@ -200,7 +206,7 @@ class _Boosting:
         if not self.settings.intercept:
             weights[0] = 0.0
         length = float(np.sqrt(np.square(weights).sum()))
-        return np.concatenate(([0.0], weights * (_LENGTHS[number % 2] / length) if length > 0 else weights))
+        return np.concatenate(([0.0], weights * (_LENGTHS[max(number - 1, 0) % 2] / length) if length > 0 else weights))
 
     def _minimised(self, step: Step, parameters: Floats) -> tuple[Floats, float]:
         """Where L-BFGS ends, and the objective there; infinite where it has left the finite numbers."""

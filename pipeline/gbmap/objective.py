@@ -97,7 +97,7 @@ def _fill(tiles, rows, order):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _project(rows, parameters, z):  # type: ignore[no-untyped-def]
+def project(rows, parameters, z):  # type: ignore[no-untyped-def]
     """w·x of the rows of a tile."""
     for i in range(TILE):
         z[i] = parameters[1]
@@ -108,7 +108,7 @@ def _project(rows, parameters, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _units(z, unit, beta, g, s):  # type: ignore[no-untyped-def]
+def evaluate_units(z, unit, beta, g, s):  # type: ignore[no-untyped-def]
     """g(z) and g'(z)."""
     if unit == SOFTPLUS:
         for i in range(TILE):
@@ -126,7 +126,7 @@ def _units(z, unit, beta, g, s):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _losses(y, f, loss, value, by_f):  # type: ignore[no-untyped-def]
+def evaluate_losses(y, f, loss, value, by_f):  # type: ignore[no-untyped-def]
     """The loss of each row of a tile and its derivative by f."""
     if loss == QUADRATIC:
         for i in range(TILE):
@@ -148,11 +148,11 @@ def _sums(rows, targets, fitted, count, parameters, sign, unit, beta, loss, sums
     value, by_f = np.empty(TILE), np.empty(TILE)
     values, by_a, by_constant = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
     for t in range(len(rows)):
-        _project(rows[t], parameters, z)
-        _units(z, unit, beta, g, s)
+        project(rows[t], parameters, z)
+        evaluate_units(z, unit, beta, g, s)
         for i in range(TILE):
             f[i] = fitted[t, i] + (parameters[0] + sign * g[i])
-        _losses(targets[t], f, loss, value, by_f)
+        evaluate_losses(targets[t], f, loss, value, by_f)
         for i in range(count - t * TILE, TILE):  # the filling of the last tile
             value[i] = 0.0
             by_f[i] = 0.0
@@ -172,8 +172,8 @@ def _sums(rows, targets, fitted, count, parameters, sign, unit, beta, loss, sums
 def _add(rows, fitted, parameters, sign, unit, beta):  # type: ignore[no-untyped-def]
     z, g, s = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for t in range(len(rows)):
-        _project(rows[t], parameters, z)
-        _units(z, unit, beta, g, s)
+        project(rows[t], parameters, z)
+        evaluate_units(z, unit, beta, g, s)
         for i in range(TILE):
             fitted[t, i] += parameters[0] + sign * g[i]
 
@@ -182,7 +182,7 @@ def _add(rows, fitted, parameters, sign, unit, beta):  # type: ignore[no-untyped
 def _loss(targets, fitted, count, loss):  # type: ignore[no-untyped-def]
     value, by_f, values = np.empty(TILE), np.empty(TILE), np.zeros(TILE)
     for t in range(len(fitted)):
-        _losses(targets[t], fitted[t], loss, value, by_f)
+        evaluate_losses(targets[t], fitted[t], loss, value, by_f)
         for i in range(min(TILE, count - t * TILE)):
             values[i] += value[i]
     return values.sum()

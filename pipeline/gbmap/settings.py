@@ -43,7 +43,8 @@ class GbmapSettings:
     intercept: bool = True
     """Whether w·x has a constant term of its own; it is penalised like every weight."""
     starts: int = 1
-    """Starts of L-BFGS for each learner and sign, of which the best end is kept; the time is in proportion."""
+    """Starts of L-BFGS for each learner and sign, of which the best end is kept; the time is in proportion. The first
+    is a function of the rows, the others are random."""
     held_out: float = 0.0
     """Share of the rows that is not fitted to but judges after each learner; 0: none, all learners are kept."""
     patience: int = 5

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from pipeline.draws import below, stream_key, uniform
 from pipeline.errors import SettingsError
 from pipeline.gbmap.fit import fit_map
 from pipeline.gbmap.objective import TILE, Step, Tiles, mean_loss
@@ -72,14 +71,21 @@ def test_the_losses_are_those_of_the_map_with_so_many_learners(loss: str) -> Non
         assert fit.losses[j] == pytest.approx(each.mean(), rel=1e-12)
 
 
-def plain_start(x: np.ndarray, j: int) -> np.ndarray:
-    """a = 0 and p + 1 rows, each with its constant, by random shares between -1 and 1; of length 2."""
-    key = stream_key(0, "gbmap\0")
-    total = sum(
-        (2 * uniform(key, j, 2, k) - 1) * np.array([1.0, *x[below(len(x), key, j, 1, k)]])
-        for k in range(x.shape[1] + 1)
-    )
-    return np.concatenate(([0.0], 2.0 * total / np.linalg.norm(total)))
+def plain_start(x: np.ndarray, y: np.ndarray, base: np.ndarray, sign: float, unit: str, loss: str) -> np.ndarray:
+    """Of length 2 along the slope, the curvature or between them, whichever correlates best with what is left."""
+    left = 2 * (y - base) if loss == "quadratic" else y / (1 + np.exp(y * base))
+    left -= left.mean()
+    slope = sign * left @ x / np.linalg.norm(left @ x)
+    values, vectors = np.linalg.eigh(x.T @ (left[:, None] * x))
+    found = [slope]
+    for value, vector in ((values[0], vectors[:, 0]), (values[-1], vectors[:, -1])):
+        if sign * value > 0:
+            turned = vector if vector @ slope >= 0 else -vector
+            found += [turned, (turned + slope) / np.linalg.norm(turned + slope)]
+    z = [2 * x @ direction for direction in found]
+    g = [np.logaddexp(0, 1.5 * one) / 1.5 if unit == "softplus" else one for one in z]
+    best = int(np.argmax([sign * np.corrcoef(left, one)[0, 1] for one in g]))
+    return np.concatenate(([0.0, 0.0], 2 * found[best]))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -94,9 +100,8 @@ def test_the_fit_equals_a_slow_plain_one(loss: str, unit: str) -> None:
         tried = []
         for sign in (1.0, -1.0):
             arguments = (sign, UNITS.index(settings.unit), 1.5, loss, 0.05)
-            best = minimize(
-                lambda v, b=base, a=arguments: plain_objective(x, y, b, v, *a), plain_start(x, j), tol=1e-12
-            )
+            start = plain_start(x, y, base, sign, unit, loss)
+            best = minimize(lambda v, b=base, a=arguments: plain_objective(x, y, b, v, *a), start, tol=1e-12)
             z = np.column_stack((np.ones(len(x)), x)) @ best.x[1:]
             learner = best.x[0] + sign * (np.logaddexp(0, 1.5 * z) / 1.5 if unit == "softplus" else z)
             tried.append((best.fun, sign, learner))
@@ -150,15 +155,22 @@ def test_the_sign_is_that_of_the_better_learner(sign: float) -> None:
     assert fit.losses[1] < 1e-3
 
 
-def test_more_starts_never_end_at_a_higher_loss_of_the_first_learner() -> None:
-    lower = 0
-    for seed in range(10):
+def test_more_starts_never_end_at_a_higher_objective_of_the_first_learner() -> None:
+    for seed in range(5):
         x, y = cosines(200, 4, seed)
         settings = replace(QUICK, learners=1, ridge=0.0)
         once, often = (fit_map(x, y, replace(settings, starts=starts)).losses[1] for starts in (1, 6))
         assert often <= once
-        lower += often < once - 1e-3
-    assert lower
+
+
+def test_random_starts_seldom_find_a_better_first_learner() -> None:
+    better = 0
+    for seed in range(10):
+        x, y = cosines(300, 6, seed)
+        settings = replace(QUICK, learners=1)
+        once, often = (fit_map(x, y, replace(settings, starts=starts)).losses[1] for starts in (1, 6))
+        better += often < once - 0.01
+    assert better <= 2
 
 
 def test_without_an_intercept_the_map_has_no_constants() -> None:
@@ -173,12 +185,15 @@ def test_the_penalty_makes_weights_smaller() -> None:
     assert np.square(large.weights).sum() < 0.5 * np.square(small.weights).sum()
 
 
-def test_the_same_settings_give_the_same_bits_and_another_seed_or_stream_others() -> None:
+def test_the_same_settings_give_the_same_bits_and_another_seed_or_stream_other_random_starts() -> None:
     x, y = cosines(300, 4)
-    first, again = (fit_map(x, y, QUICK).map.embed(x) for _ in range(2))
+    several = replace(QUICK, starts=3)
+    first, again = (fit_map(x, y, several).map.embed(x) for _ in range(2))
     assert first.tobytes() == again.tobytes()
-    for other in (replace(QUICK, seed=1), replace(QUICK, stream="b")):
-        assert fit_map(x, y, other).map.embed(x).tobytes() != first.tobytes()
+    for change in ({"seed": 1}, {"stream": "b"}):
+        assert fit_map(x, y, replace(several, **change)).map.embed(x).tobytes() != first.tobytes()
+        same = (fit_map(x, y, settings).map.embed(x).tobytes() for settings in (QUICK, replace(QUICK, **change)))
+        assert len(set(same)) == 1, "the first start depends on the rows alone"
 
 
 def test_the_layout_of_the_rows_in_memory_changes_nothing() -> None:

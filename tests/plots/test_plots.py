@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ from pipeline.errors import InputError
 from pipeline.estimators.ipdp import IncrementalPDP
 from pipeline.plots.canvas import apart
 from pipeline.plots.effects import plot_effects
+from pipeline.plots.embedding import plot_embedding, principal_components
 from pipeline.plots.importance import plot_importance
 
 PNG = b"\x89PNG"
@@ -168,3 +170,29 @@ def test_a_file_that_holds_no_such_records_is_refused_with_the_line(tmp_path: Pa
         list(read_records(file, "curve"))
     with pytest.raises(InputError, match="expected a file of records"):
         list(read_records(tmp_path / "missing", "curve"))
+
+
+def test_an_embedding_lies_along_its_principal_components() -> None:
+    draws = np.random.Generator(np.random.PCG64(4))
+    points = draws.normal(size=(50, 2)) @ np.array([[3.0, 3.0, 0.0], [0.5, -0.5, 1.0]])
+    placed, shares = principal_components(points)
+    np.testing.assert_allclose(np.cov(placed.T)[0, 1], 0.0, atol=1e-9)
+    assert shares[0] > shares[1] > 0 and shares.sum() == pytest.approx(1.0)
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.testing.assert_allclose(np.linalg.norm(placed[:, None] - placed[None], axis=2), apart, atol=1e-9)
+
+
+def test_an_embedding_shows_every_row_and_names_its_classes() -> None:
+    points = np.arange(12.0).reshape(6, 2)
+    (axes,) = plot_embedding(points, [0, 1, 1, 0, 1, 1], ("low", "high"), "level").axes
+    assert sum(len(one.get_offsets()) for one in axes.collections) == 6
+    legend = axes.get_legend()
+    assert legend.get_title().get_text() == "level"
+    assert [text.get_text() for text in legend.get_texts()] == ["high", "low"]
+    axes, bar = plot_embedding(points[:, :1], np.arange(6.0), target="price").axes
+    assert bar.get_ylabel() == "price" and axes.get_ylabel() == "second principal component (0%)"
+
+
+def test_an_embedding_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(InputError, match="expected an embedding as float64"):
+        plot_embedding([[1.0, float("nan")]], [1.0])

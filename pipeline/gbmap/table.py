@@ -1,0 +1,37 @@
+"""A data set in memory: mixed features as numbers, and a target."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.gbmap.rows import Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows with a target each.
+
+    Attributes
+    ----------
+    names
+        Of the columns.
+    rows
+        float64[n, d], NaN where a value is missing; texts as their categories' codes.
+    categorical
+        Columns that hold codes.
+    targets
+        float64[n]; of a class its place in `classes`.
+    classes
+        Names of the classes; empty where the target is a number.
+    """
+
+    names: tuple[str, ...]
+    rows: Floats
+    categorical: tuple[int, ...]
+    targets: Floats
+    classes: tuple[str, ...] = ()
+
+    def take(self, places: npt.NDArray[np.int64]) -> "Table":
+        """The rows at these places."""
+        return Table(self.names, self.rows[places], self.categorical, self.targets[places], self.classes)

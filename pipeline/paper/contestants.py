@@ -1,0 +1,101 @@
+"""What a score of GBMAP is held against: a linear model and gradient boosting, on the same encoded rows.
+
+Needs scikit-learn, and says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.gbmap.encoding import Encoding
+from pipeline.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
+from pipeline.gbmap.rows import Floats
+
+# After the estimators, which say what to install where scikit-learn is missing.
+from sklearn.ensemble import (  # type: ignore[import-untyped]  # isort: skip
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]  # isort: skip
+
+Contestant = Literal["gbmap", "linear", "boosting"]
+
+CONTESTANTS: Final[tuple[Contestant, ...]] = ("gbmap", "linear", "boosting")
+_ITERATIONS: Final = 1_000
+"""Of logistic regression: the default, 100, does not suffice on every data set."""
+
+
+def name_of(contestant: Contestant, classification: bool) -> str:
+    """As a person reads it.
+
+    >>> name_of("linear", True), name_of("linear", False)
+    ('logistic regression', 'ridge regression')
+    """
+    if contestant == "linear":
+        return "logistic regression" if classification else "ridge regression"
+    return "GBMAP" if contestant == "gbmap" else "gradient boosting"
+
+
+@dataclass(slots=True)
+class Fitted:
+    """A model that has been fitted and the encoding of its rows, learned from the same rows."""
+
+    model: Any
+    encoding: Encoding | None
+    """None: the model has one of its own."""
+
+    def score(self, rows: Floats, targets: Floats) -> float:
+        """R² of a regression, the accuracy of a classification."""
+        return float(self.model.score(self._encoded(rows), targets))
+
+    def predict(self, rows: Floats) -> npt.NDArray[Any]:
+        """A value or a class of each row."""
+        return np.asarray(self.model.predict(self._encoded(rows)))
+
+    def _encoded(self, rows: Floats) -> Floats:
+        return rows if self.encoding is None else self.encoding.encode(rows)
+
+    @classmethod
+    def of(
+        cls,
+        contestant: Contestant,
+        rows: Floats,
+        targets: Floats,
+        *,
+        classification: bool,
+        categorical: tuple[int, ...] = (),
+        parameters: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """Fit one.
+
+        Parameters
+        ----------
+        rows
+            float64[n, d], NaN where a value is missing, categories as codes.
+        targets
+            float64[n]; of a classification whole numbers.
+        parameters
+            Of the estimator; what is not named has its default.
+        seed
+            Of the starts of GBMAP; the others draw nothing.
+
+        Raises
+        ------
+        ValueError
+            As of the estimators.
+        """
+        given = dict(parameters or {})
+        if contestant == "gbmap":
+            kind = GBMAPClassifier if classification else GBMAPRegressor
+            return cls(kind(categories=categorical, random_state=seed, **given).fit(rows, targets), None)
+        if contestant == "linear":
+            model = LogisticRegression(max_iter=_ITERATIONS, **given) if classification else Ridge(**given)
+        else:
+            boosting = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
+            model = boosting(early_stopping=False, **given)
+        encoding = Encoding.learn(rows, categorical)
+        return cls(model.fit(encoding.encode(rows), targets), encoding)
