@@ -43,7 +43,7 @@ def metrics(deployment: Deployment, worker: str) -> dict[str, float]:
 
 
 def test_metrics_say_what_has_happened(deploy: Deploy) -> None:
-    deployment = deploy(*SETTINGS, "explain.methods=ipfi,ipdp", "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment = deploy(*SETTINGS, "explain.methods=ipfi,ipdp", "checkpoint.seconds=0.001", "checkpoint.share=1")
     deployment.start_all()
     deployment.send(*messages(0, 1_000), orjson.dumps([3]), b"no event", events.FLUSH)
     deployment.wait_published("s", 999)
