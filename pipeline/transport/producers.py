@@ -1,6 +1,7 @@
 """The plain producer: every record confirmed by all replicas, or an error."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -115,7 +116,8 @@ class ConfirmedProducer:
 
     def close(self, timeout: float = 5.0) -> None:
         """Wait up to `timeout` seconds for what is under way, then end."""
-        self._producer.flush(timeout)
+        with contextlib.suppress(KafkaException):
+            self._producer.flush(timeout)
         self._closing.set()
         self._thread.join(timeout)
         self._producer.purge()
@@ -140,7 +142,9 @@ class ConfirmedProducer:
 
     def _poll(self) -> None:
         while not self._closing.is_set():
-            self._producer.poll(0.2)
+            # Polling raises what is fatal to the producer, once; the reports of its records say the same.
+            with contextlib.suppress(KafkaException):
+                self._producer.poll(0.2)
 
 
 #: Seconds to wait for a full queue to drain before the next attempt.

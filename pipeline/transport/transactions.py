@@ -115,7 +115,8 @@ class TransactionalProducer:
         with contextlib.suppress(KafkaException):
             self._producer.abort_transaction(1.0)
         self._producer.purge()
-        self._producer.poll(0)
+        with contextlib.suppress(KafkaException):  # polling raises what was fatal to the producer: it was fenced
+            self._producer.poll(0)
 
     def _produce(self, record: Record, until: float) -> None:
         topic, key, value, headers = record.topic, record.key, record.value, record.headers

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.health import catalogue
 from tests.deployment import Deployment, wait_for
-from tests.integration.test_recovery import SETTINGS, messages
+from tests.integration.test_recovery import OFTEN, SETTINGS, messages
 from topics import events
 
 Deploy = Callable[..., Deployment]
@@ -43,7 +43,7 @@ def metrics(deployment: Deployment, worker: str) -> dict[str, float]:
 
 
 def test_metrics_say_what_has_happened(deploy: Deploy) -> None:
-    deployment = deploy(*SETTINGS, "explain.methods=ipfi,ipdp", "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment = deploy(*SETTINGS, "explain.methods=ipfi,ipdp", *OFTEN)
     deployment.start_all()
     deployment.send(*messages(0, 1_000), orjson.dumps([3]), b"no event", events.FLUSH)
     deployment.wait_published("s", 999)

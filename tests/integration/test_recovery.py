@@ -19,6 +19,8 @@ from topics import checkpoints, chunks, events, events_dead, frames, importance
 
 Deploy = Callable[..., Deployment]
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
+OFTEN = ("checkpoint.seconds=0.001", "checkpoint.share=1")
+"""A checkpoint at nearly every snapshot, however fast the machine learns."""
 
 
 def event(number: int) -> dict:
@@ -78,7 +80,7 @@ def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deplo
     code = sleeper.poll()
     if code is None:
         code = deployment.stop("learner-1")
-    assert code in (ExitCode.OK, ExitCode.FENCED)
+    assert code in (ExitCode.OK, ExitCode.FENCED), deployment.log("learner-1")
     deployment.read_all()
     assert_same(deployment, expected)
 
@@ -193,7 +195,7 @@ def checkpoint_keys(deployment: Deployment, partition: int) -> list[checkpoints.
 
 
 def test_with_checkpoints_the_first_events_may_be_gone(deploy: Deploy) -> None:
-    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment = deploy(*SETTINGS, *OFTEN)
     log = [*messages(0, 2_000), events.FLUSH]
     deployment.start_all()
     deployment.send(*log)
@@ -212,7 +214,7 @@ def test_with_checkpoints_the_first_events_may_be_gone(deploy: Deploy) -> None:
 
 @pytest.mark.parametrize("case", ["another key", "future", "damaged"])
 def test_a_checkpoint_that_cannot_be_used_is_refused_or_passed_over(case: str, deploy: Deploy) -> None:
-    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment = deploy(*SETTINGS, *OFTEN)
     log = [*messages(0, 1_000), events.FLUSH]
     deployment.start_all()
     deployment.send(*log)
@@ -261,7 +263,7 @@ def test_changed_settings_are_refused_by_name(stage: str, deploy: Deploy) -> Non
 
 def test_a_new_epoch_goes_on_from_here_under_other_settings(deploy: Deploy) -> None:
     """What comes after is what a fresh run under the new settings says of the events after; nothing is refused."""
-    deployment = deploy(*SETTINGS, "checkpoint.seconds=0.1", "checkpoint.share=1")
+    deployment = deploy(*SETTINGS, *OFTEN)
     before, after = [*messages(0, 600), events.FLUSH], [*messages(600, 1_400), events.FLUSH]
     deployment.start_all()
     deployment.send(*before)

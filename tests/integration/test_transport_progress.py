@@ -2,9 +2,10 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from pipeline.errors import BrokerError, FencedError, StateError, TopicError
 from pipeline.transport.connection import Connection
@@ -103,6 +104,41 @@ def test_a_second_producer_of_the_same_name_fences_the_first(kafka: str, state: 
     first.close()
     second.close()
     assert read_to_end(Connection(kafka), state, 0, 10.0) == {b"a": b"1", b"b": b"3"}
+
+
+class Raising:
+    """A producer of librdkafka whose next `poll` raises what is fatal to it, as confluent-kafka does, once."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.raised = False
+
+    def poll(self, timeout: float) -> int:
+        if not self.raised:
+            self.raised = True
+            raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+        return int(self._producer.poll(timeout))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+
+def test_a_producer_that_learns_of_its_fence_while_it_closes_closes(kafka: str, state: str) -> None:
+    writer = TransactionalProducer(Connection(kafka), f"{state}-id")
+    writer.open(10)
+    writer._producer = fenced = Raising(writer._producer)
+    writer.close()
+    assert fenced.raised
+
+
+def test_reports_arrive_after_an_error_that_polling_raised(kafka: str, state: str) -> None:
+    producer = ConfirmedProducer(Connection(kafka), deadline=5.0)
+    producer._producer = failing = Raising(producer._producer)
+    producer.deliver([Record(state, b"a", b"1", 1)])
+    assert failing.raised
+    producer.deliver([Record(state, b"b", b"1", 1)])
+    producer.close()
+    assert len(read_to_end(Connection(kafka), state, 1, 10.0)) == 2
 
 
 def test_the_plain_producer_confirms_in_threads_and_on_the_loop(kafka: str, state: str) -> None:
