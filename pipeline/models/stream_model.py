@@ -1,4 +1,7 @@
-"""A River model together with its task and the names of its classes."""
+"""A River model together with its task and the names of its classes.
+
+A linear model runs compiled, and the trees' naive Bayes is asked once an event; neither changes a bit.
+"""
 
 from collections.abc import Callable, Mapping
 from math import isfinite
@@ -8,7 +11,9 @@ from river import base, compose, multiclass
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Task
+from pipeline.models import naive_bayes
 from pipeline.models.catalogue import ModelFactory, RiverModel
+from pipeline.models.linear_learning import CompiledLinear
 from topics.events import LARGEST
 
 
@@ -45,7 +50,10 @@ class StreamModel:
 
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
         self.task = task
-        self.river: RiverModel = factory(task)
+        river = factory(task)
+        self._live: RiverModel = CompiledLinear.of(river) or river
+        """Predicts and learns: the River model, or what does the same faster."""
+        self._asks_repeatedly = naive_bayes.asks_repeatedly(river)
         self.classes: dict[str, int] = {}
         """Class name to index, in order of first appearance among learned events."""
         self.replaced = False
@@ -56,12 +64,28 @@ class StreamModel:
         self._ask: Callable[[Mapping[str, Any]], Prediction] = self._number
         if task is Task.CLASSIFICATION:
             self._ask = self._many
-            if not self.river._multiclass:
-                self._binary = self.river.clone()
+            if not river._multiclass:
+                self._binary = river.clone()
                 self._ask = self._two
                 if many_classes:
                     self._use_one_vs_rest()
         self._label_from_votes = _default_predict_one(self.river)
+
+    @property
+    def river(self) -> RiverModel:
+        """The River model as of the last event; only to be looked at."""
+        return self._live.river if isinstance(self._live, CompiledLinear) else self._live
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "river": self.river}
+        del state["_live"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        river = self.__dict__.pop("river")
+        self._live = CompiledLinear.of(river) or river
+        self._asks_repeatedly = naive_bayes.asks_repeatedly(river)
 
     @property
     def labels(self) -> dict[Any, str] | None:
@@ -73,13 +97,15 @@ class StreamModel:
         return dict(self._names)
 
     def predict(self, x: Mapping[str, Any]) -> Prediction:
-        """Predict one event.
+        """Predict one event; whoever learns it next hands over the same `x`, unchanged.
 
         Raises
         ------
         ModelRaised
             The model raised, or its prediction is not a finite number.
         """
+        if self._asks_repeatedly:
+            naive_bayes.begin(x)
         try:
             return self._ask(x)
         except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
@@ -102,12 +128,14 @@ class StreamModel:
             self._new_class(str(target))
         key = target if self._binary is None else target == self._names.get(True)
         try:
-            self.river.learn_one(x, key)
+            self._live.learn_one(x, key)
         except Exception as error:
             raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
+        finally:
+            naive_bayes.end()
 
     def _number(self, x: Mapping[str, Any]) -> Prediction:
-        value = self.river.predict_one(x)
+        value = self._live.predict_one(x)
         if value is None:
             return NOTHING
         value = float(value)
@@ -120,7 +148,7 @@ class StreamModel:
         names = self._names
         if not names:
             return NOTHING
-        votes = self.river.predict_proba_one(x)
+        votes = self._live.predict_proba_one(x)
         _expect_finite(votes)
         if len(names) == len(votes) == 2 and (no := votes[False]) != (yes := votes[True]):  # nearly always
             first, second = names[False], names[True]
@@ -129,16 +157,16 @@ class StreamModel:
         return Prediction(max(named, key=named.__getitem__), named, None) if named else NOTHING
 
     def _many(self, x: Mapping[str, Any]) -> Prediction:
-        votes = self.river.predict_proba_one(x)
+        votes = self._live.predict_proba_one(x)
         if not votes:
             return NOTHING
         _expect_finite(votes)
-        label = max(votes, key=votes.__getitem__) if self._label_from_votes else self.river.predict_one(x)
+        label = max(votes, key=votes.__getitem__) if self._label_from_votes else self._live.predict_one(x)
         return Prediction(label, votes, None)
 
     def _label_only(self, x: Mapping[str, Any]) -> Prediction:
         """A classifier that gives no probabilities."""
-        key = self.river.predict_one(x)
+        key = self._live.predict_one(x)
         label = key if self._binary is None else self._names.get(key)
         return Prediction(label, None, None) if label is not None else NOTHING
 
@@ -153,7 +181,7 @@ class StreamModel:
             self._names[len(self.classes) == 2] = name
 
     def _use_one_vs_rest(self) -> None:
-        self.river = multiclass.OneVsRestClassifier(self._binary)
+        self._live = multiclass.OneVsRestClassifier(self._binary)
         self._binary = None
         self._ask = self._many
         self._label_from_votes = True
