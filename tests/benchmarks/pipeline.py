@@ -9,7 +9,8 @@ JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
-- `cpu_us`: CPU µs an event in each stage, and in the bare loop
+- `cpu_us`: CPU µs an event in each stage, in the bare loop, and `rest`: all else that ran on this machine during the
+  pipeline's runs (a local broker, this program, the system)
 - `tail_s`: seconds from the last event written to the last record committed
 - `speed_up`: with several numbers of explainers, throughput over that with the first
 
@@ -100,6 +101,8 @@ class Deployment:
         for stage in ("learner", "explainer", "fold"):
             times = [psutil.Process(pid).cpu_times() for pid in self.children.pids(stage)]
             used[stage] = sum(one.user + one.system for one in times)
+        whole = psutil.cpu_times()
+        used["rest"] = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0) - sum(used.values())
         return used
 
     def paced(self, name: str, stream: list[Event], rate: float) -> list[float]:
