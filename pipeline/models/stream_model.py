@@ -1,6 +1,6 @@
 """A River model together with its task and the names of its classes.
 
-A linear model runs compiled, and the trees' naive Bayes is asked once an event; neither changes a bit.
+A linear model runs compiled, and trees are asked once an event; neither changes a bit.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from river import base, compose, multiclass
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Task
-from pipeline.models import naive_bayes
+from pipeline.models import event_memo
 from pipeline.models.catalogue import ModelFactory, RiverModel
 from pipeline.models.linear_learning import CompiledLinear
 from topics.events import LARGEST
@@ -53,7 +53,7 @@ class StreamModel:
         river = factory(task)
         self._live: RiverModel = CompiledLinear.of(river) or river
         """Predicts and learns: the River model, or what does the same faster."""
-        self._asks_repeatedly = naive_bayes.asks_repeatedly(river)
+        self._asks_repeatedly = event_memo.asks_repeatedly(river)
         self.classes: dict[str, int] = {}
         """Class name to index, in order of first appearance among learned events."""
         self.replaced = False
@@ -85,7 +85,7 @@ class StreamModel:
         self.__dict__.update(state)
         river = self.__dict__.pop("river")
         self._live = CompiledLinear.of(river) or river
-        self._asks_repeatedly = naive_bayes.asks_repeatedly(river)
+        self._asks_repeatedly = event_memo.asks_repeatedly(river)
 
     @property
     def labels(self) -> dict[Any, str] | None:
@@ -105,7 +105,7 @@ class StreamModel:
             The model raised, or its prediction is not a finite number.
         """
         if self._asks_repeatedly:
-            naive_bayes.begin(x)
+            event_memo.begin(x)
         try:
             return self._ask(x)
         except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
@@ -132,7 +132,7 @@ class StreamModel:
         except Exception as error:
             raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
         finally:
-            naive_bayes.end()
+            event_memo.end()
 
     def _number(self, x: Mapping[str, Any]) -> Prediction:
         value = self._live.predict_one(x)

@@ -1,4 +1,4 @@
-"""Trees whose naive Bayes is asked once an event predict and become what River's own do."""
+"""Trees that are asked once an event predict and become what River's own do."""
 
 import io
 import pickle
@@ -12,7 +12,7 @@ from river import ensemble, forest, tree
 from river.tree import utils
 
 from pipeline.ingest.admission import Task
-from pipeline.models import naive_bayes
+from pipeline.models import event_memo
 from pipeline.models.stream_model import StreamModel
 
 ROWS = 2_500
@@ -75,7 +75,7 @@ def test_predictions_and_the_model_that_is_left_are_rivers(name: str, monkeypatc
         next(questions)
         return utils.do_naive_bayes_prediction(*given)
 
-    monkeypatch.setattr(naive_bayes, "_ask", counted)
+    monkeypatch.setattr(event_memo, "_ask", counted)
     in_river(TREES[name]())
     asked, questions = next(questions), count()
     model = StreamModel(lambda task: TREES[name](), Task.CLASSIFICATION)
@@ -99,18 +99,19 @@ def test_an_event_that_is_changed_between_two_that_nobody_learns_is_seen_anew() 
 
 
 def test_other_models_are_left_alone() -> None:
-    assert not naive_bayes.asks_repeatedly(ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier(), seed=1))
+    assert not event_memo.asks_repeatedly(ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier(), seed=1))
     model = StreamModel(lambda task: ensemble.BaggingClassifier(TREES["naive"](), seed=1), Task.CLASSIFICATION)
     x = {"a": 1.0}
     model.predict(x)
-    assert naive_bayes._UnderWay.x is not x
+    assert event_memo._UnderWay.x is not x
 
 
 def test_nothing_is_remembered_after_an_event_and_outside_of_one() -> None:
     model = StreamModel(lambda task: TREES["naive"](), Task.CLASSIFICATION)
     for x, y in stream():
         model.predict(x)
-        assert naive_bayes._UnderWay.x is x
+        assert event_memo._UnderWay.x is x
         model.learn(x, y)
-        assert naive_bayes._UnderWay.x is None
-        assert not naive_bayes._UnderWay.answers
+        assert event_memo._UnderWay.x is None
+        assert not event_memo._UnderWay.leaves
+        assert not event_memo._UnderWay.trees
