@@ -40,7 +40,8 @@ def _term(outer: Floats, inner: Floats, weight: Floats, known: Array, m: int, j:
 
 
 @inlined
-def _linked(score: float, link: int) -> float:
+def linked(score: float, link: int) -> float:
+    """What a link makes of a score."""
     if link == EXPONENTIAL:
         return math.exp(score)
     if link == SIGMOID:
@@ -62,7 +63,7 @@ def evaluate(forms: Forms, rows: Floats, link: int, scores: Floats) -> None:
             dot = 0.0
             for j in range(width):
                 dot += _term(outer, inner, weight, known, m, j, rows[i, j])
-            scores[i, m] = _linked(dot + intercept[m], link)
+            scores[i, m] = linked(dot + intercept[m], link)
 
 
 @bare_kernel
@@ -82,14 +83,14 @@ def evaluate_replaced(
             for j in range(width):
                 terms[j] = _term(outer, inner, weight, known, m, j, rows[i, j])
                 dot += terms[j]
-            row_scores[i, m] = _linked(dot + intercept[m], link)
+            row_scores[i, m] = linked(dot + intercept[m], link)
             before = 0.0
             for j in range(width):
                 for k in range(times):
                     dot = before + _term(outer, inner, weight, known, m, j, values[i, k, j])
                     for later in range(j + 1, width):
                         dot += terms[later]
-                    scores[i, k, j, m] = _linked(dot + intercept[m], link)
+                    scores[i, k, j, m] = linked(dot + intercept[m], link)
                 before += terms[j]
             for k in range(times):
                 for j in range(width, slots):
@@ -132,4 +133,4 @@ def evaluate_built_up(
                     dot = 0.0
                     for j in range(width):
                         dot += mixed[j]
-                    scores[(i * steps + step) * many + k, m] = _linked(dot + intercept[m], link)
+                    scores[(i * steps + step) * many + k, m] = linked(dot + intercept[m], link)

@@ -14,6 +14,7 @@ from river import compose, linear_model, optim, preprocessing
 
 from pipeline.jit import bare_kernel
 from pipeline.models.arrays import Array
+from pipeline.models.linear_forms import IDENTITY, SIGMOID, linked
 from pipeline.models.predictor import Floats
 
 _COUNT, _MEAN, _VARIANCE, _WEIGHT = range(4)
@@ -98,14 +99,14 @@ class CompiledLinear:
         """As River's."""
         form = self._forms.get(tuple(x)) or self._remember(x)
         form.pack(form.buffer, 0, *x.values())
-        share = _sigmoid(_score(self._features, self._numbers, form.slots, form.values))
+        share = _score(self._features, self._numbers, form.slots, form.values, SIGMOID)
         return {False: 1.0 - share, True: share}
 
     def predict_one(self, x: dict[str, float]) -> float:
         """As that of River's regression."""
         form = self._forms.get(tuple(x)) or self._remember(x)
         form.pack(form.buffer, 0, *x.values())
-        return float(_score(self._features, self._numbers, form.slots, form.values))
+        return float(_score(self._features, self._numbers, form.slots, form.values, IDENTITY))
 
     def learn_one(self, x: dict[str, float], y: float) -> None:
         """As River's."""
@@ -151,23 +152,15 @@ _LOSS_OF: Final = {
 }
 
 
-def _sigmoid(score: float) -> float:
-    if score < -30.0:
-        return 0.0
-    if score > 30.0:
-        return 1.0
-    return 1.0 / (1.0 + math.exp(-score))
-
-
 @bare_kernel
-def _score(features: Array, numbers: Array, slots: Array, values: Floats) -> float:
+def _score(features: Array, numbers: Array, slots: Array, values: Floats, link: int) -> float:
     dot = 0.0
     for k in range(slots.size):
         j = slots[k]
         variance = features[_VARIANCE, j]
         if variance != 0.0:
             dot += features[_WEIGHT, j] * ((values[k] - features[_MEAN, j]) / variance ** numbers[_HALF])
-    return float(dot + numbers[_INTERCEPT])
+    return float(linked(dot + numbers[_INTERCEPT], link))
 
 
 @bare_kernel

@@ -51,9 +51,7 @@ class StreamModel:
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
         self.task = task
         river = factory(task)
-        self._live: RiverModel = CompiledLinear.of(river) or river
-        """Predicts and learns: the River model, or what does the same faster."""
-        self._asks_repeatedly = event_memo.asks_repeatedly(river)
+        self._use(river)
         self.classes: dict[str, int] = {}
         """Class name to index, in order of first appearance among learned events."""
         self.replaced = False
@@ -83,8 +81,11 @@ class StreamModel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        river = self.__dict__.pop("river")
-        self._live = CompiledLinear.of(river) or river
+        self._use(self.__dict__.pop("river"))
+
+    def _use(self, river: RiverModel) -> None:
+        self._live: RiverModel = CompiledLinear.of(river) or river
+        """Predicts and learns: the River model, or what does the same faster."""
         self._asks_repeatedly = event_memo.asks_repeatedly(river)
 
     @property
