@@ -19,7 +19,6 @@ from pipeline.command.children import Children
 from pipeline.command.messages import pack
 from pipeline.command.monitor import Monitor, written
 from pipeline.command.outputs import OutputDirectory
-from pipeline.command.reference import Reference
 from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
 from pipeline.command.report import Report
 from pipeline.command.sources import Source
@@ -87,6 +86,8 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 
 
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
+    from pipeline.command.reference import Reference  # River and numba, which only the workers need otherwise
+
     report = Report(console, plan.total, novelty=settings.novelty)
     reference = Reference(settings)
     key = events.key(plan.source.stream)

