@@ -30,8 +30,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-sys.path.pop(0)  # this folder: in it this file has the name of the package
+sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it this file has the name of the package
 
 import msgspec
 import orjson
@@ -172,11 +173,11 @@ def median(timed: list[Timed], of: Callable[[Timed], float]) -> float:
 
 def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[str, object]:
     broker, repeats = options.broker, options.repeats
-    stream = events(options.rows or ROWS[model])
+    stream = events(options.rows or ROWS.get(model, 2_000))
     settings = load(
         assignments=[
             f"model.name={model}",
-            f"prefix=bench-{model}-{explainers}-{os.getpid()}.",
+            f"prefix=bench-{model.rpartition(':')[2]}-{explainers}-{os.getpid()}.",
             f"broker={broker}",
             f"seed={SEED}",
             "model.task=classification",

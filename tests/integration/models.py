@@ -10,6 +10,13 @@ def knn():
     )
 
 
+def knn_classifier():
+    """As slow to ask, with classes."""
+    return preprocessing.StandardScaler() | neighbors.KNNClassifier(
+        n_neighbors=3, engine=neighbors.LazySearch(window_size=50)
+    )
+
+
 def random_knn():
     """A model whose prediction draws from a generator of its own: not a function of the row."""
     return neighbors.KNNRegressor(n_neighbors=3, engine=neighbors.SWINN(maxlen=200, warm_up=50, seed=1))
