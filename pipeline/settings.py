@@ -256,6 +256,8 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         differs it has no effect.
     check_crcs
         Whether what is fetched is checked against its checksum; librdkafka's mock cluster writes wrong ones.
+    debug
+        Say everything: what Faust, aiokafka and librdkafka tell of connections, groups and transactions too.
     """
 
     instance: str | None = None
@@ -264,6 +266,7 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fetch_wait_ms: Positive = 100
     new_epoch: bool = False
     check_crcs: bool = True
+    debug: bool = False
 
 
 class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

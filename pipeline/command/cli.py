@@ -243,6 +243,27 @@ def topics_show(**common: Any) -> int:
     return 0
 
 
+@topics.command("acls")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="Who has a role, in place of User:glasstream-ROLE; may be repeated.",
+)
+@click.option("--apply", is_flag=True, help="Make them on the broker; otherwise Kafka's own commands are printed.")
+@settings_options()
+def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
+    """The least rights that each stage, a producer, a consumer and an operator need."""
+    from pipeline.command.acls import apply_acls, expect_roles, print_acls
+
+    roles = expect_roles(principals)
+    settings = _topic_settings(common) if apply else load_settings(common)
+    for line in apply_acls(settings, roles) if apply else print_acls(settings, roles):
+        click.echo(line)
+    return 0
+
+
 cli.add_command(gbmap)
 cli.add_command(health)
 cli.add_command(paper)

@@ -6,11 +6,10 @@ from typing import Literal
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from pipeline.errors import BrokerError, InputError
+from topics.access import READERS
 from topics.errors import TopicError
 
 _ANSWER_SECONDS = 10.0
-_NO_GROUP = "glasstream-reader"
-"""librdkafka wants a name; without a group it is never used."""
 
 
 def opened(
@@ -35,7 +34,7 @@ def opened(
         "log_level": 2,
         **kafka,
         "bootstrap.servers": bootstrap,
-        "group.id": group or _NO_GROUP,
+        "group.id": group or READERS,
         "isolation.level": "read_committed",
         # Without a group this is asked only where a record is gone before it was read: then the oldest one is next.
         "auto.offset.reset": start if group else "earliest",

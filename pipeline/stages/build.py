@@ -17,6 +17,7 @@ from pipeline.stages.names import topic
 from pipeline.transport.connection import Connection
 from pipeline.transport.options import StageOptions
 from pipeline.transport.progress import read_to_end
+from pipeline.transport.redact import secrets_of
 from pipeline.transport.snapshot_table import TableSpec
 from pipeline.transport.stage import Stage
 from pipeline.transport.stateful import StatefulStage, StateLane
@@ -31,7 +32,9 @@ STAGES = ("learner", "explainer", "fold", "sentinel")
 
 def connection(settings: Settings) -> Connection:
     """How the broker of the settings is reached."""
-    return Connection(settings.broker, settings.kafka, settings.worker.fetch_wait_ms, settings.worker.check_crcs)
+    said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
+    extra = {**said, **settings.kafka}
+    return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)
 
 
 def options(stage: str, settings: Settings) -> StageOptions:
@@ -42,6 +45,7 @@ def options(stage: str, settings: Settings) -> StageOptions:
         prefix=settings.prefix,
         session_timeout=settings.worker.session_seconds,
         heartbeat_interval=settings.worker.heartbeat_seconds,
+        debug=settings.worker.debug,
     )
 
 
@@ -73,7 +77,12 @@ def run(stage: str, settings: Settings) -> ExitCode:
     """Run one worker of a stage until it is told to stop or cannot go on."""
     key = hmac_key(os.environ)
     make = {"learner": _learner, "explainer": _explainer, "fold": _fold, "sentinel": _sentinel}[stage]
-    return run_worker(lambda: make(settings, key), options(stage, settings))
+
+    def build() -> Stage:
+        connection(settings).expect_usable()
+        return make(settings, key)
+
+    return run_worker(build, options(stage, settings), secrets_of(settings.kafka, key))
 
 
 def _learner(settings: Settings, key: bytes | None) -> Stage:

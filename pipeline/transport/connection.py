@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import faust
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from faust.types.auth import AuthProtocol
 from yarl import URL
 
 from pipeline.errors import SettingsError
+from topics.access import READERS
 
 #: What Java, aiokafka and Faust do with a key; librdkafka's own default is CRC32, and one stream sent by both would
 #: land on two partitions and lose its order.
@@ -51,10 +54,17 @@ class Connection:
         logger = logging.getLogger("librdkafka")
         return {"bootstrap.servers": self.bootstrap, "logger": logger, "log_level": 2, **self.extra, **ours}
 
+    def expect_usable(self) -> None:
+        """Raise SettingsError when librdkafka does not take the settings."""
+        try:
+            AdminClient(self.client())
+        except KafkaException as error:
+            raise SettingsError([f"kafka: librdkafka does not take these settings: {error.args[0].str()}"]) from error
+
     def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
         """Return the configuration of a consumer outside any group that commits nothing."""
         return self.client(
-            group_id="glasstream-reader",  # librdkafka wants a name; it is never used
+            group_id=READERS,
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             auto_offset_reset="earliest",

@@ -31,6 +31,8 @@ class StageOptions:
         Seconds within which the producer must be ready and the state read, or the worker ends.
     commit_deadline : float
         Seconds within which outputs must have been written, or the worker ends.
+    debug : bool
+        Whether the log holds what the libraries say.
     """
 
     name: str
@@ -43,6 +45,7 @@ class StageOptions:
     queue_messages: int = 64
     take_over_timeout: float = 30.0
     commit_deadline: float = 30.0
+    debug: bool = False
 
     @property
     def group(self) -> str:

@@ -6,11 +6,13 @@ a worker would say that it performs partition assignments and hang for ever.
 
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.errors import BrokerError, TopicError
 from pipeline.transport.connection import Connection
+
+_NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 def check_topics(connection: Connection, expected: Mapping[str, int | None], timeout: float = 10.0) -> None:
@@ -19,20 +21,33 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
     Raises
     ------
     TopicError
-        Naming every topic that is missing or has another number of partitions.
+        Naming every topic that is missing, may not be seen, or has another number of partitions.
     BrokerError
-        When no broker answers within `timeout` seconds.
+        When no broker answers within `timeout` seconds, or it does not let this client in.
     """
+    refusals: list[KafkaError] = []  # a client that is not let in is told so here only, and tries again
+    admin = AdminClient({**connection.client(), "error_cb": refusals.append})
     try:
-        found = AdminClient(connection.client()).list_topics(timeout=timeout).topics
+        found = admin.list_topics(timeout=timeout).topics
+        hidden = {name: admin.list_topics(name, timeout).topics[name].error for name in expected if name not in found}
     except KafkaException as error:
+        admin.poll(0)
+        told = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
+        if told:
+            raise BrokerError(
+                f"the broker at {connection.bootstrap} does not let this client in: {told[-1]}; check the kafka.* "
+                "settings (sasl.username, sasl.password, ssl.*)"
+            ) from error
         raise BrokerError(
             f"no broker answered at {connection.bootstrap} within {timeout:g} s ({error.args[0].str()}); "
             "check the address and that the broker runs"
         ) from error
     findings = []
     for name, partitions in sorted(expected.items()):
-        if name not in found or found[name].error is not None:
+        unseen = hidden.get(name)
+        if unseen is not None and unseen.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            findings.append(f"this client is not authorized to see {name} (`glasstream topics acls` has the rights)")
+        elif name not in found or found[name].error is not None:
             findings.append(f"{name} is missing")
         elif partitions is not None and len(found[name].partitions) != partitions:
             findings.append(f"{name} has {len(found[name].partitions)} partitions instead of {partitions}")

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -24,6 +24,7 @@ from pipeline.errors import (
 )
 from pipeline.transport import app, consumer, snapshot_table
 from pipeline.transport.options import StageOptions
+from pipeline.transport.redact import RedactingFormatter
 from pipeline.transport.stage import Stage
 
 log = logging.getLogger(__name__)
@@ -65,16 +66,15 @@ def exit_code(error: BaseException | None) -> ExitCode:
     return ExitCode.FAILED
 
 
-def configure_logging(options: StageOptions) -> None:
-    """Print warnings, and what our own modules have to say, one line each, on stderr."""
+def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> None:
+    """Print warnings, and what our own modules have to say, one line each, on stderr; with `debug` everything."""
     name = f"{options.name} {options.instance}" if options.instance != options.name else options.name
-    logging.basicConfig(
-        level=logging.WARNING,
-        stream=sys.stderr,
-        format=f"%(asctime)s %(levelname)-7s {name}: %(message)s",
-        datefmt="%H:%M:%S",
-        force=True,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactingFormatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s", "%H:%M:%S", secrets))
+    logging.basicConfig(level=logging.DEBUG if options.debug else logging.WARNING, handlers=[handler], force=True)
+    if options.debug:
+        logging.getLogger("numba").setLevel(logging.WARNING)  # every step of its compiler
+        return
     logging.getLogger("pipeline").setLevel(logging.INFO)
     # They warn of every rebalance and of every connection that a stopping broker closes.
     for noisy in ("aiokafka", "faust", "mode"):
@@ -87,13 +87,13 @@ def configure_logging(options: StageOptions) -> None:
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
 
-def run_worker(build: Callable[[], Stage], options: StageOptions) -> ExitCode:
+def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> ExitCode:
     """Run the stage that `build` makes until it is told to stop or cannot go on; never raises. Then the process ends.
 
     SIGTERM and SIGINT end it in order: what is in flight is committed, the group is left, the code is 0. A second
-    signal ends it at once.
+    signal ends it at once. `secrets` are never written to the log.
     """
-    configure_logging(options)
+    configure_logging(options, secrets)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # for the loops of Faust's threads too
     with asyncio.Runner() as runner:
         code = runner.run(_live(build))

@@ -29,6 +29,15 @@ def test_a_worker_without_a_broker_says_so_and_ends(stage: str, deploy: Deploy) 
     assert "Traceback" not in said
 
 
+def test_settings_that_librdkafka_does_not_take_are_named(deploy: Deploy) -> None:
+    deployment = deploy(*SETTINGS)
+    deployment.start("fold", GLASSTREAM_KAFKA_SSL_KEYS="none")
+    assert deployment.exit_code("fold-1") == ExitCode.USAGE
+    said = deployment.log("fold-1")
+    assert 'librdkafka does not take these settings: No such configuration property: "ssl.keys"' in said
+    assert "Traceback" not in said
+
+
 def test_a_run_without_a_broker_says_so_and_ends(start_run: Callable[..., Run]) -> None:
     run = start_run("--broker", NOBODY, "--rows", "100")
     assert run.wait() == ExitCode.BROKER

@@ -44,6 +44,8 @@ _FIXED: dict[str, str] = {
     "log.segment.delete.delay.ms": "1000",
 }
 
+_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
 
 def server_settings(
     *,
@@ -65,16 +67,18 @@ def server_settings(
     listen, advertised
         Host that the broker binds, and host that clients are told to connect to.
     overrides
-        Broker settings that replace or add to the ones here.
+        Broker settings that replace or add to the ones here. Listeners, and what maps them to protocols, are added:
+        the one that this machine's clients use stays.
     """
-    return {
+    ours = {
         **_FIXED,
         "listeners": f"PLAINTEXT://{listen}:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{advertised}:{broker_port}",
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "log.dirs": data,
-        **overrides,
     }
+    added = {name: f"{ours[name]},{overrides[name]}" for name in _LISTENERS if name in overrides}
+    return {**ours, **overrides, **added}
 
 
 def as_properties(settings: Mapping[str, str]) -> str:

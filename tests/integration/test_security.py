@@ -1,0 +1,139 @@
+"""A real Kafka that lets in by SASL over TLS and asks an authorizer: each stage with the least rights, nobody else."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trustme
+from confluent_kafka import Producer
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+from pipeline.brokers.local import Kafka
+from pipeline.brokers.local.node import free_ports
+from pipeline.command.acls import apply_acls
+from pipeline.configuration import load
+from pipeline.consume import importance
+from pipeline.transport.worker import ExitCode
+from tests.deployment import HMAC_KEY, Deployment
+from tests.integration.test_recovery import SETTINGS, messages
+from topics import events
+from topics.access import ROLES
+
+PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
+GUESS = secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class Secured:
+    """The broker, and how it is entered by the listener that asks who one is."""
+
+    open_address: str
+    address: str
+    ca: Path
+
+    def client(self, role: str) -> dict[str, str]:
+        """A client of librdkafka for one who has a role."""
+        return {"bootstrap.servers": self.address, "log_level": "2", **self.credentials(role)}
+
+    def credentials(self, role: str) -> dict[str, str]:
+        """How one who has a role is let in."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": f"glasstream-{role}",
+            "sasl.password": PASSWORDS[role],
+            "ssl.ca.location": str(self.ca),
+        }
+
+    def variables(self, role: str) -> dict[str, str]:
+        """The same as the environment of a worker."""
+        said = {
+            f"GLASSTREAM_KAFKA_{name.upper().replace('.', '_')}": text for name, text in self.credentials(role).items()
+        }
+        return {"GLASSTREAM_BROKER": self.address, "GLASSTREAM_WORKER_DEBUG": "true", **said}
+
+
+@pytest.fixture
+def secured(local_broker: Callable[..., Kafka], tmp_path: Path) -> Secured:
+    authority = trustme.CA()
+    ca, server = tmp_path / "ca.pem", tmp_path / "server.pem"
+    authority.cert_pem.write_to_path(str(ca))
+    certificate = authority.issue_cert("127.0.0.1")
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
+    server.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + chain)
+    port, _ = free_ports()
+    users = " ".join(f'user_glasstream-{role}="{password}"' for role, password in PASSWORDS.items())
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    broker = local_broker(
+        settings={
+            "listeners": f"SECURE://127.0.0.1:{port}",
+            "advertised.listeners": f"SECURE://127.0.0.1:{port}",
+            "listener.security.protocol.map": "SECURE:SASL_SSL",
+            "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.secure.plain.sasl.jaas.config": f"{plain} required {users};",
+            "listener.name.secure.ssl.keystore.type": "PEM",
+            "listener.name.secure.ssl.keystore.location": str(server),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+    )
+    return Secured(broker.bootstrap, f"127.0.0.1:{port}", ca)
+
+
+@pytest.fixture
+def deployment(secured: Secured, prefix: str, tmp_path: Path) -> Iterator[Deployment]:
+    given = [f"broker={secured.open_address}", f"prefix={prefix}", "worker.session_seconds=6", *SETTINGS]
+    made = Deployment(load(assignments=given), tmp_path)
+    list(apply_acls(made.settings, {}))
+    yield made
+    made.close()
+
+
+def refusal(client: dict[str, str], topic: str) -> str:
+    """What one who writes to a topic is told."""
+    told: list[str] = []
+    producer = Producer(client)
+    producer.produce(topic, b"{}", b"s", on_delivery=lambda error, message: told.append(str(error)))
+    producer.flush(30.0)
+    return " ".join(told)
+
+
+@pytest.mark.kafka
+def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
+    secured: Secured, deployment: Deployment
+) -> None:
+    prefix = deployment.settings.prefix
+    topic = f"{prefix}events"
+    for stage in ("fold", "learner", "explainer", "sentinel"):
+        deployment.start(stage, **secured.variables(stage))
+    events_of = Producer(secured.client("producer"))
+    for value in (*messages(0, 400), events.FLUSH):
+        events_of.produce(topic, value, b"s")
+    assert events_of.flush(30.0) == 0
+    deployment.wait_published("s", 399)
+
+    with importance(secured.address, prefix=prefix, kafka=secured.credentials("consumer"), timeout=10.0) as records:
+        assert next(iter(records)).coverage == 1.0
+
+    # Nobody does another one's work.
+    for stage, role in (("learner", "explainer"), ("explainer", "fold"), ("fold", "nobody"), ("sentinel", "consumer")):
+        name = f"{stage}-with-the-rights-of-{role}"
+        deployment.start(stage, name, **secured.variables(role))
+        assert deployment.exit_code(name) == ExitCode.BROKER, deployment.log(name)
+        assert "this client is not authorized to see" in deployment.log(name)
+    assert "authorization failed" in refusal(secured.client("consumer"), topic)
+
+    # Nobody comes in with a guess.
+    deployment.start("fold", "guesser", **{**secured.variables("fold"), "GLASSTREAM_KAFKA_SASL_PASSWORD": GUESS})
+    assert deployment.exit_code("guesser") == ExitCode.BROKER
+    assert "does not let this client in" in deployment.log("guesser")
+
+    for name in list(deployment.workers):
+        assert deployment.stop(name) == ExitCode.OK
+    logs = "".join(path.read_text() for path in deployment.folder.glob("*.log"))
+    assert "SaslAuthenticate" in logs or "SASL" in logs, "the logs are those of debugging"
+    for secret in (*PASSWORDS.values(), HMAC_KEY, GUESS):
+        assert secret not in logs

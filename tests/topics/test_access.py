@@ -1,0 +1,57 @@
+"""The rights of each role: exactly what the contracts say is read, and nothing that a neighbour writes."""
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.command.cli import cli
+from topics import ALL
+from topics.access import ROLES, Grant, grants
+from topics.errors import TopicError
+
+
+def of(role: str, kind: str) -> dict[str, Grant]:
+    return {grant.name: grant for grant in grants("p.") if (grant.role, grant.kind) == (role, kind)}
+
+
+def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
+    read = {name for name, grant in of("consumer", "topic").items() if grant.operations == ("read",)}
+    assert read == {f"p.{name}" for name in ("events.dead", "predictions", "importance", "effects", "drift", "novelty")}
+
+
+def test_only_one_role_writes_each_topic_but_contributions() -> None:
+    for topic in ALL:
+        writers = {
+            role for role in ROLES if "write" in getattr(of(role, "topic").get(f"p.{topic.name}"), "operations", ())
+        }
+        assert len(writers) == (2 if topic.name == "contributions" else 1), topic.name
+
+
+def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
+    for role in ("learner", "fold", "sentinel"):
+        assert set(of(role, "transactional-id")) == {f"p.{role}."}
+    for role in ("explainer", "producer", "consumer", "operator"):
+        assert not of(role, "transactional-id")
+
+
+def test_a_principal_may_be_of_another_name_or_kind() -> None:
+    given = {"learner": "ann", "fold": "Group:ops"}
+    found = {grant.role: grant.principal for grant in grants("p.", given)}
+    assert (found["learner"], found["fold"], found["producer"]) == ("User:ann", "Group:ops", "User:glasstream-producer")
+    with pytest.raises(TopicError, match=r"expected learner, .*; got lerner"):
+        grants("p.", {"lerner": "ann"})
+
+
+def test_the_command_prints_lines_of_kafkas_own_tool() -> None:
+    done = CliRunner().invoke(cli, ["topics", "acls", "--prefix", "p.", "--principal", "fold=folder"])
+    lines = done.output.splitlines()
+    assert [line[2:] for line in lines if line.startswith("#")] == list(ROLES)
+    assert (
+        "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal 'User:folder' --operation read "
+        "--operation write --topic 'p.progress.fold'"
+    ) in lines
+    assert any(line.endswith("--transactional-id 'p.learner.' --resource-pattern-type prefixed") for line in lines)
+
+
+def test_a_role_that_there_is_not_is_refused() -> None:
+    done = CliRunner().invoke(cli, ["topics", "acls", "--principal", "lerner=ann"])
+    assert "--principal lerner=ann: expected ROLE=NAME with a role of learner" in str(done.exception)
