@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from pipeline.brokers.choose import addresses
-from pipeline.command.cli import cli
 from pipeline.configuration import load
 from pipeline.transport.worker import STOP_PATIENCE
 from tests.conftest import IN_CI
+from tests.ops.command_line import parsed
 from tests.ops.dockerfile import DOCKERFILE, final_stage, instructions, variables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,16 +30,6 @@ WORKERS = {name: service for name, service in OURS.items() if service["command"]
 ours = pytest.mark.parametrize("name", OURS)
 workers = pytest.mark.parametrize("name", WORKERS)
 every = pytest.mark.parametrize("name", SERVICES)
-
-
-def parsed(arguments: list[str]) -> click.Context:
-    """The context of the command that these arguments name; click raises where it would refuse them."""
-    context = cli.make_context("glasstream", list(arguments))
-    while isinstance(context.command, click.Group):
-        _, command, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
-        assert command is not None
-        context = command.make_context(command.name, rest, parent=context)
-    return context
 
 
 def seconds(duration: str) -> float:

@@ -1,0 +1,112 @@
+"""The manifests, as far as files can be checked without a cluster: schemas, and what they promise against the code."""
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from pipeline.configuration import load
+from pipeline.health.catalogue import ALL
+from pipeline.transport.worker import STOP_PATIENCE
+from tests.ops.command_line import parsed
+from tests.ops.dockerfile import final_stage, variables
+
+FOLDER = Path(__file__).resolve().parents[2] / "ops" / "kubernetes"
+KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
+OBJECTS: list[dict[str, Any]] = [
+    found
+    for name in KUSTOMIZATION["resources"]
+    for found in yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
+]
+VERSION = "1.31"
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    return {found["metadata"]["name"]: found for found in OBJECTS if found["kind"] == kind}
+
+
+WORKERS = of_kind("StatefulSet")
+PODS = {name: found["spec"]["template"]["spec"] for name, found in {**WORKERS, **of_kind("Job")}.items()}
+SETTINGS: dict[str, str] = of_kind("ConfigMap")["glasstream"]["data"]
+
+
+@pytest.mark.parametrize("found", OBJECTS, ids=lambda found: f"{found['kind']} {found['metadata']['name']}")
+def test_every_object_fits_its_schema(found: dict[str, Any]) -> None:
+    kubernetes_validate.validate(found, VERSION, strict=True)
+
+
+def test_a_misspelt_key_would_be_found() -> None:
+    wrong = {**WORKERS["fold"], "spec": {**WORKERS["fold"]["spec"], "replica": 2}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSION, strict=True)
+
+
+def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> None:
+    assert sorted(KUSTOMIZATION["resources"]) == sorted(
+        path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml"
+    )
+    assert set(WORKERS) == {"learner", "explainer", "fold", "sentinel"} == set(of_kind("PodDisruptionBudget"))
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_every_command_and_variable_is_one_that_glasstream_takes(name: str) -> None:
+    (container,) = PODS[name]["containers"]
+    arguments = container["args"]
+    assert parsed(arguments).command.callback is not None
+    assert arguments == (["worker", name] if name in WORKERS else ["topics", "create"])
+    given = {one["name"]: one.get("value", "x") for one in container.get("env", [])}
+    load(environment={**SETTINGS, **given})
+    assert {one["name"] for one in KUSTOMIZATION["images"]} == {container["image"]}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_every_container_is_locked_and_can_write_where_it_must(name: str) -> None:
+    (container,) = PODS[name]["containers"]
+    (user,) = [rest for word, rest in final_stage() if word == "USER"]
+    context = PODS[name]["securityContext"]
+    assert f"{context['runAsUser']}:{context['runAsGroup']}" == user and context["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    mounts = {one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")}
+    assert mounts == {"/tmp", variables()["NUMBA_CACHE_DIR"]}
+    assert container["resources"]["limits"]["memory"] and PODS[name]["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_probes_ask_where_a_worker_answers(name: str) -> None:
+    (container,) = PODS[name]["containers"]
+    settings = load(environment=SETTINGS)
+    assert settings.health.host == "0.0.0.0"
+    assert container["ports"] == [{"name": "health", "containerPort": settings.health.port}]
+    asked = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
+    assert asked == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
+    assert PODS[name]["terminationGracePeriodSeconds"] >= 1.5 * STOP_PATIENCE
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_selectors_choose_the_stage_and_nothing_else(name: str) -> None:
+    labels = WORKERS[name]["spec"]["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/component"] == name
+    for selecting in (WORKERS[name], of_kind("PodDisruptionBudget")[name]):
+        assert selecting["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_the_key_comes_from_a_secret_and_only_to_workers() -> None:
+    for name, pod in PODS.items():
+        sources = [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one]
+        assert sources == (["glasstream-hmac-key"] if name in WORKERS else [])
+    assert not of_kind("Secret")
+
+
+def test_explainers_are_scaled_by_their_lag_up_to_what_partitions_feed() -> None:
+    scaler = of_kind("HorizontalPodAutoscaler")["explainer"]["spec"]
+    assert scaler["maxReplicas"] == load(environment=SETTINGS).topics.work
+    (metric,) = scaler["metrics"]
+    assert metric["pods"]["metric"]["name"] in {one.name for one in ALL}
+    assert "replicas" not in WORKERS["explainer"]["spec"], "or applying it again would undo the scaling"
+    assert scaler["scaleTargetRef"]["name"] == "explainer"
