@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.command.exit_codes import DIFFERS
+from pipeline.command.explain_at import explain_at
 from pipeline.command.gbmap import gbmap
 from pipeline.command.health import health
 from pipeline.command.options import change_options, load_settings, settings_options
@@ -243,6 +244,7 @@ def topics_show(**common: Any) -> int:
     return 0
 
 
+cli.add_command(explain_at)
 cli.add_command(gbmap)
 cli.add_command(health)
 cli.add_command(paper)
