@@ -15,6 +15,7 @@ from pipeline.command.health import health
 from pipeline.command.options import change_options, load_settings, settings_options
 from pipeline.command.paper import paper
 from pipeline.command.plot import plot
+from pipeline.command.state import state_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -249,6 +250,7 @@ cli.add_command(gbmap)
 cli.add_command(health)
 cli.add_command(paper)
 cli.add_command(plot)
+cli.add_command(state_commands)
 
 
 def _topic_settings(common: dict[str, Any]) -> "Settings":
