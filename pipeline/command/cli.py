@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.command.dead import dead
+from pipeline.command.doctor import doctor
 from pipeline.command.exit_codes import DIFFERS
 from pipeline.command.explain_at import explain_at
 from pipeline.command.gbmap import gbmap
@@ -247,6 +248,7 @@ def topics_show(**common: Any) -> int:
 
 
 cli.add_command(dead)
+cli.add_command(doctor)
 cli.add_command(explain_at)
 cli.add_command(gbmap)
 cli.add_command(health)

@@ -32,7 +32,7 @@ class Place(Struct, frozen=True, kw_only=True):
     stage, topic, partition
         Which.
     epoch
-        Of the partition's streams; None for explainers, which have no state.
+        Of the partition's streams; None for explainers, which have no state, and where nothing was committed yet.
     offset
         Of the message to go on with; None where nothing was committed yet.
     first, end
@@ -153,6 +153,10 @@ class _Partition:
                 self._sentinel[watched.stream] = watched
             elif watched is not None:
                 self._place("sentinel", events.TOPIC.name, watched.epoch, watched.offset)
+        begun = {place.stage for place in self.places}
+        for stage, name in (("learner", events.TOPIC.name), ("fold", contributions.TOPIC.name)):
+            if stage not in begun:
+                self._place(stage, name, None, None)
 
     def streams(self) -> Iterator[Stream]:
         """By name."""
@@ -179,7 +183,7 @@ class _Partition:
                 anchor=None if sentinel is None or sentinel.anchor < 0 else sentinel.anchor,
             )
 
-    def _place(self, stage: str, name: str, epoch: int, offset: int) -> None:
+    def _place(self, stage: str, name: str, epoch: int | None, offset: int | None) -> None:
         full = topic(self._settings, name)
         first, end = watermarks(self._link, full, self._number, STANDSTILL_SECONDS)
         self.places.append(_placed(self._link, stage, full, self._number, epoch, offset, first, end))
