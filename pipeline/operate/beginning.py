@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pipeline.errors import FrameError, StateError
 from pipeline.ingest.message import Position
 from pipeline.learn.checkpoint import StreamState, opened
-from pipeline.operate.kept import STANDSTILL_SECONDS
+from pipeline.operate.kept import latest, offsets
 from pipeline.operate.lived import Life
 from pipeline.stages.build import connection
 from pipeline.stages.names import differences, fingerprint, topic
-from pipeline.transport.progress import read_to_end, watermarks
 from topics import checkpoints, events
 from topics.checkpoints import Checkpoint, Identity
 
@@ -33,7 +32,7 @@ def beginning(life: Life, seq: int, key: bytes | None) -> Beginning:
     """
     settings, link = life.settings, connection(life.settings)
     name = topic(settings, events.TOPIC.name)
-    low, _ = watermarks(link, name, life.partition, STANDSTILL_SECONDS)
+    low, _ = offsets(link, [(name, life.partition)])[name, life.partition]
     reasons: list[str] = []
     for checkpoint in _checkpoints(life, reasons):
         if checkpoint.seqs > seq or checkpoint.offset < low:
@@ -60,7 +59,7 @@ def _checkpoints(life: Life, reasons: list[str]) -> list[Checkpoint]:
     """The whole ones of the stream and epoch under the settings of the life, the newest first."""
     settings = life.settings
     name = topic(settings, checkpoints.TOPIC.name)
-    records = read_to_end(connection(settings), name, life.partition, STANDSTILL_SECONDS)
+    records = latest(connection(settings), [(name, life.partition)])[name, life.partition]
     mine: dict[bytes, Identity] = {}
     for key in records:
         try:

@@ -50,7 +50,7 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
     link = connection(settings)
     check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
     for partition in range(settings.topics.events):
-        for message in kept(link, name, {partition: 0}, read_committed=True):
+        for message in kept(link, {(name, partition): 0}, read_committed=True):
             try:
                 said = events_dead.decode(message.headers)
             except RecordError as error:
@@ -158,10 +158,10 @@ def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcom
 def _sent(settings: Settings) -> set[str]:
     """The places of the dead letters that `events` says have been sent again."""
     name = topic(settings, events.TOPIC.name)
-    everywhere = dict.fromkeys(range(settings.topics.events), 0)
+    everywhere = {(name, partition): 0 for partition in range(settings.topics.events)}
     return {
         text.decode("utf-8", "backslashreplace")
-        for message in kept(connection(settings), name, everywhere, read_committed=True)
+        for message in kept(connection(settings), everywhere, read_committed=True)
         for header, text in message.headers
         if header == events_dead.REPLAYED
     }

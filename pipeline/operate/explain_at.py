@@ -169,7 +169,7 @@ def _expect(of: Life, seqs: Sequence[int]) -> None:
 def _messages(of: Life, begin: Beginning) -> Iterator[Message]:
     """Of the stream, from a place on."""
     name, key = topic(of.settings, events.TOPIC.name), events.key(of.stream)
-    for one in kept(connection(of.settings), name, {of.partition: begin.at.offset}, read_committed=True):
+    for one in kept(connection(of.settings), {(name, of.partition): begin.at.offset}, read_committed=True):
         if one.key == key:
             yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
 

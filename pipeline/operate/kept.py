@@ -1,23 +1,62 @@
-"""What a topic still holds: its records up to where it ends now, read outside any group."""
+"""What topics still hold: their records up to where they end now, read outside any group."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.errors import BrokerError
 from pipeline.transport.connection import Connection
-from pipeline.transport.progress import watermarks
 from pipeline.transport.records import Message
 
 STANDSTILL_SECONDS = 30.0
 """Without anything new for so long the end is not waited for any more."""
 _BATCH = 1_000
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.03
+"""A batch that is not full is waited for so long."""
+_RETRY_SECONDS = 0.1
+
+Partition = tuple[str, int]
+"""Topic and number."""
 
 
-def kept(connection: Connection, topic: str, begin: Mapping[int, int], *, read_committed: bool) -> Iterator[Message]:
-    """The records of some partitions in their order, up to the ends that they have when this starts.
+def offsets(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    """The first offset kept and the one after the last, open transactions included.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not say.
+    """
+    admin = AdminClient(connection.client())
+    places = [TopicPartition(*one) for one in partitions]
+    firsts = _asked(admin, places, OffsetSpec.earliest())
+    ends = _asked(admin, places, OffsetSpec.latest())
+    return {one: (firsts[one], ends[one]) for one in firsts}
+
+
+def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) -> dict[Partition, int]:
+    until = time.monotonic() + STANDSTILL_SECONDS
+    found: dict[Partition, int] = {}
+    while places:
+        left: list[TopicPartition] = []
+        for place, future in admin.list_offsets(dict.fromkeys(places, which)).items():
+            try:
+                found[place.topic, place.partition] = future.result().offset
+            except KafkaException as error:
+                cause = error.args[0]
+                if not cause.retriable() or time.monotonic() > until:
+                    raise BrokerError(f"no offsets of {place.topic}[{place.partition}]: {cause.str()}") from error
+                left.append(place)
+        places = left
+        if places:
+            time.sleep(_RETRY_SECONDS)  # a topic that was just made has no leader yet
+    return found
+
+
+def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[Message]:
+    """The records of some partitions, each in its order, up to the ends that they have when this starts.
 
     Parameters
     ----------
@@ -29,15 +68,16 @@ def kept(connection: Connection, topic: str, begin: Mapping[int, int], *, read_c
     Raises
     ------
     BrokerError
-        The topic cannot be read, or its end is not reached: a transaction is open there.
+        A partition cannot be read, or its end is not reached: a transaction is open there.
     """
-    ends: dict[int, int] = {}
+    ends: dict[Partition, int] = {}
     places: list[TopicPartition] = []
-    for partition, offset in begin.items():
-        low, high = watermarks(connection, topic, partition, STANDSTILL_SECONDS)
-        if max(low, offset) < high:
-            ends[partition] = high
-            places.append(TopicPartition(topic, partition, max(low, offset)))
+    for one, (first, end) in offsets(connection, begin).items():
+        if max(first, begin[one]) < end:
+            ends[one] = end
+            places.append(TopicPartition(*one, max(first, begin[one])))
+    if not ends:
+        return
     reader = Consumer(connection.consumer(read_committed=read_committed, enable_partition_eof=True))
     try:
         reader.assign(places)
@@ -45,27 +85,47 @@ def kept(connection: Connection, topic: str, begin: Mapping[int, int], *, read_c
         while ends:
             for message in reader.consume(_BATCH, timeout=_POLL_SECONDS):
                 moved = time.monotonic()
-                error, partition, offset = message.error(), message.partition(), message.offset()
-                end = ends.get(partition)
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                error, last = message.error(), ends.get((topic, partition))
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        if end is not None and offset >= end:
-                            del ends[partition]
+                        if last is not None and offset >= last:
+                            del ends[topic, partition]
                     elif not error.retriable():
                         raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
                     continue
-                if end is None or offset >= end:
+                if last is None or offset >= last:
                     continue  # written after we began
-                if offset + 1 == end:
-                    del ends[partition]
+                if offset + 1 == last:
+                    del ends[topic, partition]
                 headers = tuple((name, text or b"") for name, text in message.headers() or [])
-                yield Message(topic, partition, offset, message.key(), message.value(), headers, message.timestamp()[1])
+                stamp = message.timestamp()[1]
+                yield Message(topic, partition, offset, message.key(), message.value(), headers, stamp)
             if time.monotonic() - moved > STANDSTILL_SECONDS:
+                left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
                 raise BrokerError(
-                    f"{topic}{sorted(ends)}: the end was not reached, and nothing came for {STANDSTILL_SECONDS:g} s: "
-                    "a transaction is open there, or the broker is too slow; try again when it has timed out"
+                    f"the end of {left} was not reached, and nothing came for {STANDSTILL_SECONDS:g} s: a transaction "
+                    "is open there, or the broker is too slow; try again when it has timed out"
                 )
     except KafkaException as error:
-        raise BrokerError(f"{topic} cannot be read: {error.args[0].str()}") from error
+        raise BrokerError(f"{', '.join(sorted({one[0] for one in begin}))}: {error.args[0].str()}") from error
     finally:
         reader.close()
+
+
+def latest(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, dict[bytes, bytes]]:
+    """The last committed value of every key, by partition; keys with a tombstone are left out.
+
+    Raises
+    ------
+    BrokerError
+        As of `kept`.
+    """
+    found: dict[Partition, dict[bytes, bytes]] = {one: {} for one in partitions}
+    for message in kept(connection, dict.fromkeys(found, 0), read_committed=True):
+        values = found[message.topic, message.partition]
+        if message.value is None:
+            values.pop(message.key or b"", None)
+        else:
+            values[message.key or b""] = message.value
+    return found

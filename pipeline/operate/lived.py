@@ -5,15 +5,14 @@ from dataclasses import dataclass
 import msgspec
 
 from pipeline.errors import InputError, SettingsError
+from pipeline.operate.kept import latest
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from pipeline.stages.names import differences, fingerprint, known_state, topic
-from pipeline.transport.progress import read_to_end
 from pipeline.transport.topic_check import check_topics
 from topics import events, progress_learner
 from topics.progress_learner import Setting, StreamProgress
 
-_SECONDS = 30.0
 _VERSION = "version."
 _INCLUDED = ("forest", "tree", "linear")
 """Models that are not imported by a name: only these are taken from a record, a topic makes nobody import anything."""
@@ -56,7 +55,7 @@ def life(settings: Settings, stream: str) -> Life:
     check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
     partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
     with known_state(f"{name}[{partition}]"):
-        found = progress_learner.restore(read_to_end(link, name, partition, _SECONDS))
+        found = progress_learner.restore(latest(link, [(name, partition)])[name, partition])
     progress = found.streams.get(stream)
     if found.partition is None or progress is None:
         there = ", ".join(map(repr, sorted(found.streams))) or "none"

@@ -64,7 +64,7 @@ def published(life: Life, seqs: Collection[int]) -> dict[int, Published]:
     """What the explainers made of some events, as far as the topic holds it."""
     settings = life.settings
     name = topic(settings, contributions.TOPIC.name)
-    messages = kept(connection(settings), name, {life.partition: 0}, read_committed=False)
+    messages = kept(connection(settings), {(name, life.partition): 0}, read_committed=False)
     key = contributions.key(life.stream)
     mine = (message for message in messages if message.key == key)
     return {
@@ -87,7 +87,7 @@ def sent(life: Life, seqs: Collection[int], key: bytes | None) -> Sent:
     settings, link = life.settings, connection(life.settings)
     found = Sent(published(life, seqs))
     last, name = max(seqs), topic(settings, work.TOPIC.name)
-    messages = kept(link, name, dict.fromkeys(range(settings.topics.work), 0), read_committed=True)
+    messages = kept(link, {(name, number): 0 for number in range(settings.topics.work)}, read_committed=True)
     # A block begins with a row that is at most the seq of its event.
     mine = (message for message in messages if _begins_before(message.key, life.stream, last))
     for _, block in _decoded(mine, work.decode):
@@ -102,7 +102,7 @@ def _read_models(life: Life, wanted: set[int], key: bytes | None, found: Sent) -
     settings = life.settings
     assembler = snapshots.Assembler(2 * len(wanted) * settings.limits.snapshot_largest)
     name = topic(settings, snapshots.TOPIC.name)
-    for message in kept(connection(settings), name, {0: 0}, read_committed=False):
+    for message in kept(connection(settings), {(name, 0): 0}, read_committed=False):
         try:
             identity = snapshots.Key.decode(message.key or b"").identity
         except FrameError:

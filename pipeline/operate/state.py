@@ -1,18 +1,18 @@
 """How far the stages are, as committed: by partition, and by stream."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from msgspec import Struct
 
 from pipeline.errors import BrokerError, RecordError
-from pipeline.operate.kept import STANDSTILL_SECONDS, kept
+from pipeline.operate.kept import STANDSTILL_SECONDS, Partition, kept, latest, offsets
 from pipeline.settings import Settings
 from pipeline.stages.build import connection, options
 from pipeline.stages.names import topic
 from pipeline.transport.connection import Connection
-from pipeline.transport.progress import read_to_end, watermarks
 from pipeline.transport.topic_check import check_topics
 from topics import checkpoints, contributions, events, progress_fold, progress_learner, progress_sentinel, work
 
@@ -107,33 +107,34 @@ def state(settings: Settings) -> State:
     TopicError, BrokerError, StateError
         It cannot be read.
     """
-    link, count = connection(settings), settings.topics.events
-    check_topics(
-        link,
-        {
-            topic(settings, one): settings.topics.work if one == work.TOPIC.name else count
-            for one in (
-                *(events.TOPIC.name, contributions.TOPIC.name, work.TOPIC.name, checkpoints.TOPIC.name),
-                *(progress_learner.TOPIC.name, progress_fold.TOPIC.name, progress_sentinel.TOPIC.name),
-            )
-        },
+    link, count, width = connection(settings), settings.topics.events, settings.topics.work
+    committed = (
+        *(progress_learner.TOPIC.name, progress_fold.TOPIC.name, progress_sentinel.TOPIC.name),
+        checkpoints.TOPIC.name,
     )
+    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, work.TOPIC.name: width}
+    wanted = {**dict.fromkeys(committed, count), **inputs}
+    check_topics(link, {topic(settings, name): number for name, number in wanted.items()})
+    found = latest(link, [(topic(settings, name), number) for name in committed for number in range(count)])
     places: list[Place] = []
     streams: list[Stream] = []
     notes: list[str] = []
-    for partition in range(count):
-        found = _Partition(settings, link, partition, notes)
-        places += found.places
-        streams += found.streams()
+    for number in range(count):
+        values = {name: found[topic(settings, name), number] for name in committed}
+        one = _Partition(settings, number, values, notes)
+        places += one.places
+        streams += one.streams()
     places += _explainers(settings, link)
-    return State(prefix=settings.prefix, partitions=places, streams=streams, notes=notes)
+    return State(prefix=settings.prefix, partitions=_measured(link, places), streams=streams, notes=notes)
 
 
 class _Partition:
-    """What is committed of one partition of `events`."""
+    """What is committed of one partition of `events`: by topic, the last value of every key."""
 
-    def __init__(self, settings: Settings, link: Connection, number: int, notes: list[str]) -> None:
-        self._settings, self._link, self._number, self._notes = settings, link, number, notes
+    def __init__(
+        self, settings: Settings, number: int, values: Mapping[str, Mapping[bytes, bytes]], notes: list[str]
+    ) -> None:
+        self._settings, self._number, self._values, self._notes = settings, number, values, notes
         self.places: list[Place] = []
         self._learner: dict[str, progress_learner.StreamProgress] = {}
         self._fold: dict[str, progress_fold.StreamProgress] = {}
@@ -184,25 +185,19 @@ class _Partition:
             )
 
     def _place(self, stage: str, name: str, epoch: int | None, offset: int | None) -> None:
-        full = topic(self._settings, name)
-        first, end = watermarks(self._link, full, self._number, STANDSTILL_SECONDS)
-        self.places.append(_placed(self._link, stage, full, self._number, epoch, offset, first, end))
+        self.places.append(_place(stage, topic(self._settings, name), self._number, epoch, offset))
 
     def _read(self, name: str, decode: Callable[[bytes, bytes], R]) -> Iterator[R]:
-        full = topic(self._settings, name)
-        for key, value in self._latest(full).items():
+        for key, value in self._values[name].items():
             try:
                 yield decode(key, value)
             except RecordError as error:
-                self._notes.append(f"{full}[{self._number}]: {error}")
-
-    def _latest(self, name: str) -> Mapping[bytes, bytes]:
-        return read_to_end(self._link, name, self._number, STANDSTILL_SECONDS)
+                self._notes.append(f"{topic(self._settings, name)}[{self._number}]: {error}")
 
     def _checkpoints(self) -> dict[tuple[str, int], int]:
         """Per stream and epoch: the row of the newest whole checkpoint."""
         assembler = checkpoints.Assembler(_LARGEST)
-        for key, value in self._latest(topic(self._settings, checkpoints.TOPIC.name)).items():
+        for key, value in self._values[checkpoints.TOPIC.name].items():
             assembler.add(key, value)
         newest: dict[tuple[str, int], int] = {}
         for one in assembler.complete():
@@ -210,32 +205,46 @@ class _Partition:
         return newest
 
 
-def _explainers(settings: Settings, link: Connection) -> list[Place]:
+def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
     """What the explainers' group has committed: they have no other state."""
-    name = topic(settings, work.TOPIC.name)
-    group = options("explainer", settings).group
+    name, group = topic(settings, work.TOPIC.name), options("explainer", settings).group
     client = Consumer({**link.consumer(read_committed=True), "group.id": group})
-    places: list[Place] = []
     try:
         asked = [TopicPartition(name, partition) for partition in range(settings.topics.work)]
         for one in client.committed(asked, timeout=STANDSTILL_SECONDS):
-            first, end = client.get_watermark_offsets(one, timeout=STANDSTILL_SECONDS, cached=False)
-            offset = one.offset if one.offset >= 0 else None
-            places.append(_placed(link, "explainer", name, one.partition, None, offset, first, end))
+            yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
     except KafkaException as error:
         raise BrokerError(f"{name}: what group {group} has committed cannot be read: {error.args[0].str()}") from error
     finally:
         client.close()
-    return places
 
 
-def _placed(
-    link: Connection, stage: str, name: str, partition: int, epoch: int | None, offset: int | None, first: int, end: int
-) -> Place:
-    begin = first if offset is None else offset
-    behind = max(0, end - begin)
-    if 0 < behind <= _COUNTED:
-        behind = sum(1 for _ in kept(link, name, {partition: begin}, read_committed=True))
-    return Place(
-        stage=stage, topic=name, partition=partition, epoch=epoch, offset=offset, first=first, end=end, behind=behind
-    )
+def _place(stage: str, name: str, partition: int, epoch: int | None, offset: int | None) -> Place:
+    """Of a topic whose ends are not known yet."""
+    return Place(stage=stage, topic=name, partition=partition, epoch=epoch, offset=offset, first=0, end=0, behind=0)
+
+
+def _measured(link: Connection, places: Iterable[Place]) -> list[Place]:
+    """With the ends of their topics, and how far they are behind."""
+    places = list(places)
+    ends = offsets(link, {(place.topic, place.partition) for place in places})
+    found: list[Place] = []
+    close: dict[Partition, int] = {}
+    for place in places:
+        first, end = ends[place.topic, place.partition]
+        begin = first if place.offset is None else place.offset
+        found.append(msgspec.structs.replace(place, first=first, end=end, behind=max(0, end - begin)))
+        if 0 < end - begin <= _COUNTED:
+            one = place.topic, place.partition
+            close[one] = min(begin, close.get(one, begin))
+    records: dict[Partition, list[int]] = {one: [] for one in close}
+    for message in kept(link, close, read_committed=True):
+        records[message.topic, message.partition].append(message.offset)
+    return [
+        place
+        if not 0 < place.behind <= _COUNTED
+        else msgspec.structs.replace(
+            place, behind=sum(offset >= (place.offset or 0) for offset in records[place.topic, place.partition])
+        )
+        for place in found
+    ]

@@ -62,7 +62,7 @@ def publish_others(deployment: Deployment) -> None:
     settings = deployment.settings
     partition = events.partition(b"t", settings.topics.events)
     name = settings.prefix + contributions.TOPIC.name
-    for message in kept(connection(settings), name, {partition: 0}, read_committed=False):
+    for message in kept(connection(settings), {(name, partition): 0}, read_committed=False):
         record = contributions.decode(message.value or b"")
         if record.stream == "t" and record.count:
             values = {key: np.array(array) for key, array in record.values.items()}

@@ -10,14 +10,16 @@ from pipeline.learn.checkpoint import KIND
 from pipeline.models.authentication import open_sealed
 from pipeline.operate.doctor.cluster import ANSWER_SECONDS
 from pipeline.operate.doctor.finding import Finding, Patient, fail, ok, warn
-from pipeline.operate.kept import STANDSTILL_SECONDS, kept
+from pipeline.operate.kept import Partition, kept, latest, offsets
 from pipeline.operate.state import State, state
 from pipeline.settings import Settings
 from pipeline.stages.build import STAGES, connection, hmac_key, options
 from pipeline.stages.names import differences, fingerprint, sentinel_fingerprint, topic
-from pipeline.transport.progress import read_to_end, watermarks
 from topics import checkpoints, events_dead, progress_fold, progress_learner, progress_sentinel
 from topics.progress_learner import PARTITION_KEY, Setting
+
+Read = Mapping[Partition, Mapping[bytes, bytes]]
+"""What is committed: the last value of every key."""
 
 _LOOKED_AT = 10
 """Records at the end of a partition of dead letters; marks of transactions are among them."""
@@ -37,8 +39,16 @@ def progress(patient: Patient) -> list[Finding]:
     found += [fail("state", note, "go on with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
     found += _restart(settings, there)
-    found += _fingerprints(settings)
-    found += _sealed(patient)
+    names = (
+        *(progress_learner.TOPIC.name, progress_fold.TOPIC.name, progress_sentinel.TOPIC.name),
+        checkpoints.TOPIC.name,
+    )
+    read = latest(
+        connection(settings),
+        [(topic(settings, name), number) for name in names for number in range(settings.topics.events)],
+    )
+    found += _fingerprints(settings, read)
+    found += _sealed(patient, read)
     found += _dead(settings)
     return found
 
@@ -121,7 +131,7 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
     return found
 
 
-def _fingerprints(settings: Settings) -> list[Finding]:
+def _fingerprints(settings: Settings, read: Read) -> list[Finding]:
     """Whether stages with these settings would go on from what is there."""
     ours = fingerprint(settings)
     found: list[Finding] = []
@@ -131,7 +141,7 @@ def _fingerprints(settings: Settings) -> list[Finding]:
         ("fold", progress_fold.TOPIC.name, progress_fold.decode, ours),
         ("sentinel", progress_sentinel.TOPIC.name, progress_sentinel.decode, sentinel_fingerprint(settings)),
     ):
-        for partition, theirs in _theirs(settings, name, decode):
+        for partition, theirs in _theirs(settings, read, name, decode):
             compared += 1
             if changed := differences(theirs, mine):
                 said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
@@ -142,11 +152,11 @@ def _fingerprints(settings: Settings) -> list[Finding]:
 
 
 def _theirs(
-    settings: Settings, name: str, decode: Callable[[bytes, bytes], object]
+    settings: Settings, read: Read, name: str, decode: Callable[[bytes, bytes], object]
 ) -> Iterator[tuple[int, dict[str, Setting]]]:
     full = topic(settings, name)
     for partition in range(settings.topics.events):
-        value = read_to_end(connection(settings), full, partition, STANDSTILL_SECONDS).get(PARTITION_KEY)
+        value = read[full, partition].get(PARTITION_KEY)
         if value is None:
             continue
         try:
@@ -156,7 +166,7 @@ def _theirs(
         yield partition, getattr(record, "fingerprint", {})
 
 
-def _sealed(patient: Patient) -> list[Finding]:
+def _sealed(patient: Patient, read: Read) -> list[Finding]:
     """Whether our key is the one that the checkpoints were sealed with; none of them is opened."""
     settings, check = patient.settings, "hmac key"
     try:
@@ -167,7 +177,7 @@ def _sealed(patient: Patient) -> list[Finding]:
         return []
     name = topic(settings, checkpoints.TOPIC.name)
     for partition in range(settings.topics.events):
-        records = read_to_end(connection(settings), name, partition, STANDSTILL_SECONDS)
+        records = read[name, partition]
         assembler = checkpoints.Assembler(2 * sum(map(len, records.values())) + 2**20)
         for record_key, value in records.items():
             assembler.add(record_key, value)
@@ -189,17 +199,16 @@ def _sealed(patient: Patient) -> list[Finding]:
 def _dead(settings: Settings) -> list[Finding]:
     """Whether input is rejected, and the newest reason."""
     name, link = topic(settings, events_dead.TOPIC.name), connection(settings)
-    total, newest = 0, None
-    for partition in range(settings.topics.events):
-        first, end = watermarks(link, name, partition, STANDSTILL_SECONDS)
-        total += end - first
-        for message in kept(link, name, {partition: max(first, end - _LOOKED_AT)}, read_committed=True):
-            try:
-                said = events_dead.decode(message.headers)
-            except RecordError:
-                continue
-            if newest is None or said.time >= newest.time:
-                newest = said
+    ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
+    total, newest = sum(end - first for first, end in ends.values()), None
+    last = {one: max(first, end - _LOOKED_AT) for one, (first, end) in ends.items()}
+    for message in kept(link, last, read_committed=True):
+        try:
+            said = events_dead.decode(message.headers)
+        except RecordError:
+            continue
+        if newest is None or said.time >= newest.time:
+            newest = said
     if newest is None:
         return [ok("dead letters", "none")]
     do = "`glasstream dead list` counts them by reason, `dead replay` sends them again when the cause is mended"
