@@ -189,7 +189,7 @@ def _lines(letter: "Letter") -> list[str]:
     more = len(letter.value or b"") - _SHOWN_BYTES
     if said.omitted_bytes is not None:
         text = f"({said.omitted_bytes:,} bytes, not kept)"
-    elements = ", ".join(f"{index} {why}" for index, why in said.rejected or ())
+    elements = ", ".join(f"{index} {why}" for index, why in sorted(said.rejected or ()))
     return [
         f"{letter.place}  {said.reason}  stream {letter.stream or '–'}",
         f"  from      {said.topic}[{said.partition}]@{said.offset}, epoch {said.epoch}",

@@ -171,7 +171,7 @@ def _value(letter: Letter, mend: Mend | None) -> bytes | None:
         return _as_bytes(letter.value if mend is None else mend(letter.value))
     if not isinstance(content, list):
         return _as_bytes(content if mend is None else mend(content))
-    chosen = [index for index, _ in letter.said.rejected or enumerate(content)]
+    chosen = sorted(index for index, _ in letter.said.rejected or enumerate(content))
     if beyond := [index for index in chosen if index >= len(content)]:
         raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(content)}")
     elements = [content[index] if mend is None else mend(content[index]) for index in chosen]
