@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.command.exit_codes import DIFFERS
-from pipeline.command.options import load_settings, settings_options
+from pipeline.command.options import data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from pipeline.operate.dead import Wanted
@@ -45,8 +46,9 @@ def dead() -> None:
 @_stream
 @_reason
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@data_option
 @settings_options()
-def list_letters(stream: str | None, reason: str | None, as_json: bool, **common: Any) -> int:
+def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """Count dead letters by stream and reason; of arrays, the elements that were rejected."""
     from datetime import UTC, datetime
 
@@ -58,7 +60,7 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, **common
     from pipeline.operate.dead import Wanted
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    with _letters(_settings(common), Wanted(stream, reason)) as letters:
+    with _letters(common, data, Wanted(stream, reason)) as (_, letters):
         for letter in letters:
             for why, elements in _reasons(letter).items():
                 key = letter.stream, why
@@ -87,9 +89,16 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, **common
 @_at
 @click.option("--max", "most", type=click.IntRange(min=1), default=10, show_default=True, help="So many at most.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the whole original.")
+@data_option
 @settings_options()
 def show(
-    stream: str | None, reason: str | None, places: list[tuple[int, int]], most: int, as_json: bool, **common: Any
+    stream: str | None,
+    reason: str | None,
+    places: list[tuple[int, int]],
+    most: int,
+    as_json: bool,
+    data: Path | None,
+    **common: Any,
 ) -> int:
     """Print dead letters: why, from where, and what came."""
     from itertools import islice
@@ -99,7 +108,7 @@ def show(
     from pipeline.operate.dead import Wanted
 
     shown = 0
-    with _letters(_settings(common), Wanted(stream, reason, places)) as letters:
+    with _letters(common, data, Wanted(stream, reason, places)) as (_, letters):
         for letter in islice(letters, most):
             shown += 1
             if as_json:
@@ -124,6 +133,7 @@ def show(
 @click.option("--to", metavar="STREAM", help="Send to this stream, not to the one that they came with.")
 @click.option("--force", is_flag=True, help="Send also those that have been sent again already.")
 @click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
+@data_option
 @settings_options()
 def replay(
     stream: str | None,
@@ -133,6 +143,7 @@ def replay(
     to: str | None,
     force: bool,
     dry_run: bool,
+    data: Path | None,
     **common: Any,
 ) -> int:
     """Send dead letters to `events` again, each once; exit code 1 if some cannot be."""
@@ -141,8 +152,7 @@ def replay(
     from pipeline.operate.mend import LEFT_OUT, filter_named
 
     mend = None if filter_name is None else filter_named(filter_name)
-    settings = _settings(common)
-    with _letters(settings, Wanted(stream, reason, places)) as letters:
+    with _letters(common, data, Wanted(stream, reason, places)) as (settings, letters):
         done = send_again(settings, letters, mend, to=to, force=force, dry=dry_run)
     for line in done.lines[:_LINES]:
         click.echo(line, err=True)
@@ -157,23 +167,21 @@ def replay(
     return DIFFERS if done.left.total() > done.left[LEFT_OUT] else 0
 
 
-def _settings(common: dict[str, Any]) -> "Settings":
-    from pipeline.command.expect import expect_broker
-
-    settings = load_settings(common)
-    expect_broker(settings)
-    return settings
-
-
 @contextmanager
-def _letters(settings: "Settings", wanted: "Wanted") -> "Iterator[Iterator[Letter]]":
-    """The dead letters; the reader is closed in the end."""
+def _letters(
+    common: dict[str, Any], data: Path | None, wanted: "Wanted"
+) -> "Iterator[tuple[Settings, Iterator[Letter]]]":
+    """The settings, and the dead letters; the reader is closed in the end."""
     from contextlib import closing
 
+    from pipeline.command.expect import reached
     from pipeline.operate.dead import letters
 
-    with closing(letters(settings, wanted, lambda line: click.echo(line, err=True))) as found:
-        yield found
+    with (
+        reached(load_settings(common), data) as settings,
+        closing(letters(settings, wanted, lambda line: click.echo(line, err=True))) as found,
+    ):
+        yield settings, found
 
 
 def _reasons(letter: "Letter") -> dict[str, int]:

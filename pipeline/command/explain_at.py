@@ -1,11 +1,12 @@
 """`glasstream explain-at STREAM SEQ`: the explanation of one event once more, held against what was published."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.command.exit_codes import DIFFERS
-from pipeline.command.options import load_settings, settings_options
+from pipeline.command.options import data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from pipeline.operate.explain_at import Source
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     help="The block and the model that were sent, or the events alone, learned again.  [default: what is still there]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with every number.")
+@data_option
 @settings_options()
-def explain_at(stream: str, seqs: tuple[int, ...], source: "Source | None", as_json: bool, **common: Any) -> int:
+def explain_at(
+    stream: str, seqs: tuple[int, ...], source: "Source | None", as_json: bool, data: Path | None, **common: Any
+) -> int:
     """Explain events of a stream once more, from what the log says of them: the event, the model, the background rows.
 
     It says whether the contributions are those that were published; exit code 1 if they are not.
@@ -30,7 +34,7 @@ def explain_at(stream: str, seqs: tuple[int, ...], source: "Source | None", as_j
     import os
 
     from pipeline.command.console import standard_console
-    from pipeline.command.expect import expect_broker
+    from pipeline.command.expect import reached
     from pipeline.command.explanation import as_record, show
     from pipeline.operate.explain_at import TOLERANCE
     from pipeline.operate.explain_at import explain_at as explained_again
@@ -38,13 +42,13 @@ def explain_at(stream: str, seqs: tuple[int, ...], source: "Source | None", as_j
 
     settings = load_settings(common)
     key = hmac_key(os.environ)
-    expect_broker(settings)
     console = standard_console()
     differ = False
-    for one in explained_again(settings, stream, tuple(dict.fromkeys(seqs)), key, source):
-        differ |= one.difference is not None and one.difference > TOLERANCE
-        if as_json:
-            click.echo(as_record(one))
-        else:
-            show(one, console)
+    with reached(settings, data) as at:
+        for one in explained_again(at, stream, tuple(dict.fromkeys(seqs)), key, source):
+            differ |= one.difference is not None and one.difference > TOLERANCE
+            if as_json:
+                click.echo(as_record(one))
+            else:
+                show(one, console)
     return DIFFERS if differ else 0

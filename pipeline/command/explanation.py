@@ -110,12 +110,16 @@ def _equal(one: Explained) -> bool:
 def _table(one: Explained) -> Table:
     block, answer, at = one.block, one.answer, one.at
     shown = [method for method in ("ipfi", "isage") if method in answer.values]
+    order = block.draws["isage.order"][at].tolist() if "isage" in shown else None
     table = Table()
-    for name in ("feature", "value", *(f"{method}" for method in shown), *(f"drawn for {method}" for method in shown)):
+    names = ["feature", "value", *shown, *(["added as"] if order else []), *(f"drawn for {method}" for method in shown)]
+    for name in names:
         table.add_column(name, overflow="fold", justify="left" if name == "feature" else "right")
     for slot, name in enumerate(block.names):
         cells = [name, _text(_cell(one, slot, float(block.x[at, slot])))]
         cells += [number(float(answer.values[method][one.at_answer, slot]), 6) for method in shown]
+        if order:
+            cells.append(f"{order.index(slot) + 1}.")
         for method in shown:
             drawn = block.draws[method][at].reshape(-1, len(block.names))[:, slot].tolist()
             more = f", … {len(drawn) - _SHOWN} more" if len(drawn) > _SHOWN else ""

@@ -1,10 +1,11 @@
 """`glasstream state show`: how far the stages are, as committed."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.command.options import load_settings, settings_options
+from pipeline.command.options import data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,20 +21,20 @@ def state_commands() -> None:
 @state_commands.command("show")
 @click.option("--stream", help="Only this one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@data_option
 @settings_options()
-def show(stream: str | None, as_json: bool, **common: Any) -> int:
+def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """How far learner, explainers, fold and sentinel are, by partition and by stream."""
     import msgspec
     from rich.text import Text
 
     from pipeline.command.console import standard_console
-    from pipeline.command.expect import expect_broker
+    from pipeline.command.expect import reached
     from pipeline.errors import InputError
     from pipeline.operate.state import state
 
-    settings = load_settings(common)
-    expect_broker(settings)
-    found = state(settings)
+    with reached(load_settings(common), data) as settings:
+        found = state(settings)
     if stream is not None:
         mine = [one for one in found.streams if one.stream == stream]
         if not mine:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pipeline.errors import RecordError
-from pipeline.operate.kept import STANDSTILL_SECONDS, kept
+from pipeline.operate.kept import STANDSTILL_SECONDS, kept, offsets
 from pipeline.operate.mend import Letter, Mend, Mended, Unmended, mended
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
@@ -49,14 +49,17 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
     name = topic(settings, events_dead.TOPIC.name)
     link = connection(settings)
     check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
-    for partition in range(settings.topics.events):
-        for message in kept(link, {(name, partition): 0}, read_committed=True):
+    ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
+    for one, (_, end) in sorted(ends.items()):
+        for message in kept(link, {one: 0}, read_committed=True):
+            if message.offset >= end:
+                break  # it came of what has been sent again meanwhile
             try:
                 said = events_dead.decode(message.headers)
             except RecordError as error:
                 foreign(f"{message.place} is passed over: {error}")
                 continue
-            letter = Letter(name, partition, message.offset, message.key, message.value, said)
+            letter = Letter(name, message.partition, message.offset, message.key, message.value, said)
             if wanted.fits(letter):
                 yield letter
 

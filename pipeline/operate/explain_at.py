@@ -1,6 +1,6 @@
 """The explanation of an event once more, from what the log says, and whether it is what was published."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,12 +119,12 @@ def explain_at(
     StateError
         Too little is kept to explain an event; the message says what would have kept it.
     """
-    of = life(settings, stream)
+    of, asked = life(settings, stream), frozenset(seqs)
     _expect(of, seqs)
     notes: list[str] = []
-    there = Sent(published(of, seqs)) if source == "log" else sent(of, seqs, key)
+    there = Sent(published(of, asked)) if source == "log" else sent(of, asked, key)
     notes += there.notes
-    begin, counted = _counted(of, seqs, key, notes)
+    begin, counted = _counted(of, asked, key, notes)
     for seq in seqs:
         _expect_explained(of, seq, counted, there)
     sources: dict[int, tuple[Source, Work, Predictor]] = {
@@ -174,7 +174,7 @@ def _messages(of: Life, begin: Beginning) -> Iterator[Message]:
             yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
 
 
-def _counted(of: Life, seqs: Sequence[int], key: bytes | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
+def _counted(of: Life, seqs: Collection[int], key: bytes | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
     try:
         begin = beginning(of, min(seqs), key)
     except StateError as error:

@@ -17,6 +17,17 @@ _POLL_SECONDS = 0.03
 """A batch that is not full is waited for so long."""
 _RETRY_SECONDS = 0.1
 
+_ELECTION = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""What is answered of a partition whose leader has just come, or is still to come: of a new topic, a new broker."""
+
 Partition = tuple[str, int]
 """Topic and number."""
 
@@ -46,12 +57,12 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
                 found[place.topic, place.partition] = future.result().offset
             except KafkaException as error:
                 cause = error.args[0]
-                if not cause.retriable() or time.monotonic() > until:
+                if not (cause.retriable() or cause.code() in _ELECTION) or time.monotonic() > until:
                     raise BrokerError(f"no offsets of {place.topic}[{place.partition}]: {cause.str()}") from error
                 left.append(place)
         places = left
         if places:
-            time.sleep(_RETRY_SECONDS)  # a topic that was just made has no leader yet
+            time.sleep(_RETRY_SECONDS)
     return found
 
 
