@@ -1,14 +1,17 @@
 """`explain-at` and `state show` after a run: what was published, once more, for as long as the log goes back."""
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import orjson
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from pipeline.command.cli import cli
 from pipeline.command.exit_codes import DIFFERS
 from pipeline.errors import InputError, StateError
 from pipeline.operate.kept import kept
@@ -16,6 +19,7 @@ from pipeline.stages.build import connection
 from pipeline.transport.worker import ExitCode
 from tests.deployment import Deployment, wait_for
 from tests.integration.commands import Commands
+from tests.integration.conftest import Run
 from tests.integration.test_recovery import OFTEN, SETTINGS
 from tests.integration.test_recovery import event as numbers
 from topics import contributions, events
@@ -162,3 +166,17 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     monkeypatch.delenv("GLASSTREAM_HMAC_KEY")
     said = commands.run("explain-at", "s", late)
     assert isinstance(said.error, StateError) and "needs a key" in str(said.error)
+
+
+@pytest.mark.slow
+def test_after_a_run_its_folder_is_enough(
+    local_broker: object, finished_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """`local_broker` says whether there can be one on this machine."""
+    options = ("--broker", "local", "--data", str(tmp_path / "data"), "--prefix", "kept.")
+    finished_run(*options, "--rows", "1000", "--model", "tree")
+    for arguments in (("explain-at", "agrawal", "777", "--json"), ("state", "show", "--json"), ("dead", "list")):
+        result = CliRunner().invoke(cli, [*arguments, *options], standalone_mode=False)
+        assert result.exception is None and result.return_value == 0, result.output
+        if arguments[0] == "explain-at":
+            assert orjson.loads(result.stdout)["published"]["equal"]
