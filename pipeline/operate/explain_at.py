@@ -198,7 +198,10 @@ def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
     name = topic(of.settings, work.TOPIC.name)
     if not lost:
         return f"the blocks of seqs {', '.join(map(str, seqs))} are on {name}, the models that they name are not"
-    return f"the block with seq {lost} is no longer on {name} (a larger retention.bytes of the topic keeps it longer)"
+    return (
+        f"there is no block with seq {lost} on {name}: it was kept no longer (a larger retention.bytes of the "
+        "topic keeps it longer), or no method explains the event"
+    )
 
 
 def _learned(

@@ -155,7 +155,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     (made,) = commands.well("explain-at", "s", seq, "--json").records
     assert made["source"] == "log" and "retention.bytes" in made["notes"][0] and made["published"]["equal"]
     said = commands.run("explain-at", "s", seq, "--from", "topics")
-    assert isinstance(said.error, StateError) and f"no longer on {prefix}work" in str(said.error)
+    assert isinstance(said.error, StateError) and f"there is no block with seq {seq} on {prefix}work" in str(said.error)
     late = rows[-1]
     forget(deployment, "events", {events.partition(b"s", 2): 20})
     (made,) = commands.well("explain-at", "s", late, "--json").records

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from confluent_kafka import KafkaException
+
 from pipeline.brokers.choose import addresses
 from pipeline.errors import BrokerError, GlasstreamError
 from pipeline.operate.doctor import cluster, layout, machine
@@ -39,5 +41,6 @@ def _tried(check: Check, patient: Patient) -> list[Finding]:
     """A broker may stop to answer in the middle: that is a finding as well."""
     try:
         return check(patient)
-    except GlasstreamError as error:
-        return [fail(check.__name__, str(error), "see the lines above, and the broker's log")]
+    except (GlasstreamError, KafkaException) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        return [fail(check.__name__, said, "see the lines above, and the broker's log")]
