@@ -19,6 +19,9 @@ VERSION: Final = 1
 # Eight times what `events` takes by default: topics of users may be configured larger than ours.
 MAX_VALUE_BYTES: Final = 8 * MIB
 
+REPLAYED: Final = "dead_letter"
+"""Header of a message of `events` that a dead letter was sent again as: `topic[partition]@offset` of the letter."""
+
 TOPIC: Final = Topic(
     name="events.dead",
     holds="a rejected message as it was received; headers say why, from where and when",
@@ -26,7 +29,7 @@ TOPIC: Final = Topic(
     partitioning="the partition it was received on, set explicitly",
     partitions="events",
     codec="raw",
-    read_by=("people", "glasstream tail"),
+    read_by=("people", "glasstream tail", "glasstream dead"),
     public=True,
     schema_version=VERSION,
     config={

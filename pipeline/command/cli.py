@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline.command.dead import dead
+from pipeline.command.doctor import doctor
 from pipeline.command.exit_codes import DIFFERS
+from pipeline.command.explain_at import explain_at
 from pipeline.command.gbmap import gbmap
 from pipeline.command.health import health
 from pipeline.command.options import change_options, load_settings, settings_options
 from pipeline.command.paper import paper
 from pipeline.command.plot import plot
+from pipeline.command.state import state_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -264,10 +268,14 @@ def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
     return 0
 
 
+cli.add_command(dead)
+cli.add_command(doctor)
+cli.add_command(explain_at)
 cli.add_command(gbmap)
 cli.add_command(health)
 cli.add_command(paper)
 cli.add_command(plot)
+cli.add_command(state_commands)
 
 
 def _topic_settings(common: dict[str, Any]) -> "Settings":

@@ -1,7 +1,7 @@
 """How the command ends. The workers' own codes: `pipeline.transport.worker`."""
 
 DIFFERS = 1
-"""`topics verify`: the broker's topics are not as their contracts say."""
+"""Something is not as it should be: `topics verify`, `doctor`; `explain-at`, `dead replay`: see there."""
 USAGE = 2
 """Arguments, files, models and settings that cannot be used."""
 NO_BROKER = 5

@@ -1,6 +1,10 @@
 """What a command expects of its options, checked before it shows or starts anything."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from pipeline.brokers.choose import addresses, open_broker
 from pipeline.command.outputs import expect_writable
@@ -65,6 +69,29 @@ def expect_broker(settings: Settings) -> None:
     expect_address(settings)
     with open_broker(settings.broker, client=settings.kafka):
         pass
+
+
+@contextmanager
+def reached(settings: Settings, data: Path | None) -> Iterator[Settings]:
+    """The settings with the address of a broker that answers, until the block is left: a given one, or one on a folder.
+
+    Raises
+    ------
+    SettingsError
+        It is not named by its address, nor local with a folder.
+    BrokerError
+        It does not answer, or cannot be started.
+    """
+    if settings.broker != "local":
+        if data is not None:
+            raise SettingsError([f"--data: expected with --broker local only, got it with --broker {settings.broker}"])
+        expect_broker(settings)
+        yield settings
+        return
+    if data is None or not data.is_dir():
+        raise SettingsError([f"--data: expected the folder of an earlier `run --broker local --data`, got {data}"])
+    with open_broker("local", data=data) as broker:
+        yield msgspec.structs.replace(settings, broker=broker.bootstrap)
 
 
 def _address(settings: Settings) -> str | None:

@@ -33,6 +33,15 @@ def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
     return add
 
 
+def data_option(command: F) -> F:
+    """Adds the folder of a Kafka that is started for the command."""
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        help="With --broker local: where `run --data` has kept its data; a Kafka is started on it for this command.",
+    )(command)
+
+
 def change_options(command: F) -> F:
     """Adds what puts a change into a source."""
     for option in (

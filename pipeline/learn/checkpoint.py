@@ -13,6 +13,7 @@ from typing import Any, Final
 from pipeline.errors import AuthenticationError, ModelError, StateError
 from pipeline.ingest.admission import Task
 from pipeline.ingest.decode import Rejected
+from pipeline.ingest.features import FeatureTable
 from pipeline.models.authentication import open_sealed, seal
 from topics.checkpoints import Checkpoint
 
@@ -40,6 +41,11 @@ class StreamState:
     first_offset: int
     rejected: Sequence[Rejected]
     learner: dict[str, Any]
+
+    @property
+    def features(self) -> FeatureTable:
+        """The features that its learner has seen."""
+        return self.learner["_features"]  # type: ignore[no-any-return]
 
 
 def sealed(state: StreamState, *, stream: str, rows: int, key: bytes | None) -> bytes:

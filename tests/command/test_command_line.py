@@ -116,3 +116,24 @@ def test_topics_show_leaves_nothing_out() -> None:
         assert lines[place + 1].endswith(topic.holds)
         for name, value in topic.config.items():
             assert any(line.endswith(f" {name}={value}") for line in lines[place:])
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--broker", "local"), "--data: expected the folder of an earlier `run --broker local --data`, got None"),
+        (("--broker", "local", "--data", "/no/such"), "--data: expected the folder of an earlier"),
+        (("--broker", "h:1", "--data", "/tmp"), "--data: expected with --broker local only, got it with --broker h:1"),
+        (("--broker", "embedded"), "broker: expected HOST:PORT,... of a running Kafka"),
+    ],
+)
+def test_tools_of_a_kept_run_refuse_what_they_cannot_reach(options: tuple[str, ...], what: str) -> None:
+    for command in (
+        ("explain-at", "s", "1"),
+        ("state", "show"),
+        ("dead", "list"),
+        ("dead", "show"),
+        ("dead", "replay"),
+    ):
+        result = CliRunner().invoke(cli, [*command, *options], standalone_mode=False)
+        assert isinstance(result.exception, SettingsError) and what in str(result.exception)

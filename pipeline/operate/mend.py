@@ -1,0 +1,185 @@
+"""Dead letters mended: what is sent again of one, and why nothing is."""
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pipeline.errors import ContractError, InputError
+from pipeline.ingest.decode import decode
+from pipeline.ingest.identity import StreamRules, stream_name
+from pipeline.ingest.message import Message
+from topics import events
+from topics.events import Event
+from topics.events_dead import DeadLetter
+
+Mend = Callable[[Any], Any]
+"""Takes a rejected event as JSON, or the bytes of a message that is not JSON; gives what is to be sent in its place,
+JSON or bytes, or None to leave it out."""
+
+OMITTED = "omitted"
+LEFT_OUT = "left_out"
+KEYS = tuple(Event.__struct_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record of `events.dead`.
+
+    Attributes
+    ----------
+    topic, partition, offset
+        Where it is.
+    key, value
+        As the message was received.
+    said
+        What its headers say.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    said: DeadLetter
+
+    @property
+    def place(self) -> str:
+        """Its name: `topic[partition]@offset`."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    @property
+    def stream(self) -> str:
+        """The stream that it names; bytes that are not UTF-8 are escaped."""
+        return (self.key or b"").decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A message that can be sent, and how many events it holds."""
+
+    key: bytes
+    value: bytes
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unmended:
+    """Why nothing is sent: a reason of `events.dead`, `omitted` (the letter lacks the original), or `left_out`."""
+
+    reason: str
+    detail: str
+
+
+def nan_as_null(given: Any) -> Any:
+    """Read NaN, Infinity and -Infinity, which JSON does not have, as null: the feature is absent.
+
+    >>> nan_as_null(b'{"x": {"a": NaN, "b": 1}}')
+    {'x': {'a': None, 'b': 1}}
+    """
+    return json.loads(given, parse_constant=lambda _: None) if isinstance(given, bytes) else given
+
+
+def known_keys(given: Any) -> Any:
+    """Leave out of an event all keys but those that events have.
+
+    >>> known_keys({"x": {"a": 1}, "y": 0, "source": "web"})
+    {'x': {'a': 1}, 'y': 0}
+    """
+    return {key: given[key] for key in KEYS if key in given} if isinstance(given, dict) else given
+
+
+BUILT_IN: dict[str, Mend] = {"nan-as-null": nan_as_null, "known-keys": known_keys}
+
+
+def filter_named(name: str) -> Mend:
+    """A filter of `BUILT_IN`, or PACKAGE.MODULE:FUNCTION.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InputError(f"--filter: expected one of {', '.join(BUILT_IN)}, or PACKAGE.MODULE:FUNCTION; got {name!r}")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as error:
+        raise InputError(f"--filter: cannot import {module!r} of {name!r}: {error}") from error
+    if not callable(found):
+        raise InputError(f"--filter: expected {attribute!r} in {module!r} to be a function, got {found!r}")
+    return found  # type: ignore[no-any-return]
+
+
+def mended(
+    letter: Letter, mend: Mend | None, rules: StreamRules, limit: int, to: str | None = None
+) -> Mended | Unmended:
+    """What is to be sent of a dead letter. Of an array only the rejected elements: the others have gone on.
+
+    Nothing is sent that a look at the message tells would be rejected again.
+
+    Parameters
+    ----------
+    mend
+        See `Mend`; None: as it was.
+    rules
+        Of stream names.
+    limit
+        Largest message in bytes.
+    to
+        The stream that it goes to; None: the one that it was sent to.
+
+    Raises
+    ------
+    InputError
+        The filter raised, or gave what is no JSON.
+    """
+    if letter.value is None and letter.said.omitted_bytes is not None:
+        return Unmended(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
+    try:
+        value = _value(letter, mend)
+    except (InputError, ContractError) as error:
+        raise InputError(f"{letter.place}: {error}") from error
+    except Exception as error:
+        raise InputError(f"{letter.place}: the filter raised {type(error).__name__}: {error}") from error
+    if value is None and letter.value is not None:
+        return Unmended(LEFT_OUT, "the filter leaves it out")
+    key = letter.key if to is None else events.key(to)
+    partition = events.partition(key or b"", max(1, rules.event_partitions), rules.partitioner)
+    name = stream_name(Message(letter.said.topic, partition, 0, key, value), rules, ())
+    if isinstance(name, tuple):
+        return Unmended(*name)
+    found = decode(value, limit)
+    if found.rejected or value is None:
+        return Unmended(found.rejected[0].reason, found.rejected[0].detail)
+    return Mended(key or b"", value, len(found.events))
+
+
+def _value(letter: Letter, mend: Mend | None) -> bytes | None:
+    """The mended value; None: nothing is left of it."""
+    if letter.value is None or (mend is None and letter.said.rejected is None):
+        return letter.value
+    try:
+        content = orjson.loads(letter.value)
+    except orjson.JSONDecodeError:
+        return _as_bytes(letter.value if mend is None else mend(letter.value))
+    if not isinstance(content, list):
+        return _as_bytes(content if mend is None else mend(content))
+    chosen = sorted(index for index, _ in letter.said.rejected or enumerate(content))
+    if beyond := [index for index in chosen if index >= len(content)]:
+        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(content)}")
+    elements = [content[index] if mend is None else mend(content[index]) for index in chosen]
+    left = [element for element in elements if element is not None]
+    return _as_bytes(left) if left else None
+
+
+def _as_bytes(content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    return events.encode(content)

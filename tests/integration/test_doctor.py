@@ -1,0 +1,152 @@
+"""`doctor` finds a healthy deployment well, and names the cause of each thing that can be wrong with one."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from pipeline.command.exit_codes import DIFFERS
+from pipeline.configuration import load
+from pipeline.operate.doctor import machine
+from pipeline.operate.doctor.examine import examine
+from pipeline.operate.doctor.finding import Finding, Level, Patient
+from pipeline.transport.worker import ExitCode
+from tests.deployment import HMAC_KEY, Deployment, wait_for
+from tests.integration.commands import Commands
+from tests.integration.test_recovery import OFTEN, SETTINGS, messages
+from topics import admin, events
+
+Deploy = Callable[..., Deployment]
+GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.work=2")
+SEALED = {"GLASSTREAM_HMAC_KEY": HMAC_KEY}
+
+
+def found(
+    deployment: Deployment,
+    *assignments: str,
+    environment: Mapping[str, str] = SEALED,
+    now: Callable[[], float] = time.time,
+    probe: bool = False,
+) -> list[Finding]:
+    settings = deployment.settings
+    given = [f"broker={settings.broker}", f"prefix={settings.prefix}", *GIVEN, *assignments]
+    return list(examine(Patient(load(assignments=given), environment, now, probe)))
+
+
+def causes(findings: list[Finding]) -> list[tuple[str, str]]:
+    """What fails, and what it says; for each there is something to do."""
+    assert all(one.do for one in findings if one.level is not Level.OK)
+    assert HMAC_KEY not in str(findings)
+    return [(one.check, one.what) for one in findings if one.level is Level.FAIL]
+
+
+def assert_cause(findings: list[Finding], check: str, *texts: str) -> None:
+    """This fails, and nothing else."""
+    failed = causes(findings)
+    assert {name for name, _ in failed} == {check}, failed
+    assert all(any(text in what for _, what in failed) for text in texts), failed
+
+
+def alter(deployment: Deployment, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, deployment.settings.prefix + topic, incremental_configs=[entry])
+    for future in deployment.admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(**environment: str) -> list[Finding]:
+        return machine.secrets(Patient(load(), environment, time.time))
+
+    assert not causes(key(GLASSTREAM_HMAC_KEY=HMAC_KEY))
+    assert_cause(key(), "hmac key", "there is none, and the learner does not start")
+    assert_cause(key(GLASSTREAM_HMAC_KEY="too short"), "hmac key", "expected at least 16 bytes")
+    file = tmp_path / "hmac.key"
+    assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} cannot be read")
+    file.write_text(HMAC_KEY)
+    file.chmod(0o644)
+    assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} can be read or written by everybody")
+    file.chmod(0o600)
+    assert not causes(key(GLASSTREAM_HMAC_KEY_FILE=str(file)))
+    warned = key(GLASSTREAM_HMAC_KEY="seventeen letters")
+    assert [one.what for one in warned if one.level is Level.WARN] == ["it has 17 bytes; 32 are as good as any"]
+
+    def version(package: str, real: Callable[[str], str] = machine.version) -> str:
+        return "0.1.0" if package == "river" else real(package)
+
+    monkeypatch.setattr(machine, "version", version)
+    assert_cause(machine.packages(Patient(load(), {}, time.time)), "packages", "river: expected", "found 0.1.0")
+    monkeypatch.undo()
+    assert not causes(machine.packages(Patient(load(), {}, time.time)))
+    wrong = load(assignments=["model.name=no.such.module:factory"])
+    assert_cause(machine.usable(Patient(wrong, {}, time.time)), "settings", "cannot import 'no.such.module'")
+
+
+def test_a_broker_that_does_not_answer_is_told_from_settings_that_no_client_takes() -> None:
+    def answers(*assignments: str) -> list[Finding]:
+        return list(examine(Patient(load(assignments=["checkpoint.seconds=0", *assignments]), {}, time.time)))
+
+    assert_cause(answers("broker=127.0.0.1:1"), "broker", "no answer from 127.0.0.1:1", "refused")
+    assert_cause(answers("broker=embedded"), "broker", "expected HOST:PORT,... of a running Kafka, got 'embedded'")
+    wrong = answers("broker=127.0.0.1:1", "kafka.sasl.pasword=very-secret")
+    assert_cause(wrong, "broker", "the client's settings cannot be used")
+    assert "very-secret" not in str(wrong)
+
+
+def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = deploy(*GIVEN)
+    commands = Commands(deployment, monkeypatch)
+    prefix, partition = deployment.settings.prefix, events.partition(b"s", 2)
+    deployment.start_all()
+    deployment.send(*messages(0, 600), events.FLUSH)
+    deployment.wait_published("s", 599)
+    well = found(deployment, probe=True)
+    assert not causes(well), well
+    assert {"broker", "kafka", "clock", "topics", "copies", "retention", "lag", "state", "learner workers"} < {
+        one.check for one in well if one.level is Level.OK
+    }
+    assert not [name for name in deployment.admin.list_topics(timeout=10).topics if name.startswith(f"{prefix}doctor")]
+
+    # settings that do not fit what is there
+    ahead = found(deployment, now=lambda: time.time() - 7_200, probe=True)
+    assert_cause(ahead, "clock", "ahead of ours; Kafka refuses")
+    other = found(deployment, environment={"GLASSTREAM_HMAC_KEY": "another key, of 32 letters or more"})
+    assert_cause(other, "hmac key", "the checkpoint of stream 's' was sealed with another key")
+    assert_cause(found(deployment, "seed=4"), "state", f"{prefix}progress.learner", "seed: was 3, is 4")
+    assert_cause(found(deployment, "topics.events=3"), "topics", "expected partitions 3, found 2")
+    said = commands.run("doctor", "--no-probe", *(f"--set={one}" for one in (*GIVEN, "seed=4")))
+    assert said.code == DIFFERS and "fail state" in said.out and "→ set them back" in said.out
+    assert HMAC_KEY not in said.out
+
+    # input that is rejected
+    deployment.send(b"no event")
+    wait_for("it is rejected", lambda: deployment.poll() and deployment.records["events.dead"])
+    (warned,) = (one for one in found(deployment) if one.check == "dead letters")
+    assert warned.level is Level.WARN and "not_json" in warned.what
+
+    # nobody works
+    for worker in ("explainer-1", "fold-1", "learner-1"):
+        assert deployment.stop(worker) == ExitCode.OK
+    quiet = found(deployment)
+    assert not causes(quiet)
+    assert "learner workers" in {one.check for one in quiet if one.level is Level.WARN}
+    deployment.send(*messages(600, 700))
+    assert_cause(found(deployment), "learner lag", "5 messages behind, and nobody works on it")
+
+    # input that is lost
+    place = TopicPartition(f"{prefix}events", partition, -1)
+    for future in deployment.admin.delete_records([place]).values():
+        future.result()
+    assert_cause(found(deployment), "state", "what lies between is lost")
+
+    # topics that are not as they should be
+    alter(deployment, "contributions", "retention.ms", "1000")
+    wait_for("the broker has heard of it", lambda: admin.verify(deployment.admin, {"events": 2, "work": 2}, prefix))
+    assert_cause(found(deployment), "topics", "contributions: expected retention.ms -1, found 1000")
+    alter(deployment, "contributions", "retention.ms", "-1")
+    deployment.admin.delete_topics([f"{prefix}novelty"])[f"{prefix}novelty"].result()
+    wait_for("it is gone", lambda: f"{prefix}novelty" not in deployment.admin.list_topics(timeout=10).topics)
+    assert_cause(found(deployment), "topics", f"{prefix}novelty: expected the topic to exist")

@@ -1,0 +1,182 @@
+"""`explain-at` and `state show` after a run: what was published, once more, for as long as the log goes back."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import orjson
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from pipeline.command.cli import cli
+from pipeline.command.exit_codes import DIFFERS
+from pipeline.errors import InputError, StateError
+from pipeline.operate.kept import kept
+from pipeline.stages.build import connection
+from pipeline.transport.worker import ExitCode
+from tests.deployment import Deployment, wait_for
+from tests.integration.commands import Commands
+from tests.integration.conftest import Run
+from tests.integration.test_recovery import OFTEN, SETTINGS
+from tests.integration.test_recovery import event as numbers
+from topics import contributions, events
+
+Deploy = Callable[..., Deployment]
+COUNT, LATER = 1_200, 100
+UNLABELLED = 9
+
+
+def event(number: int) -> dict:
+    """Every 50th without a label."""
+    made = numbers(number)
+    made["x"]["town"] = f"t{number % 7 if number < 900 else number % 9}"
+    if number % 50 == UNLABELLED:
+        del made["y"]
+    return made
+
+
+def messages(first: int, end: int) -> Iterator[bytes]:
+    for start in range(first, end, 20):
+        yield orjson.dumps([event(number) for number in range(start, start + 20)])
+
+
+def forget(deployment: Deployment, topic: str, before: Mapping[int, int]) -> None:
+    """Make the broker forget what lies before an offset, by partition; -1: everything."""
+    name = deployment.settings.prefix + topic
+    asked = [TopicPartition(name, partition, offset) for partition, offset in before.items()]
+    for future in deployment.admin.delete_records(asked).values():
+        future.result()
+
+
+def forget_snapshots(deployment: Deployment) -> None:
+    """As a compaction would that has met the tombstones."""
+    entry = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+    name = deployment.settings.prefix + "snapshots"
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    for future in deployment.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    forget(deployment, "snapshots", {0: -1})
+
+
+def publish_others(deployment: Deployment) -> None:
+    """Contributions of stream t once more, a millionth off."""
+    settings = deployment.settings
+    partition = events.partition(b"t", settings.topics.events)
+    name = settings.prefix + contributions.TOPIC.name
+    for message in kept(connection(settings), {(name, partition): 0}, read_committed=False):
+        record = contributions.decode(message.value or b"")
+        if record.stream == "t" and record.count:
+            values = {key: np.array(array) for key, array in record.values.items()}
+            values["ipfi"] += 1e-6
+            made = contributions.Contributions(
+                **{name: getattr(record, name) for name in record.__slots__ if name != "values"}, values=values
+            )
+            deployment.producer.produce(name, contributions.encode(made), message.key, partition)
+    assert deployment.producer.flush(30.0) == 0
+
+
+def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = ("topics.events=2", "topics.work=2")
+    deployment = deploy(*SETTINGS, *OFTEN, *counts, "explain.methods=ipfi,isage,ipdp")
+    commands = Commands(deployment, monkeypatch)
+    deployment.start_all()
+    deployment.send(*messages(0, COUNT), events.FLUSH)
+    deployment.send(*messages(0, 300), events.FLUSH, key=b"t")
+    rows = [number for number in range(COUNT) if number % 50 != UNLABELLED]
+    deployment.wait_published("s", len(rows) - 1)
+    deployment.wait_published("t", 293)
+    for worker in ("explainer-1", "fold-1", "learner-1"):
+        assert deployment.stop(worker) == ExitCode.OK
+
+    # 50 random events, from what was sent and from the log alone
+    asked = Random(5).sample(rows[100:], 50)
+    found = commands.well("explain-at", "s", *asked, "--json").records
+    again = commands.well("explain-at", "s", *asked, "--json", "--from", "log").records
+    assert [one["seq"] for one in found] == asked
+    for one, other in zip(found, again, strict=True):
+        seq = one["seq"]
+        assert (one["source"], other["source"], one["notes"]) == ("topics", "log", [])
+        for made in (one, other):
+            assert made["published"]["equal"] and made["published"]["difference"] <= 1e-12
+            assert made["row"] == rows.index(seq) and made["event"]["id"] == str(seq)
+            assert made["event"]["x"] == event(seq)["x"] == dict(zip(made["features"], made["row_values"], strict=True))
+            assert {"ipfi", "isage", "isage.order"} < made["draws"].keys() and "ipdp" in made["values"]
+        for same in ("model_version", "row", "values", "contributions"):
+            assert one[same] == other[same]
+    assert any(value for one in found for value in one["contributions"]["ipfi"].values())
+    text = commands.well("explain-at", "s", asked[0]).out
+    assert "equal to what was published" in text and event(asked[0])["x"]["town"] in text
+
+    # what cannot be asked
+    for arguments, what in (
+        (("s", UNLABELLED), "has no label"),
+        (("s", 3), "is no row that is explained"),
+        (("s", COUNT), f"expected a seq from 0 to {COUNT - 1}"),
+        (("nobody", 3), "expected one that the learner has seen"),
+    ):
+        said = commands.run("explain-at", *arguments)
+        assert isinstance(said.error, InputError) and what in str(said.error), said
+    publish_others(deployment)
+    said = commands.run("explain-at", "t", 200)
+    assert said.code == DIFFERS and "DIFFERS from what was published" in said.out and "by up to 1e-06" in said.out
+
+    # how far everybody is: a learner alone runs ahead
+    deployment.start("learner")
+    deployment.send(*messages(COUNT, COUNT + LATER))
+    wait_for("they are learned", lambda: deployment.poll().progress.rows.get("s") == len(rows) + LATER - 2)
+    assert deployment.stop("learner-1") == ExitCode.OK
+    state = commands.well("state", "show", "--json").records[0]
+    s, t = sorted(state["streams"], key=lambda one: str(one["stream"]))
+    assert (s["stream"], s["seqs"], s["rows"], s["unlabelled"]) == ("s", COUNT + LATER, len(rows) + 98, 26)
+    assert (s["folded"], s["published"], s["behind"]) == (len(rows), len(rows) - 1, 98)
+    assert 0 < s["checkpoint"] <= s["version"] <= s["rows"] and s["epoch"] == 0
+    assert (t["stream"], t["rows"], t["behind"]) == ("t", 294, 0)
+    behind = {(one["stage"], one["partition"]): one["behind"] for one in state["partitions"]}
+    assert len(behind) == 6 and sum(count for (stage, _), count in behind.items() if stage == "explainer") >= 1
+    assert not any(count for (stage, _), count in behind.items() if stage == "learner")
+    shown = commands.well("state", "show", "--stream", "t").out
+    assert " t " in shown and " s " not in shown
+    (early,) = commands.well("explain-at", "s", COUNT + 5, "--json").records
+    assert early["published"] is None and early["source"] == "topics"
+
+    # what is gone is named, with what would have kept it
+    seq, prefix = asked[0], deployment.settings.prefix
+    forget_snapshots(deployment)
+    (made,) = commands.well("explain-at", "s", seq, "--json").records
+    assert made["source"] == "log" and made["published"]["equal"]
+    assert f"of the model is no longer on {prefix}snapshots" in made["notes"][0]
+    assert "min.compaction.lag.ms" in made["notes"][0]
+    forget(deployment, "work", {0: -1, 1: -1})
+    (made,) = commands.well("explain-at", "s", seq, "--json").records
+    assert made["source"] == "log" and "retention.bytes" in made["notes"][0] and made["published"]["equal"]
+    said = commands.run("explain-at", "s", seq, "--from", "topics")
+    assert isinstance(said.error, StateError) and f"there is no block with seq {seq} on {prefix}work" in str(said.error)
+    late = rows[-1]
+    forget(deployment, "events", {events.partition(b"s", 2): 20})
+    (made,) = commands.well("explain-at", "s", late, "--json").records
+    assert made["source"] == "log" and made["published"]["equal"] and made["event"]["id"] == str(late)
+    said = commands.run("explain-at", "s", rows[120])
+    assert isinstance(said.error, StateError) and "retention.ms" in str(said.error)
+    assert "no checkpoint is from before seq" in str(said.error)
+    monkeypatch.delenv("GLASSTREAM_HMAC_KEY")
+    said = commands.run("explain-at", "s", late)
+    assert isinstance(said.error, StateError) and "needs a key" in str(said.error)
+
+
+@pytest.mark.slow
+def test_after_a_run_its_folder_is_enough(
+    local_broker: object, finished_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """`local_broker` says whether there can be one on this machine."""
+    options = ("--broker", "local", "--data", str(tmp_path / "data"), "--prefix", "kept.")
+    finished_run(*options, "--rows", "1000", "--model", "tree")
+    for arguments in (("explain-at", "agrawal", "777", "--json"), ("state", "show", "--json"), ("dead", "list")):
+        result = CliRunner().invoke(cli, [*arguments, *options], standalone_mode=False)
+        assert result.exception is None and result.return_value == 0, result.output
+        if arguments[0] == "explain-at":
+            assert orjson.loads(result.stdout)["published"]["equal"]

@@ -1,0 +1,92 @@
+"""A stream learned again gives what was sent of each event, from its beginning and from any checkpoint."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from pipeline.configuration import load
+from pipeline.explain.explainer import explain
+from pipeline.ingest.message import Message, Position
+from pipeline.learn.partition import PartitionLearner
+from pipeline.models import snapshot as codec
+from pipeline.operate.again import learn_again
+from pipeline.operate.beginning import Beginning
+from pipeline.operate.place import place
+from pipeline.settings import Settings
+from tests.learn.test_checkpoint import LOG, METHODS, VARIANTS
+from tests.learn.test_partition_learner import BASE
+from topics.contributions import Contributions
+from topics.work import Work
+
+KEY = b"a key of sixteen bytes"
+
+
+def sent(settings: Settings) -> tuple[dict[int, tuple[Work, Contributions]], list[Beginning]]:
+    """What is sent and made of every explained event, by seq, and every place that could be begun at."""
+    learner = PartitionLearner(0, settings.learn())
+    found: dict[int, tuple[Work, Contributions]] = {}
+    begins = [Beginning(Position(0, 0))]
+    models: dict[int, bytes] = {}
+    for message in LOG:
+        for stream in learner.consume(message):
+            outbox, _ = learner.take_outbox()
+            for one in outbox.snapshots:
+                models[one.version] = codec.encode(one.predictor, stream="s", epoch=0, version=one.version, key=KEY)
+            if stream.at_snapshot:
+                begins.append(Beginning(learner.position, stream.seqs, deepcopy(learner.state("s"))))
+            for block in outbox.work:
+                _add(found, block, models)
+    learner.cut()
+    for block in learner.take_outbox()[0].work:
+        _add(found, block, models)
+    return found, begins
+
+
+def _add(found: dict[int, tuple[Work, Contributions]], block: Work, models: dict[int, bytes]) -> None:
+    if block.count:
+        (answer,) = explain(block, codec.decode(models[block.version], key=KEY))
+        found.update((seq, (block, answer)) for seq in block.seqs.tolist())
+
+
+def of_row(arrays: dict[str, np.ndarray], index: int) -> dict[str, bytes]:
+    return {name: array[index].tobytes() for name, array in arrays.items() if not name.startswith("ipdp.")}
+
+
+@pytest.mark.parametrize("variant", ["tree", "conditional removal", "not compiled"])
+def test_it_is_the_same_from_every_beginning(variant: str) -> None:
+    settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
+    expected, begins = sent(settings)
+    assert len(expected) > 30 and len(begins) > 2
+    messages = [Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp) for one in LOG]
+    for begin in (begins[0], begins[len(begins) // 2], begins[-1]):
+        seqs = [seq for seq in expected if seq >= begin.seq][::5]
+        assert seqs
+        rest = [one for one in messages if one.offset >= begin.at.offset]
+        found = learn_again(settings.learn(), "s", 0, begin, rest, seqs)
+        assert sorted(found) == seqs
+        counted = place(settings.watch(), begin, rest, seqs)
+        assert sorted(counted.events) == seqs
+        for seq, (block, model) in found.items():
+            theirs, published = expected[seq]
+            at, there = int(np.searchsorted(block.seqs, seq)), int(np.searchsorted(theirs.seqs, seq))
+            assert block.first_row + at == theirs.first_row + there and block.version == theirs.version
+            assert of_row({**block.draws, "x": block.x}, at) == of_row({**theirs.draws, "x": theirs.x}, there)
+            (answer,) = explain(block, model)
+            assert of_row(dict(answer.values), at) == of_row(dict(published.values), there)
+            event = counted.events[seq]
+            for name, value in zip(block.names, block.x[at].tolist(), strict=True):
+                if name in counted.texts and not np.isnan(value):
+                    assert counted.texts[name][int(value)] == event.x[name]
+
+
+def test_events_that_are_not_explained_are_not_among_them() -> None:
+    settings = load(assignments=[*BASE, *METHODS])
+    expected, _ = sent(settings)
+    begin = Beginning(Position(0, 0))
+    everything = range(max(expected) + 1)
+    found = learn_again(settings.learn(), "s", 0, begin, LOG, everything)
+    counted = place(settings.watch(), begin, LOG, everything)
+    assert found.keys() == expected.keys()
+    assert sorted(counted.events) == list(everything)
+    assert all(counted.events[seq].target is not None for seq in expected)

@@ -1,0 +1,111 @@
+"""What is sent again of a dead letter: the rejected part, mended, and nothing that would be rejected again."""
+
+import json
+
+import orjson
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import InputError
+from pipeline.operate.mend import Letter, Mend, Mended, Unmended, filter_named, known_keys, mended, nan_as_null
+from topics import events, events_dead
+
+LIMIT = 1_000
+RULES = load(assignments=["topics.events=4"]).watch()
+
+
+def letter(
+    value: bytes | None,
+    reason: str = "model_error",
+    key: bytes | None = b"s",
+    rejected: list[tuple[int, str]] | None = None,
+    omitted: int | None = None,
+) -> Letter:
+    headers = events_dead.headers(
+        epoch=0, reason=reason, topic="p.events", partition=1, offset=7, time=1, detail="why", rejected=rejected,
+        omitted_bytes=omitted,
+    )  # fmt: skip
+    return Letter("p.events.dead", 1, 3, key, value, events_dead.decode(headers))
+
+
+def sent(one: Letter, mend: Mend | None = None, to: str | None = None) -> object:
+    outcome = mended(one, mend, RULES, LIMIT, to)
+    assert isinstance(outcome, Mended), outcome
+    assert len(events.decode(outcome.value)) == outcome.count
+    return orjson.loads(outcome.value)
+
+
+def reason(one: Letter, mend: Mend | None = None, to: str | None = None) -> str:
+    outcome = mended(one, mend, RULES, LIMIT, to)
+    assert isinstance(outcome, Unmended), outcome
+    return outcome.reason
+
+
+def test_without_a_filter_the_bytes_are_what_they_were() -> None:
+    value = b'{"x":  {"a": 1.50}}'
+    assert mended(letter(value), None, RULES, LIMIT) == Mended(b"s", value, 1)
+
+
+def test_of_an_array_only_the_rejected_elements_are_sent() -> None:
+    value = b'[{"x": {"a": 1}}, {"x": {"a": 2}}, {"x": {"a": 3}}]'
+    one = letter(value, "rejected_elements", rejected=[(1, "model_error")])
+    assert sent(one) == [{"x": {"a": 2}}]
+    assert sent(one, lambda event: {**event, "y": 1}) == [{"x": {"a": 2}, "y": 1}]
+
+
+def test_of_an_array_that_was_rejected_whole_all_are_sent() -> None:
+    one = letter(b'[{"x": {"a": 1}}, {"x": {"a": 2}}]', "wrong_partition")
+    assert len(sent(one)) == 2  # type: ignore[arg-type]
+    assert sent(one, lambda event: event if event["x"]["a"] > 1 else None) == [{"x": {"a": 2}}]
+
+
+def test_what_the_filter_leaves_out_is_not_sent() -> None:
+    assert reason(letter(b'{"x": {"a": 1}}'), lambda event: None) == "left_out"
+    assert reason(letter(b'[{"x": {"a": 1}}]'), lambda event: None) == "left_out"
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (letter(b'{"x": {"a": NaN}}'), "not_json"),
+        (letter(b'{"x": {}}'), "empty_x"),
+        (letter(None), "null_message"),
+        (letter(b'{"x": {"a": "' + b"z" * LIMIT + b'"}}'), "too_large"),
+        (letter(b'{"x": {"a": 1}}', key=None), "missing_stream"),
+        (letter(b'{"x": {"a": 1}}', key=b"\xff"), "bad_stream"),
+        (letter(None, omitted=99), "omitted"),
+        (letter(b"[3]", rejected=[(0, "not_an_object")]), "not_an_object"),
+    ],
+)
+def test_what_would_be_rejected_again_is_not_sent(one: Letter, why: str) -> None:
+    assert reason(one) == why
+
+
+def test_a_letter_without_a_stream_is_sent_to_the_one_that_is_named() -> None:
+    outcome = mended(letter(b'{"x": {"a": 1}}', key=None), None, RULES, LIMIT, "t")
+    assert isinstance(outcome, Mended) and outcome.key == b"t"
+
+
+def test_the_filters_that_are_there() -> None:
+    nan = letter(b'[{"x": {"a": NaN, "b": -Infinity, "c": 1}, "y": 0}]', "not_json")
+    assert reason(nan, known_keys) == "not_json"
+    mended_nan = mended(nan, nan_as_null, RULES, LIMIT)
+    assert isinstance(mended_nan, Mended)
+    assert orjson.loads(mended_nan.value) == [{"x": {"a": None, "b": None, "c": 1}, "y": 0}]
+    unknown = letter(b'{"x": {"a": 1}, "z": 3}', "unknown_key")
+    assert sent(unknown, filter_named("known-keys")) == {"x": {"a": 1}}
+    assert filter_named("nan-as-null") is nan_as_null and filter_named("json:loads") is json.loads
+
+
+@pytest.mark.parametrize("name", ["nope", "no.such.module:f", "json:nope", ":f", "json:"])
+def test_a_filter_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="--filter: "):
+        filter_named(name)
+
+
+def test_a_filter_that_raises_or_gives_no_json_is_named_with_the_letter() -> None:
+    one = letter(b'{"x": {"a": 1}}')
+    with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: the filter raised KeyError: 'b'"):
+        mended(one, lambda event: event["b"], RULES, LIMIT)
+    with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: .*expected JSON"):
+        mended(one, lambda event: {"x": {"a": object()}}, RULES, LIMIT)

@@ -1,0 +1,105 @@
+"""What is found on the topics of some events, whatever else is there; and settings that a stream was learned under."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import SettingsError
+from pipeline.explain.explainer import explain
+from pipeline.learn.partition import PartitionLearner
+from pipeline.models import snapshot as codec
+from pipeline.operate import sent as module
+from pipeline.operate.lived import Life, adopt
+from pipeline.operate.sent import sent
+from pipeline.stages.names import fingerprint
+from pipeline.transport.records import Message
+from tests.learn.test_partition_learner import BASE, event, message
+from topics import contributions, snapshots, work
+from topics.progress_learner import StreamProgress
+
+KEY = b"a key of sixteen bytes"
+SETTINGS = load(assignments=[*BASE, "prefix=p.", "topics.work=1", "model.name=river.neighbors:KNNClassifier"])
+
+
+class Topics:
+    """What is on the topics: messages by partition."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], list[Message]] = {}
+
+    def write(self, topic: str, key: bytes, value: bytes | None) -> None:
+        records = self.records.setdefault((f"p.{topic}", 0), [])
+        records.append(Message(f"p.{topic}", 0, len(records), key, value))
+
+    def kept(self, link: object, begin: Mapping[tuple[str, int], int], *, read_committed: bool) -> Iterator[Message]:
+        for place in begin:
+            yield from self.records.get(place, [])
+
+
+@pytest.fixture
+def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
+    """A stream's blocks, contributions and sealed snapshots, ended ones and another epoch's among them."""
+    made = Topics()
+    monkeypatch.setattr(module, "kept", made.kept)
+    learner = PartitionLearner(0, SETTINGS.learn())
+    models: dict[int, bytes] = {}
+    for number in range(60):
+        for _ in learner.consume(message(number, event(number))):
+            outbox, _ = learner.take_outbox()
+            for one in outbox.snapshots:
+                data = codec.encode(one.predictor, stream="s", epoch=0, version=one.version, key=KEY)
+                models[one.version] = data
+                for key, value in snapshots.split("s", 0, one.version, data):
+                    made.write("snapshots", key, value)
+                    made.write("snapshots", key, None)
+                for key, _ in snapshots.split("s", 1, one.version, data):
+                    made.write("snapshots", key, b"of another epoch, and damaged")
+            for block in outbox.work:
+                made.write("work", work.key("s", block.first_row), work.encode(block))
+                made.write("work", work.key("t", block.first_row), b"of another stream, and damaged")
+                for answer in explain(block, codec.decode(models[block.version], key=KEY)):
+                    made.write("contributions", contributions.key("s"), contributions.encode(answer))
+                made.write("contributions", contributions.key("s"), b"damaged")
+    return made
+
+
+def life() -> Life:
+    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0), SETTINGS, ())
+
+
+def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
+    found = sent(life(), {12, 30}, KEY)
+    assert found.published.keys() == found.work.keys() == {12, 30} and not found.notes
+    assert found.models.keys() == {found.work[12].version, found.work[30].version}
+    for seq, block in found.work.items():
+        assert seq in block.seqs and seq in found.published[seq].contributions.seqs
+    assert found.published[12].place.startswith("p.contributions[0]@")
+
+
+@pytest.mark.parametrize(
+    ("key", "why"), [(None, "set GLASSTREAM_HMAC_KEY"), (b"another key of 16 bytes or more", "its HMAC does not fit")]
+)
+def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: bytes | None, why: str) -> None:
+    found = sent(life(), {12}, key)
+    assert not found.models and found.work.keys() == {12}
+    (note,) = found.notes
+    assert "of the model on p.snapshots cannot be read" in note and why in note
+
+
+def test_a_model_that_is_gone_is_named_with_what_would_have_kept_it(topics: Topics) -> None:
+    topics.records[("p.snapshots", 0)] = [one for one in topics.records[("p.snapshots", 0)] if one.value is None]
+    (note,) = sent(life(), {12}, KEY).notes
+    assert "no longer on p.snapshots" in note and "min.compaction.lag.ms" in note
+
+
+def test_the_settings_of_a_stream_are_adopted_but_no_module_is_named_by_a_record() -> None:
+    theirs = load(assignments=["model.name=tree", "explain.alpha=0.25", "seed=9", "explain.methods=ipfi,ipdp"])
+    adopted = adopt(load(assignments=["prefix=p."]), fingerprint(theirs))
+    assert adopted.prefix == "p." and fingerprint(adopted) == fingerprint(theirs)
+    named = {**fingerprint(theirs), "model.name": "os:abort"}
+    assert adopt(load(), named).model.name == load().model.name
+    with pytest.raises(SettingsError, match=r"explain\.nope: .* this release has no such setting"):
+        adopt(load(), {"explain.nope": 1})
+    with pytest.raises(SettingsError, match="learned under"):
+        adopt(load(), {"explain.alpha": 7.0})
