@@ -47,11 +47,11 @@ class Prediction(msgspec.Struct, frozen=True):
     probabilities
         by class; null for regression.
     target
-        class or number; null for an event without a label.
+        class or number; null for an event that came without its label: one that comes late changes no record.
     loss, loss_name
         of this prediction; null without prediction or target.
     metric
-        over all events until this one.
+        over all labels until this event, those that came late included, and what was predicted before them.
     model_version
         number of events that the model had learned.
     """

@@ -45,7 +45,9 @@ class Unlabelled(NamedTuple):
     """What is kept of an event until its label comes."""
 
     x: Mapping[str, Value]
-    prediction: Prediction
+    label: str | None
+    value: float | None
+    """What was predicted."""
 
 
 @dataclass(slots=True)
@@ -158,7 +160,7 @@ class StreamLearner:
         if model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
-                self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction))
+                self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
             if len(self.predicted) >= self.settings.block_rows:
                 self._publish()
             return
@@ -177,12 +179,12 @@ class StreamLearner:
         ModelRaised
             The model raised. The event is then not a row.
         """
-        seq, (x, prediction), target = label
+        seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
         counts = replace(self._features.counts)
         row, given = self._features.encode(x)
         self._features.counts = counts  # they count an event once
-        self.predicted.append((seq, None, prediction, target, self.rows))
+        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows))
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
@@ -408,15 +410,17 @@ class StreamLearner:
             loss: float | None = None
             if target is not None:
                 if label is not None:
-                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
                     self._scored += 1
                     self._score += label == target
                 elif value is not None:
-                    loss = loss_one(loss_name, None, None, value, target)
                     self._scored += 1
                     self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
                 if event_id is None:
                     continue
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
             record = encode(
                 seq=seq,
                 id=event_id,  # type: ignore[arg-type]  # it is None with a target only

@@ -124,17 +124,17 @@ class PartitionLearner:
         else:
             outcomes = [admission.admit(event) for _, event in events]  # type: ignore[arg-type]  # all are events
         for (index, event), outcome in zip(events, outcomes, strict=True):
-            if isinstance(outcome, (Accepted, Joined)):
-                try:
-                    if isinstance(outcome, Accepted):
-                        learner.step(outcome, event_id(event.id, message, index))
-                    else:
-                        learner.join(outcome)
-                except ModelRaised as error:
-                    place = index if decoded.array else None
-                    rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
-            else:
-                rejections.add(index if decoded.array else None, *outcome)
+            place = index if decoded.array else None
+            try:
+                if isinstance(outcome, Accepted):
+                    learner.step(outcome, event_id(event.id, message, index))
+                elif isinstance(outcome, Joined):
+                    learner.join(outcome)
+                else:
+                    rejections.add(place, *outcome)
+            except ModelRaised as error:
+                seq = outcome.seq  # type: ignore[union-attr]  # a reason is nothing that a model is asked about
+                rejections.add(place, Reason.MODEL_ERROR, f"seq {seq}: {error}")
             self._used += 1
             if self.silent:
                 self._withhold()

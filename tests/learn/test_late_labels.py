@@ -1,6 +1,5 @@
 """Labels that come after their events: at delay 0 as if they had come with them, and always a function of the log."""
 
-import random
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from pipeline.ingest.message import Message, Position
 from pipeline.learn.checkpoint import opened, sealed
 from pipeline.learn.partition import PartitionLearner
 from pipeline.settings import Settings
+from tests.late_labels import apart, delays
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
 from topics import predictions
 
@@ -29,26 +29,8 @@ def odd(number: int) -> dict[str, Any]:
     return {"id": number, "x": x, "y": "abc"[(number % 7 > 3) + (number > 90 and number % 4 == 0)]}
 
 
-def apart(made: list[dict[str, Any]], delays: list[int]) -> list[dict[str, Any]]:
-    """Events without their targets, each target so many events later."""
-    log: list[dict[str, Any]] = []
-    due: list[tuple[int, int]] = []
-    for number, one in enumerate(made):
-        log.append({name: value for name, value in one.items() if name != "y"})
-        due.append((number + delays[number], number))
-        ready = sorted(place for place in due if place[0] <= number)
-        due = [place for place in due if place[0] > number]
-        log += [{"id": n, "y": made[n]["y"]} for _, n in ready]
-    return log + [{"id": n, "y": made[n]["y"]} for _, n in sorted(due)]
-
-
 EVENTS = [odd(n) for n in range(140)]
-_CHANCE = random.Random(5)
-DELAYS = {
-    "0": [0] * 140,
-    "17": [17] * 140,
-    "random": [_CHANCE.randrange(40) for _ in range(140)],
-}
+DELAYS = {kind: delays(kind, 140) for kind in (0, 17, "random:40")}
 MODELS = ["linear", "tree", "forest"]
 
 
@@ -63,7 +45,7 @@ def given(model: str = "linear", *more: str) -> Settings:
 @pytest.mark.parametrize("model", MODELS)
 def test_labels_right_after_their_events_are_as_if_they_had_come_with_them(model: str) -> None:
     together = learn(packed(EVENTS, 10), 1_000, given(model))
-    late = learn(packed(apart(EVENTS, DELAYS["0"]), 10), 1_000, given(model))
+    late = learn(packed(apart(EVENTS, DELAYS[0]), 10), 1_000, given(model))
     assert late.rows == together.rows and len(late.rows) == 130
     assert repr(late.snapshots) == repr(together.snapshots)
     assert late.dead == together.dead == []
@@ -76,8 +58,8 @@ def test_labels_right_after_their_events_are_as_if_they_had_come_with_them(model
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("delay", ["17", "random"])
-def test_how_they_are_packed_and_blocks_cut_changes_nothing(model: str, delay: str) -> None:
+@pytest.mark.parametrize("delay", [17, "random:40"])
+def test_how_they_are_packed_and_blocks_cut_changes_nothing(model: str, delay: int | str) -> None:
     log = apart(EVENTS, DELAYS[delay])
     whole = learn(packed(log, len(log)), 10**9, given(model))
     assert sorted(whole.rows) == list(range(10, 140)) and whole.dead == []
@@ -86,7 +68,7 @@ def test_how_they_are_packed_and_blocks_cut_changes_nothing(model: str, delay: s
 
 
 def test_a_row_is_learned_where_its_label_stands_by_the_model_of_that_moment() -> None:
-    log = apart(EVENTS, DELAYS["random"])
+    log = apart(EVENTS, DELAYS["random:40"])
     order = [one["id"] for one in log if "x" not in one]
     whole = learn(packed(log, 9), 5, given())
     assert [whole.rows[row][1] for row in range(10, 140)] == order[10:]
@@ -105,7 +87,7 @@ def test_a_row_is_learned_where_its_label_stands_by_the_model_of_that_moment() -
 
 
 def test_the_running_metric_counts_what_was_said_before_the_label_came() -> None:
-    log = apart(EVENTS, DELAYS["17"])
+    log = apart(EVENTS, DELAYS[17])
     found = {one.seq: one for one in map(predictions.decode, learn(packed(log, 11), 4, given()).predictions)}
     right = scored = 0
     events = 0
@@ -124,7 +106,7 @@ def test_the_running_metric_counts_what_was_said_before_the_label_came() -> None
 def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> None:
     """The window travels in the state, in the middle of a message too."""
     chosen = given(model, "snapshot.cadence=10")
-    log = packed([*apart(EVENTS, DELAYS["random"]), {"id": 3, "y": "a"}, {"id": "nobody", "y": "a"}], 13)
+    log = packed([*apart(EVENTS, DELAYS["random:40"]), {"id": 3, "y": "a"}, {"id": "nobody", "y": "a"}], 13)
     learner, whole, states = PartitionLearner(0, chosen.learn()), Collected(), []
     for one in log:
         for stream in learner.consume(one):
@@ -165,7 +147,7 @@ def _until(learner: PartitionLearner, end: Position, log: list[Message]) -> None
 
 @pytest.mark.parametrize("stop", [0, 1, 40, 133, 200, 279])
 def test_a_successor_without_a_checkpoint_learns_it_all_again(stop: int) -> None:
-    log = packed(apart(EVENTS, DELAYS["random"]), 9)
+    log = packed(apart(EVENTS, DELAYS["random:40"]), 9)
     whole = learn(log, 1_000, given())
     first, collected = PartitionLearner(0, given().learn()), Collected()
     _until(first, Position(stop // 9, stop % 9), log)
@@ -259,8 +241,13 @@ def test_a_first_label_in_a_message_decides_what_its_later_events_may_be() -> No
 
 def test_streams_keep_their_labels_apart() -> None:
     learner = PartitionLearner(0, settings().learn())
-    contents = [(b"one", without(1)), (b"two", without(1)), (b"one", {"id": 1, "y": "a"}), (b"two", {"id": 2, "y": "a"}),
-                (b"three", {"id": 1, "y": "a"})]  # fmt: skip
+    contents = [
+        (b"one", without(1)),
+        (b"two", without(1)),
+        (b"one", {"id": 1, "y": "a"}),
+        (b"two", {"id": 2, "y": "a"}),
+        (b"three", {"id": 1, "y": "a"}),
+    ]
     for offset, (key, content) in enumerate(contents):
         for _ in learner.consume(message(offset, content, key)):
             pass
@@ -270,7 +257,7 @@ def test_streams_keep_their_labels_apart() -> None:
 
 def test_a_value_is_counted_as_absent_once_an_event() -> None:
     counts = []
-    for delay in ("0", "random"):
+    for delay in (0, "random:40"):
         learner = PartitionLearner(0, given().learn())
         for one in packed(apart(EVENTS, DELAYS[delay]), 10):
             for _ in learner.consume(one):
