@@ -5,7 +5,7 @@ Pure: events in, records out. The stage around it decides when a block is cut; n
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -181,9 +181,7 @@ class StreamLearner:
         """
         seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
-        counts = replace(self._features.counts)
-        row, given = self._features.encode(x)
-        self._features.counts = counts  # they count an event once
+        row, given = self._features.encode_again(x)
         self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows))
         model.learn_late(given, target)
         if model.replaced:
