@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     IPDP_DISPLAY = 9
     STORAGE_FALLBACK = 10
     CHANGE = 11
+    LABEL_DELAY = 12
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

@@ -135,6 +135,19 @@ class Ipdp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ice: Annotated[int, Meta(ge=0, le=100)] = 5
 
 
+class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Labels that come after their events.
+
+    Attributes
+    ----------
+    window
+        A label finds its event among the newest so many of the stream, which learner and sentinel keep; 0: none is
+        kept, and late labels are dead letters.
+    """
+
+    window: Natural = 10_000
+
+
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the model is snapshotted.
 
@@ -308,6 +321,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     explain: Explain = Explain()
     isage: Isage = Isage()
     ipdp: Ipdp = Ipdp()
+    labels: Labels = Labels()
     drift: Drift = Drift()
     sentinel: Sentinel = Sentinel()
     snapshot: Snapshot = Snapshot()
@@ -367,6 +381,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             loss=self.explain.loss,
             background=self.background(),
             corrected=self.isage.corrected,
+            labels_window=self.labels.window,
             schedule=Schedule(**msgspec.structs.asdict(self.snapshot)),
             block_rows=self.block.rows,
             block_bytes=self.block.bytes,
@@ -446,6 +461,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             stream_bytes=self.limits.stream_bytes,
             partitioner=self.topics.partitioner,
             event_partitions=self.topics.events,
+            labels_window=self.labels.window,
             window=self.sentinel.window,
             stride=self.sentinel.stride,
             delay=self.sentinel.delay,
@@ -469,6 +485,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 _CHANGES_SEQ = (
+    "labels.window",
     "limits.message_bytes",
     "limits.streams",
     "limits.stream_bytes",

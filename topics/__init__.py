@@ -10,9 +10,11 @@ from topics import (
     events,
     events_dead,
     importance,
+    labels,
     novelty,
     predictions,
     progress_fold,
+    progress_labels,
     progress_learner,
     progress_sentinel,
     snapshots,
@@ -21,6 +23,7 @@ from topics import (
 from topics.contract import DEFAULT_PREFIX, Topic
 
 ALL: Final[tuple[Topic, ...]] = (
+    labels.TOPIC,
     events.TOPIC,
     events_dead.TOPIC,
     predictions.TOPIC,
@@ -31,6 +34,7 @@ ALL: Final[tuple[Topic, ...]] = (
     progress_learner.TOPIC,
     progress_fold.TOPIC,
     progress_sentinel.TOPIC,
+    progress_labels.TOPIC,
     importance.TOPIC,
     effects.TOPIC,
     drift.TOPIC,

@@ -1,7 +1,7 @@
 """Who may do what on a Kafka with an authorizer: the least that each role needs.
 
-Roles are the stages, `producer` (whoever sends events), `consumer` (whoever reads what is published, in groups of any
-name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics).
+Roles are the stages, `producer` (whoever sends events and labels), `consumer` (whoever reads what is published, in
+groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
 
-ROLES: Final = ("learner", "explainer", "fold", "sentinel", "producer", "consumer", "operator")
+ROLES: Final = ("learner", "explainer", "fold", "sentinel", "labels", "producer", "consumer", "operator")
 
 READERS: Final = "glasstream-reader"
 """The group that clients name which are in none: librdkafka looks for its coordinator all the same."""
@@ -24,10 +24,11 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "explainer": ("contributions",),
     "fold": ("importance", "effects", "drift", "progress.fold"),
     "sentinel": ("novelty", "progress.sentinel"),
-    "producer": ("events",),
+    "labels": ("events", "progress.labels"),
+    "producer": ("events", "labels"),
 }
 
-_WITH_STATE: Final = ("learner", "fold", "sentinel")
+_WITH_STATE: Final = ("learner", "fold", "sentinel", "labels")
 """They write in transactions."""
 
 _OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read")
@@ -116,7 +117,7 @@ def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str,
 
 def _reads(role: str, topic: Topic) -> bool:
     if role == "consumer":
-        return topic.public and topic.name != "events"
+        return topic.public and topic.name not in _WRITES["producer"]
     return role in topic.read_by
 
 

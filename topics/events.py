@@ -1,4 +1,5 @@
-"""`events`: what goes in. One event, an array of events, or the flush mark, as JSON; the key is the stream's name.
+"""`events`: what goes in. An event or a label, an array of them, or the flush mark, as JSON; the key is the stream's
+name. A label (`topics.labels.Label`) is that of an event before it, on the same topic, that came without one.
 
 This module says what a good message is. A reader that must say what is wrong with a bad one looks at it again, element
 by element; limits (size, length of names) are the reader's configuration.
@@ -13,14 +14,15 @@ import orjson
 
 from topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic
 from topics.errors import RecordError, TopicError
+from topics.labels import Label
 from topics.murmur2 import crc32_partition, murmur2_partition
 from topics.record import encode_record
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 TOPIC: Final = Topic(
     name="events",
-    holds="one event, an array of events, or the flush mark",
+    holds="one event or late label, an array of them, or the flush mark",
     key="stream",
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
     partitions="events",
@@ -49,7 +51,8 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     ts
         time of the event in milliseconds; carried only.
     y
-        the target; absent or null: the event is predicted and not learned. For regression it lies within ±1e60.
+        the target; absent or null: the event is predicted and not learned, unless a label with its `id` comes later.
+        For regression it lies within ±1e60.
     """
 
     x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]
@@ -65,8 +68,27 @@ PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyTyp
     {"murmur2": murmur2_partition, "crc32": crc32_partition}
 )
 
+
+class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An event, or without `x` a label."""
+
+    x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
+    id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
+    ts: int | None = None
+    y: int | float | str | bool | None = None
+
+    def read(self) -> Event | Label:
+        if self.x is not msgspec.UNSET:
+            return Event(self.x, self.id, self.ts, self.y)
+        if self.id is None or self.y is None:
+            raise RecordError("events: expected `x`, or the `id` and the `y` of a label")
+        return Label(self.id, self.y, self.ts)
+
+
 _one: Final = msgspec.json.Decoder(Event)
 _many: Final = msgspec.json.Decoder(list[Event])
+_any: Final = msgspec.json.Decoder(_Element)
+_any_many: Final = msgspec.json.Decoder(list[_Element])
 
 
 def key(stream: str) -> bytes:
@@ -83,7 +105,7 @@ def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
 
 
 def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
-    """Bytes of one event or of an array of events.
+    """Bytes of one event or label, or of an array of them.
 
     Raises
     ------
@@ -94,17 +116,32 @@ def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def decode(data: bytes) -> list[Event]:
-    """The events of a message all of whose content is good.
+    """The events of a message all of whose content is good, and which holds no labels.
 
     Raises
     ------
     RecordError
-        anything in it is not an event; the flush mark is none.
+        anything in it is not an event; a label and the flush mark are none.
     """
     try:
         return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"events: expected an event or an array of events: {error}") from error
+
+
+def decode_with_labels(data: bytes) -> list[Event | Label]:
+    """The events and labels of a message all of whose content is good; slower than `decode`.
+
+    Raises
+    ------
+    RecordError
+        anything in it is neither; the flush mark is none.
+    """
+    try:
+        found = _any_many.decode(data) if data[:1] == b"[" else [_any.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"events: expected an event or a label, or an array of them: {error}") from error
+    return [element.read() for element in found]
 
 
 def is_flush(data: bytes) -> bool:

@@ -61,6 +61,10 @@ class Reason(StrEnum):
     WRONG_PARTITION = "wrong_partition"
     TOO_MANY_STREAMS = "too_many_streams"
     MODEL_ERROR = "model_error"
+    UNKNOWN_ID = "unknown_id"
+    """A label of which no event waits: it has not come, is too old, or never waited."""
+    DOUBLED_LABEL = "doubled_label"
+    """A label of an event that has one."""
     REJECTED_ELEMENTS = "rejected_elements"
     """Some elements of an array; header `rejected` says which and why. The others went on."""
 

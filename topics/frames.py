@@ -155,6 +155,20 @@ def mismatch(name: str, array: Array, dtype: str, shape: tuple[int, ...]) -> lis
     return [f"{name}: expected {dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"]
 
 
+def repeated(name: str, array: Array) -> list[str]:
+    """What a record says of an array of numbers from 0 on, each once, that is not; nothing if it is.
+
+    >>> repeated("seqs", np.array([4, 0, 4]))
+    ['seqs: expected different numbers from 0 on, got 0 below and 1 twice']
+    """
+    if not (array[1:] <= array[:-1]).any() and array[0] >= 0:
+        return []  # nearly always: they increase
+    below, twice = int((array < 0).sum()), len(array) - len(np.unique(array))
+    if not below and not twice:
+        return []
+    return [f"{name}: expected different numbers from 0 on, got {below} below and {twice} twice"]
+
+
 def _check_envelope(view: memoryview, kind: str) -> int:
     """Check magic, checksum and lengths; give the length of the header."""
     if len(view) < _HEADER:

@@ -47,11 +47,11 @@ class Prediction(msgspec.Struct, frozen=True):
     probabilities
         by class; null for regression.
     target
-        class or number; null for an event without a label.
+        class or number; null for an event that came without its label: one that comes late changes no record.
     loss, loss_name
         of this prediction; null without prediction or target.
     metric
-        over all events until this one.
+        over all labels until this event, those that came late included, and what was predicted before them.
     model_version
         number of events that the model had learned.
     """
@@ -119,10 +119,15 @@ class Encoder:
         RecordError
             NaN, an infinity, or a value that JSON cannot hold.
         """
-        if probabilities is not None:
+        nulls = 0
+        if probabilities is None:
+            nulls = 1
+        else:
             classes = sorted(probabilities)
             if list(probabilities) != classes:
                 probabilities = {name: probabilities[name] for name in classes}
+        if loss is None:
+            nulls += 1 + (prediction is None) + (target is None) + (metric_value is None)
         record, metric = self._record, self._metric
         record["seq"] = seq
         record["id"] = id
@@ -134,7 +139,7 @@ class Encoder:
         record["model_version"] = model_version
         metric["name"] = metric_name
         metric["value"] = metric_value
-        return encode_record("predictions", record)
+        return encode_record("predictions", record, nulls)
 
 
 def encode(*, epoch: int, stream: str, **event: Any) -> bytes:

@@ -73,9 +73,9 @@ class StreamProgress(msgspec.Struct, frozen=True):
     first_offset
         the offset of `events` that the stream began with: without an anchor it is read again from there.
     seqs
-        events accepted: the next one gets this seq.
+        events accepted, and late labels that found theirs.
     anchor
-        how many had been accepted when its newest anchor was made; -1: it has none.
+        how many that were when its newest anchor was made; -1: it has none.
     """
 
     stream: StreamName
@@ -107,7 +107,7 @@ class Anchor:
     offset, used
         the position: the message to go on with, and how many of its events are in the state.
     seqs
-        events accepted before it.
+        events accepted before it, and late labels that found theirs.
     meta, arrays
         the state: JSON values and numeric arrays, by names of the sentinel's own.
     """

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from topics import drift, effects, events, events_dead, importance, novelty, predictions
+from topics import drift, effects, events, events_dead, importance, labels, novelty, predictions
 from topics.errors import ContractError
 
 DIRECTORY: Final = Path(__file__).parent / "schemas"
@@ -37,10 +37,14 @@ _FLUSH: Final = {
 def generate() -> dict[str, dict[str, Any]]:
     """The schemas of today's types, by file name without its ending, such as `predictions.v1`."""
     event, parts = _parts(events.Event)
-    message = {"anyOf": [event, {"type": "array", "items": event}, _FLUSH], "$defs": parts}
+    label, parts_of_label = _parts(labels.Label)
+    both = {"anyOf": [event, label]}
+    message = {"anyOf": [event, label, {"type": "array", "items": both}, _FLUSH], "$defs": {**parts, **parts_of_label}}
+    of_labels = {"anyOf": [label, {"type": "array", "items": label}], "$defs": parts_of_label}
     return {
         f"events.v{events.VERSION}": _document("A message of events", message),
         f"events.dead.v{events_dead.VERSION}": _of("The headers of a dead letter", events_dead.DeadLetter),
+        f"labels.v{labels.VERSION}": _document("A message of labels", of_labels),
         f"predictions.v{predictions.VERSION}": _of("A record of predictions", predictions.Prediction),
         f"importance.v{importance.VERSION}": _of("A record of importance", importance.Importance),
         f"effects.v{effects.VERSION}": _of("A record of effects", effects.Effect),

@@ -14,7 +14,7 @@ from pipeline.command.exit_codes import DIFFERS
 from pipeline.command.explain_at import explain_at
 from pipeline.command.gbmap import gbmap
 from pipeline.command.health import health
-from pipeline.command.options import change_options, load_settings, settings_options
+from pipeline.command.options import change_options, label_options, load_settings, settings_options
 from pipeline.command.paper import paper
 from pipeline.command.plot import plot
 from pipeline.command.state import state_commands
@@ -46,6 +46,7 @@ def cli() -> None:
     "--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True, help="Events a message."
 )
 @change_options
+@label_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
 @click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
 @settings_options(
@@ -66,6 +67,7 @@ def run(
     swap: str | None,
     at: int | None,
     width: int | None,
+    label_delay: str | None,
     out: Path | None,
     data: Path | None,
     **common: Any,
@@ -87,7 +89,9 @@ def run(
         defaults={"prefix": fresh},
     )
     expect_plan(settings, explainers, out, data)
-    source = make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width))
+    source = _delayed(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+    )
     console = standard_console()
     settings = _looked_at(source, settings, console)
     plan = Plan(
@@ -100,6 +104,15 @@ def run(
         data=data,
     )
     return run_pipeline(settings, plan, console)
+
+
+def _delayed(source: "Source", label_delay: str | None, settings: "Settings") -> "Source":
+    """The source, its labels later if that is asked for."""
+    from pipeline.command.delayed import Delayed, LabelDelay
+
+    if label_delay is None:
+        return source
+    return Delayed(source, LabelDelay.parse(label_delay, settings.labels.window), settings.seed)
 
 
 def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
@@ -125,7 +138,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
 
 @cli.command()
-@click.argument("stage", type=click.Choice(["learner", "explainer", "fold", "sentinel"]))
+@click.argument("stage", type=click.Choice(["learner", "explainer", "fold", "sentinel", "labels"]))
 @click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
 @click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
 @click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
@@ -156,6 +169,7 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
 @click.option("--stream", help="The stream's name.")
 @click.option("--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True)
 @change_options
+@label_options
 @settings_options()
 def produce(
     csv_file: Path | None,
@@ -167,6 +181,7 @@ def produce(
     swap: str | None,
     at: int | None,
     width: int | None,
+    label_delay: str | None,
     **common: Any,
 ) -> int:
     """Write a CSV file, or the bundled stream, to the `events` topic of a running deployment."""
@@ -176,7 +191,9 @@ def produce(
 
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
-    source = make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width))
+    source = _delayed(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+    )
     source.look(None)
     _echo(source.notices)
     count = write(settings, source, rows_per_message)

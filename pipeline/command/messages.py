@@ -9,14 +9,14 @@ from topics import events
 
 
 def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator[tuple[bytes, int]]:
-    """Message values, and how many events each holds.
+    """Message values, and how many events each holds; labels are not counted.
 
     Parameters
     ----------
     source
-        The events in order.
+        The events in order, and labels among them.
     rows_per_message
-        Events a message: 1 gives single objects, more gives arrays.
+        Events and labels a message: 1 gives single objects, more gives arrays.
     limit
         Largest message in bytes.
 
@@ -29,10 +29,11 @@ def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator
     number = 0
     while batch := list(islice(rest, rows_per_message)):
         value = events.encode(batch[0] if rows_per_message == 1 else batch)
+        count = sum("x" in event for event in batch)
         if len(value) > limit:
             raise InputError(
-                f"events {number} to {number + len(batch) - 1}: expected a message of at most {limit:,} bytes, "
+                f"events {number} to {number + count - 1}: expected a message of at most {limit:,} bytes, "
                 f"got {len(value):,}; lower --rows-per-message"
             )
-        number += len(batch)
-        yield value, len(batch)
+        number += count
+        yield value, count

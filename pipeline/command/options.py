@@ -58,6 +58,15 @@ def change_options(command: F) -> F:
     return command
 
 
+def label_options(command: F) -> F:
+    """Adds what makes labels come late."""
+    return click.option(
+        "--label-delay",
+        metavar="N|random:N",
+        help="Events come without labels, and each label N events later, or a number drawn from 0 to N.",
+    )(command)
+
+
 def load_settings(
     common: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> "Settings":

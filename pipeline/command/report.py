@@ -200,7 +200,7 @@ class Report:
     def _table(self, name: str, stream: _Stream, seconds: float) -> None:
         counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
         if stream.unlabelled:
-            counted += f", {stream.unlabelled:,} of them without a label (predicted, not learned)"
+            counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
             reason = f"only {labelled:,} with a label, and explaining starts later (explain.start)" if labelled else ""

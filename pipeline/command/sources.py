@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pipeline.command.changes import Change
 from pipeline.command.csv_file import CsvFile, Event, Look
@@ -105,4 +106,19 @@ class Swapped:
             yield event
 
 
-Source = BundledStream | CsvFile | Swapped
+class Source(Protocol):
+    """What is replayed."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Lines for a person: what was not taken as it stands. More may come while the events are read."""
+
+    def look(self, task: Task | None) -> Look:
+        """A first look: what there is to predict."""
+
+    def events(self) -> Iterator[Event]:
+        """The events in order; `look` must have been called."""

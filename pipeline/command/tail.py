@@ -24,8 +24,8 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
         It cannot be read.
     """
     name = topic.removeprefix(settings.prefix)
-    if name not in (*PUBLIC, "events"):
-        raise InputError(f"tail: expected one of events, {', '.join(PUBLIC)}, got {topic!r}")
+    if name not in ("events", "labels", *PUBLIC):
+        raise InputError(f"tail: expected one of events, labels, {', '.join(PUBLIC)}, got {topic!r}")
     reader = Consumer(connection(settings).consumer(read_committed=True))
     full = settings.prefix + name
     found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]

@@ -55,6 +55,13 @@ STREAMS: Final = _gauge("streams", "Streams that are learned.", "partition")
 EVENTS: Final = _counter("events", "Events accepted since the stream began.", "stream")
 ROWS: Final = _counter("rows_learned", "Rows (labelled events) learned since the stream began.", "stream")
 UNLABELLED: Final = _counter("unlabelled_events", "Events without a label since this worker took the stream.", "stream")
+LABELS_JOINED: Final = _counter(
+    "labels_joined", "Labels that came after their events, since the stream began.", "stream"
+)
+LABELS_MISSED: Final = _counter(
+    "labels_missed", "Events whose labels did not come within labels.window, since the stream began.", "stream"
+)
+EVENTS_WAITING: Final = _gauge("events_waiting_for_labels", "Events that wait for their labels.", "stream")
 DEAD_LETTERS: Final = _counter("dead_letters", "Messages and elements of messages that were rejected.", "reason")
 SCORE: Final = _gauge("score", "Prequential accuracy, or mean absolute error.", "stream", "metric")
 MODEL_VERSION: Final = _gauge("model_version", "Rows that the model in use for explanations had learned.", "stream")
@@ -96,5 +103,8 @@ MAPS_AWAITED: Final = _counter("maps_awaited", "Times that scoring waited for a 
 MAP_WAIT: Final = _counter("map_wait_seconds", "Seconds that scoring has waited for maps.", "partition")
 MAP_WAITING: Final = _gauge("waiting_for_map", "1 while scoring waits for a map.", "partition")
 ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of state written to go on from.", "partition")
+
+# Forwarder of labels.
+LABELS_MOVED: Final = _counter("labels_moved", "Messages moved to events by this worker.", "partition")
 
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

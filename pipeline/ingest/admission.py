@@ -65,7 +65,7 @@ class Admission:
         if y is None or (type(y) is str and self.target_kind is str and self.task is Task.CLASSIFICATION):
             target: str | float | None = y  # what most events are needs no further look
         else:
-            outcome = self._target(y)
+            outcome = self.target(y)
             if isinstance(outcome, tuple):
                 return outcome
             target = outcome
@@ -73,7 +73,8 @@ class Admission:
         self.seq += 1
         return accepted
 
-    def _target(self, y: str | bool | int | float) -> str | float | tuple[Reason, str]:
+    def target(self, y: str | bool | int | float) -> str | float | tuple[Reason, str]:
+        """What a label stands for, or why it is refused; the first that is not decides for those after it."""
         kind: type = float if type(y) is int else type(y)
         if self.target_kind is not None and kind is not self.target_kind:
             return (

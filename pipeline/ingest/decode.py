@@ -1,10 +1,11 @@
-"""From the bytes of a message on `events` to events, with a reason for all that is not one.
+"""From the bytes of a message on `events` to events and labels, with a reason for all that is neither.
 
-A message is one event, an array of events, or the flush mark. Good messages take the fast path, one typed decode of
-the whole; only when that fails is every element looked at by itself, so that the good ones go on and each bad one
-has its reason.
+A message is one of them, an array of them, or the flush mark. Good messages take the fast path, one typed decode of
+the whole, or a second one where there are labels; only when that fails is every element looked at by itself, so that
+the good ones go on and each bad one has its reason.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from topics import events
 from topics.errors import RecordError
 from topics.events import LARGEST, Event
 from topics.events_dead import Reason
+from topics.labels import Label
 
 ID_BYTES = 256
 """Longest `id` in UTF-8 bytes; part of the contract of `events`."""
@@ -21,7 +23,7 @@ ID_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is not an event. `index` is its place in the array; None: the whole message."""
+    """What is no event and no label. `index` is its place in the array; None: the whole message."""
 
     index: int | None
     reason: Reason
@@ -32,8 +34,10 @@ class Rejected:
 class Decoded:
     """The content of one message, in its order."""
 
-    events: list[tuple[int, Event]] = field(default_factory=list)
-    """(index in the message, event)"""
+    events: Sequence[tuple[int, Event | Label]] = field(default_factory=list)
+    """(index in the message, event or label)"""
+    labels: bool = False
+    """Whether labels are among them."""
     rejected: list[Rejected] = field(default_factory=list)
     array: bool = False
     """Whether it was an array; a single event stands at index 0."""
@@ -44,7 +48,7 @@ _KEYS = frozenset(Event.__struct_fields__)
 
 
 def decode(value: bytes | None, limit: int) -> Decoded:
-    """The events in a message, and what of it is rejected and why.
+    """The events and labels in a message, and what of it is rejected and why.
 
     Parameters
     ----------
@@ -57,13 +61,19 @@ def decode(value: bytes | None, limit: int) -> Decoded:
         return _whole(Reason.NULL_MESSAGE, "expected a JSON value, got a null message")
     if len(value) > limit:
         return _whole(Reason.TOO_LARGE, f"expected at most {limit} bytes, got {len(value)}")
+    good: Sequence[Event | Label]
+    labels = False
     try:
         good = events.decode(value)
     except RecordError:
-        return _each(value)
+        try:
+            good = events.decode_with_labels(value)
+        except RecordError:
+            return _each(value)
+        labels = True
     if any(type(event.id) is str and _long_id(event.id) for event in good):
         return _each(value)
-    return Decoded(events=list(enumerate(good)), array=value[:1] == b"[")
+    return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
 
 
 def _long_id(event_id: str) -> bool:
@@ -89,30 +99,37 @@ def _each(value: bytes) -> Decoded:
     if not isinstance(content, list):
         if events.is_flush(value):
             return Decoded(flush=True)
-        event = _examine(content)
-        if isinstance(event, Event):
-            return Decoded(events=[(0, event)])
-        return _whole(*event)
-    decoded = Decoded(array=True)
+        found = _examine(content)
+        if isinstance(found, tuple):
+            return _whole(*found)
+        return Decoded(events=[(0, found)], labels=type(found) is Label)
+    good: list[tuple[int, Event | Label]] = []
+    rejected = []
     for index, element in enumerate(content):
-        event = _examine(element)
-        if isinstance(event, Event):
-            decoded.events.append((index, event))
+        found = _examine(element)
+        if isinstance(found, tuple):
+            rejected.append(Rejected(index, *found))
         else:
-            decoded.rejected.append(Rejected(index, *event))
-    return decoded
+            good.append((index, found))
+    return Decoded(good, labels=any(type(one) is Label for _, one in good), rejected=rejected, array=True)
 
 
-def _examine(element: Any) -> Event | tuple[Reason, str]:
-    """One element as an event, or why it is not one."""
+def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
+    """One element as an event or a label, or why it is neither."""
     if not isinstance(element, dict):
         return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
     unknown = sorted(element.keys() - _KEYS)
     if unknown:
         return Reason.UNKNOWN_KEY, f"expected the keys id, ts, x, y, got also {', '.join(map(repr, unknown[:3]))}"
-    if element.get("x") is None:
-        return Reason.NO_X, "expected `x`, an object of features, got none"
-    x = element["x"]
+    event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
+    wrong = _wrong_beside_x(event_id, ts, y)
+    if "x" not in element and "y" in element and event_id is not None:
+        if y is None:
+            return wrong or (Reason.BAD_TARGET, "expected the `y` of a label to be a number, text or boolean, got null")
+        return wrong or Label(event_id, y, ts)
+    x = element.get("x")
+    if x is None:
+        return Reason.NO_X, "expected `x`, an object of features, or `id` and `y`, a label that comes late; got neither"
     if not isinstance(x, dict):
         return Reason.NO_X, f"expected `x` to be an object of features, got {_kind(x)}"
     if not x:
@@ -131,7 +148,10 @@ def _examine(element: Any) -> Event | tuple[Reason, str]:
             features[name] = number
         else:
             return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
-    event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
+    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+
+
+def _wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
     if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
         return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
     if isinstance(event_id, str) and _long_id(event_id):
@@ -140,7 +160,7 @@ def _examine(element: Any) -> Event | tuple[Reason, str]:
         return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
     if isinstance(y, (dict, list)):
         return Reason.BAD_TARGET, f"expected `y` to be a number, text or boolean, got {_kind(y)}"
-    return Event(x=features, id=event_id, ts=ts, y=y)
+    return None
 
 
 def _number(value: Any) -> float | None:

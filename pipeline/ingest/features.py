@@ -145,6 +145,14 @@ class FeatureTable:
                 given[name] = value
         return row, given
 
+    def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
+        """As `encode`, of what was encoded before: it is counted once."""
+        counts = self.counts
+        before = counts.retyped, counts.over_limit
+        encoded = self.encode(x)
+        counts.retyped, counts.over_limit = before
+        return encoded
+
     def given(self) -> list[bool]:
         """Per slot, whether the model is given this feature at all."""
         return [self.model_takes_text or kind is not Kind.TEXT for kind in self.kinds]

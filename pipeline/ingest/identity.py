@@ -34,8 +34,8 @@ def stream_name(message: Message, rules: StreamRules, known: Collection[str]) ->
     Parameters
     ----------
     known
-        The streams of the partition that have begun. One begins with its first message that holds an event, accepted
-        or not.
+        The streams of the partition that have begun. One begins with its first message that holds an event or a
+        label, accepted or not.
     """
     key = message.key
     if not key:

@@ -14,6 +14,7 @@ from pipeline.errors import AuthenticationError, ModelError, StateError
 from pipeline.ingest.admission import Task
 from pipeline.ingest.decode import Rejected
 from pipeline.ingest.features import FeatureTable
+from pipeline.ingest.waiting import Waiting
 from pipeline.models.authentication import open_sealed, seal
 from topics.checkpoints import Checkpoint
 
@@ -46,6 +47,11 @@ class StreamState:
     def features(self) -> FeatureTable:
         """The features that its learner has seen."""
         return self.learner["_features"]  # type: ignore[no-any-return]
+
+    @property
+    def waiting(self) -> Waiting[Any]:
+        """The events that wait for their labels."""
+        return self.learner["waiting"]  # type: ignore[no-any-return]
 
 
 def sealed(state: StreamState, *, stream: str, rows: int, key: bytes | None) -> bytes:

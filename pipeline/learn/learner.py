@@ -6,7 +6,7 @@ Pure: events in, records out. The stage around it decides when a block is cut; n
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from pipeline.background.background import Background
 from pipeline.errors import ModelError, NotCompilable
 from pipeline.explain.losses import loss_for, loss_one
 from pipeline.ingest.admission import Accepted, Task
-from pipeline.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer
+from pipeline.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
+from pipeline.ingest.waiting import Joined, Waiting
 from pipeline.learn.settings import LearnSettings
 from pipeline.learn.staleness import scale, staleness
 from pipeline.models.catalogue import takes_text
@@ -38,6 +39,15 @@ class Snapshot:
     predictor: Predictor
     until: int
     """The first row that is explained with a later version."""
+
+
+class Unlabelled(NamedTuple):
+    """What is kept of an event until its label comes."""
+
+    x: Mapping[str, Value]
+    label: str | None
+    value: float | None
+    """What was predicted."""
 
 
 @dataclass(slots=True)
@@ -63,9 +73,11 @@ _STATE: Final = (
         "_seen_features",
         "_said",
         "_model",
+        "waiting",
     ),
 )
 """What a successor needs, at a moment at which no row is between two blocks."""
+_THIRD_CLASS: Final = "a third class came: the binary model is replaced by one-vs-rest over fresh clones of it"
 _CHECKED_ROWS = 10
 """Rows on which a model that is not compiled is looked at once."""
 
@@ -92,6 +104,8 @@ class StreamLearner:
         self.seqs = 0
         """Events accepted so far."""
         self.unlabelled = 0
+        """Events that came without a label."""
+        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels_window)
         self.outbox = outbox
         self._schedule = settings.schedule
         self._features = FeatureTable(settings.limits)
@@ -100,8 +114,9 @@ class StreamLearner:
         self._score = 0.0
         """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
         self._background = Background(settings.background, settings.seed, stream)
-        self.predicted: list[tuple[int, str, Prediction, str | float | None, int]] = []
-        """Predictions that are not written out yet: seq, id, prediction, target, version of the model."""
+        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int]] = []
+        """Predictions that are not written out yet: seq, id, prediction, target, version of the model. Without an id
+        they have been, and it is their label that has come."""
         self._predictions = predictions.Encoder(settings.epoch, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
@@ -137,21 +152,50 @@ class StreamLearner:
             self._see_features()
         model = self._model
         if model is None and target is not None:
-            self._publish()  # under no loss yet
-            model = self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+            model = self._first_model(target)
             if not self._features.model_takes_text:  # not known when the event was encoded
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
         prediction = model.predict(given) if model is not None else NOTHING
         self.predicted.append((seq, event_id, prediction, target, self.rows))
         if model is None or target is None:
             self.unlabelled += 1
+            if accepted.event.id is not None:
+                self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
             if len(self.predicted) >= self.settings.block_rows:
                 self._publish()
             return
+        if self.waiting.begun and accepted.event.id is not None:
+            self.waiting.labelled(event_id, seq)
         model.learn(given, target)
         if model.replaced:
-            self._say("a third class came: the binary model is replaced by one-vs-rest over fresh clones of it")
+            self._say(_THIRD_CLASS)
         self._append(model, row, seq, target)
+
+    def join(self, label: Joined[Unlabelled]) -> None:
+        """Learn an event whose label comes now.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised. The event is then not a row.
+        """
+        seq, (x, said, value), target = label
+        model = self._model or self._first_model(target)
+        row, given = self._features.encode_again(x)
+        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows))
+        model.learn_late(given, target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target)
+
+    def _wait(self, event_id: str, seq: int, kept: Unlabelled) -> None:
+        missed = self.waiting.missed
+        self.waiting.add(event_id, seq, kept)
+        if self.waiting.missed > missed:
+            self._say(
+                f"an event's label did not come within labels.window = {self.waiting.window} events, or another event "
+                "came under its id; such events are predicted and not learned, and counted (said once)"
+            )
 
     def flush(self) -> None:
         """A flush mark stands here: close the block and say so to the fold."""
@@ -341,6 +385,11 @@ class StreamLearner:
                 f"its predictions are not a function of the row, so its explanations can not be repeated: {error}"
             )
 
+    def _first_model(self, target: str | float) -> StreamModel:
+        self._publish()  # under no loss yet
+        self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+        return self._model
+
     def _new_model(self, task: Task) -> StreamModel:
         self._loss = loss_for(task, self.settings.loss)
         self._features.model_takes_text = takes_text(self.settings.model_name, task)
@@ -359,16 +408,20 @@ class StreamLearner:
             loss: float | None = None
             if target is not None:
                 if label is not None:
-                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
                     self._scored += 1
                     self._score += label == target
                 elif value is not None:
-                    loss = loss_one(loss_name, None, None, value, target)
                     self._scored += 1
                     self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                if event_id is None:
+                    continue
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
             record = encode(
                 seq=seq,
-                id=event_id,
+                id=event_id,  # type: ignore[arg-type]  # it is None with a target only
                 prediction=label if value is None else value,
                 probabilities=probabilities,
                 target=target,

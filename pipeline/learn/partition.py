@@ -4,7 +4,7 @@
 can yield to its event loop, commit, or hold back, in the middle of a message as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.errors import ModelRaised
@@ -12,10 +12,19 @@ from pipeline.ingest.admission import Accepted, Admission
 from pipeline.ingest.decode import Decoded, Rejected, decode
 from pipeline.ingest.identity import event_id, stream_name
 from pipeline.ingest.message import Message, Position, Rejections
+from pipeline.ingest.waiting import Joined
 from pipeline.learn.checkpoint import StreamState
-from pipeline.learn.learner import Outbox, StreamLearner
+from pipeline.learn.learner import Outbox, StreamLearner, Unlabelled
 from pipeline.learn.settings import LearnSettings
+from topics.events import Event
 from topics.events_dead import Reason
+from topics.labels import Label
+
+_Outcome = Accepted | Joined[Unlabelled] | tuple[Reason, str]
+
+
+def _admit(one: Event | Label, admission: Admission, learner: StreamLearner) -> _Outcome:
+    return learner.waiting.join(one, admission) if isinstance(one, Label) else admission.admit(one)
 
 
 @dataclass(slots=True)
@@ -99,7 +108,7 @@ class PartitionLearner:
             self._withhold()
 
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
-        """Take the events of a message, stopping after every one."""
+        """Take the events and labels of a message, stopping after every one."""
         admission, learner, message = stream.admission, stream.learner, rejections.message
         self._decoded = len(rejections.found)
         events = decoded.events
@@ -109,16 +118,23 @@ class PartitionLearner:
             rejections.found += stream.rejected
             if self.silent:
                 self._withhold()
-        outcomes = [admission.admit(event) for _, event in events]
+        outcomes: Iterable[_Outcome]
+        if decoded.labels:  # one after the other: what a label is of depends on what was learned before it
+            outcomes = (_admit(one, admission, learner) for _, one in events)
+        else:
+            outcomes = [admission.admit(event) for _, event in events]  # type: ignore[arg-type]  # all are events
         for (index, event), outcome in zip(events, outcomes, strict=True):
-            if isinstance(outcome, Accepted):
-                try:
+            place = index if decoded.array else None
+            try:
+                if isinstance(outcome, Accepted):
                     learner.step(outcome, event_id(event.id, message, index))
-                except ModelRaised as error:
-                    place = index if decoded.array else None
-                    rejections.add(place, Reason.MODEL_ERROR, f"seq {outcome.seq}: {error}")
-            else:
-                rejections.add(index if decoded.array else None, *outcome)
+                elif isinstance(outcome, Joined):
+                    learner.join(outcome)
+                else:
+                    rejections.add(place, *outcome)
+            except ModelRaised as error:
+                seq = outcome.seq  # type: ignore[union-attr]  # a reason is nothing that a model is asked about
+                rejections.add(place, Reason.MODEL_ERROR, f"seq {seq}: {error}")
             self._used += 1
             if self.silent:
                 self._withhold()

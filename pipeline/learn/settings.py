@@ -26,6 +26,8 @@ class LearnSettings:
     schedule: Schedule
     block_rows: int
     block_bytes: int
+    labels_window: int
+    """Events of a stream among which a label finds its own."""
     limits: FeatureLimits
     message_bytes: int
     streams: int

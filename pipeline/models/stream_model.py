@@ -117,8 +117,20 @@ class StreamModel:
         except Exception as error:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
 
+    def learn_late(self, x: Mapping[str, Any], target: str | float) -> None:
+        """Learn one event that was predicted before others.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised.
+        """
+        if self._asks_repeatedly:
+            event_memo.begin(x)
+        self.learn(x, target)
+
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
-        """Learn one labelled event.
+        """Learn the event that was predicted last.
 
         Raises
         ------

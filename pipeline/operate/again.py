@@ -61,7 +61,7 @@ def learn_again(
         for learner in core.consume(message):
             if core.outbox.work or core.outbox.snapshots:
                 take(core.take_outbox()[0])
-            passed = learner.seqs > last
+            passed = learner.seqs > last and not learner.waiting.awaits(wanted)
         if passed:
             break
     core.cut()

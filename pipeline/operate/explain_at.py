@@ -21,6 +21,7 @@ from pipeline.stages.build import connection
 from pipeline.stages.names import topic
 from topics import events, work
 from topics.contributions import Contributions
+from topics.frames import Array
 from topics.work import Work
 
 Source = Literal["topics", "log"]
@@ -65,7 +66,7 @@ class Explained:
     @property
     def at(self) -> int:
         """The event's place in the block."""
-        return int(np.searchsorted(self.block.seqs, self.seq))
+        return _place(self.block.seqs, self.seq)
 
     @property
     def row(self) -> int:
@@ -75,7 +76,7 @@ class Explained:
     @property
     def at_answer(self) -> int:
         """The event's place in the answer."""
-        return int(np.searchsorted(self.answer.seqs, self.seq))
+        return _place(self.answer.seqs, self.seq)
 
     @property
     def difference(self) -> float | None:
@@ -90,7 +91,7 @@ class Explained:
             return float("inf")
         if self.answer.values.keys() != there.values.keys():
             return float("inf")
-        index = int(np.searchsorted(there.seqs, self.seq))
+        index = _place(there.seqs, self.seq)
         return max(
             (_distance(mine[self.at_answer], there.values[name][index]) for name, mine in self.answer.values.items()),
             default=0.0,
@@ -215,6 +216,11 @@ def _learned(
             f"learner did it, but these differ: {'; '.join(of.differing)}; run this with the same packages and model"
         )
     return learn_again(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
+
+
+def _place(seqs: Array, seq: int) -> int:
+    """Where an event is; labels that come late put seqs in any order."""
+    return int(np.flatnonzero(seqs == seq)[0])
 
 
 def _distance(mine: np.typing.NDArray[np.float64], theirs: np.typing.NDArray[np.float64]) -> float:

@@ -2,15 +2,18 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.ingest.admission import Accepted, Admission
 from pipeline.ingest.decode import decode
 from pipeline.ingest.features import FeatureTable, Kind
 from pipeline.ingest.identity import event_id
 from pipeline.ingest.message import Message
+from pipeline.ingest.waiting import Joined, Waiting
 from pipeline.operate.beginning import Beginning
 from pipeline.sentinel.settings import SentinelSettings
+from topics.labels import Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +64,42 @@ def place(settings: SentinelSettings, begin: Beginning, messages: Iterable[Messa
     """
     last = max(seqs)
     admission, table = Admission(settings.task), FeatureTable(settings.limits)
+    waiting: Waiting[Any] = Waiting(settings.labels_window)
     if begin.state is not None:
         admission = Admission(begin.state.task, begin.seq, begin.state.target_kind)
         table = deepcopy(begin.state.features)
+        waiting = deepcopy(begin.state.waiting)
     found: dict[int, Placed] = {}
     for message in messages:
         used = begin.at.used if message.offset == begin.at.offset else 0
         for index, event in decode(message.value, settings.message_bytes).events[used:]:
-            accepted = admission.admit(event)
-            if not isinstance(accepted, Accepted):
-                continue
-            table.encode(event.x)
-            if accepted.seq in seqs:
-                found[accepted.seq] = Placed(
-                    message.offset, index, event_id(event.id, message, index), event.x, accepted.target, event.ts
-                )
-            if accepted.seq == last:
+            if isinstance(event, Label):
+                joined = waiting.join(event, admission)
+                if isinstance(joined, Joined) and joined.seq in found:
+                    found[joined.seq] = replace(found[joined.seq], target=joined.target)
+            else:
+                accepted = admission.admit(event)
+                if isinstance(accepted, Accepted):
+                    name = event_id(event.id, message, index)
+                    _note(waiting, accepted, name)
+                    if accepted.seq <= last:
+                        table.encode(event.x)
+                    if accepted.seq in seqs:
+                        found[accepted.seq] = Placed(message.offset, index, name, event.x, accepted.target, event.ts)
+            if admission.seq > last and not waiting.awaits(seqs):
                 return Counted(found, _texts(table))
     return Counted(found, _texts(table))
+
+
+def _note(waiting: Waiting[Any], accepted: Accepted, name: str) -> None:
+    """As a learner does, whose model raises on no event."""
+    if accepted.event.id is None:
+        return
+    if accepted.target is None:
+        waiting.add(name, accepted.seq, ())
+    elif waiting.begun:
+        waiting.labelled(name, accepted.seq)
+    waiting.expire(accepted.seq + 1)
 
 
 def _texts(table: FeatureTable) -> dict[str, tuple[str, ...]]:

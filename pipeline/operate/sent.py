@@ -88,7 +88,8 @@ def sent(life: Life, seqs: Collection[int], key: bytes | None) -> Sent:
     found = Sent(published(life, seqs))
     last, name = max(seqs), topic(settings, work.TOPIC.name)
     messages = kept(link, {(name, number): 0 for number in range(settings.topics.work)}, read_committed=True)
-    # A block begins with a row that is at most the seq of its event.
+    # A row is at most the seq of the newest event at its label's position.
+    last += settings.labels.window
     mine = (message for message in messages if _begins_before(message.key, life.stream, last))
     for _, block in _decoded(mine, work.decode):
         found.work.update((seq, block) for seq in _of(block, life, seqs))

@@ -32,7 +32,7 @@ class Request:
     Attributes
     ----------
     stream, seq
-        Of its newest event.
+        The newest event when it was asked for.
     rows
         float64[n, d], NaN where a value is missing; texts as their categories' codes.
     targets

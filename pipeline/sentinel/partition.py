@@ -104,15 +104,15 @@ class PartitionSentinel:
         if watched is None:
             watched = self.streams[name] = Watched(StreamSentinel.empty(name, self.settings), message.offset)
         sentinel = watched.sentinel
-        events = [
+        elements = [
             Named(place, event_id(event.id, message, index), event)
             for place, (index, event) in enumerate(decoded.events)
         ]
         used = watched.resumed.used if message.offset == watched.resumed.offset else 0
-        while used < len(events):
+        while used < len(elements):
             if sentinel.due:
                 yield sentinel
-            taken, told = sentinel.take(events[used : used + _ROWS])
+            taken, told = sentinel.take(elements[used : used + _ROWS])
             self.changed.add(name)
             self.records += [
                 (name, one.record) for one in told if Position(message.offset, one.place) >= self._silent_until

@@ -35,6 +35,8 @@ class SentinelSettings:
     partitioner: str
     event_partitions: int
     """Partitions of `events`; 0: do not check where a message lies."""
+    labels_window: int
+    """Events of a stream among which a label finds its own."""
     window: int
     stride: int
     delay: int

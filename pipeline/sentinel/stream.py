@@ -15,14 +15,16 @@ from pipeline.drift.adwin import Adwin
 from pipeline.errors import StateError
 from pipeline.ingest.admission import Accepted, Admission, Task
 from pipeline.ingest.features import FeatureTable, Kind
+from pipeline.ingest.waiting import Joined, Waiting
 from pipeline.sentinel import scorer as codec
 from pipeline.sentinel.fit import Request
 from pipeline.sentinel.scorer import Scorer
 from pipeline.sentinel.settings import SentinelSettings
-from pipeline.sentinel.window import Labelled, Window
+from pipeline.sentinel.window import Labelled, Window, matrix
 from topics import novelty
 from topics.errors import FrameError
 from topics.events import Event
+from topics.labels import Label
 
 _KINDS: Final = {"number": float, "boolean": bool, "text": str}
 _COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted", "unfitted")
@@ -30,12 +32,12 @@ _COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted
 
 
 class Named(NamedTuple):
-    """An event of a message."""
+    """An event of a message, or a label."""
 
     place: int
-    """How many of the message's events come before it."""
+    """How many of the message's events and labels come before it."""
     id: str
-    event: Event
+    event: Event | Label
 
 
 class Told(NamedTuple):
@@ -55,6 +57,7 @@ class StreamSentinel:
     admission: Admission
     features: FeatureTable
     window: Window
+    waiting: Waiting[list[float]]
     labelled: int = 0
     next_due: int = 0
     """With so many labelled events the next window is fitted to."""
@@ -81,12 +84,18 @@ class StreamSentinel:
         """A stream that begins."""
         features = FeatureTable(settings.limits)
         window = Window(settings.window)
-        return cls(stream, settings, Admission(settings.task), features, window, next_due=settings.window)
+        waiting: Waiting[list[float]] = Waiting(settings.labels_window)
+        return cls(stream, settings, Admission(settings.task), features, window, waiting, next_due=settings.window)
 
     @property
     def seqs(self) -> int:
         """Events accepted so far."""
         return self.admission.seq
+
+    @property
+    def used(self) -> int:
+        """Events accepted, and late labels that found theirs: what the state is made of."""
+        return self.seqs + self.waiting.joined
 
     @property
     def due(self) -> bool:
@@ -118,7 +127,7 @@ class StreamSentinel:
         return [self.pending] if asked and self.pending is not None else []
 
     def take(self, events: Sequence[Named]) -> tuple[int, list[Told]]:
-        """Take events in their order, up to the next that must wait for a map.
+        """Take events and labels in their order, up to the next that must wait for a map.
 
         Returns
         -------
@@ -131,6 +140,11 @@ class StreamSentinel:
             if self.due:
                 break
             taken += 1
+            if isinstance(event, Label):
+                label = self.waiting.join(event, self.admission)
+                if isinstance(label, Joined):
+                    self._learn(Labelled(label.seq, label.kept, label.target))
+                continue
             outcome = self.admission.admit(event)
             if not isinstance(outcome, Accepted):
                 continue
@@ -140,7 +154,11 @@ class StreamSentinel:
                 batch.append((place, outcome.seq, event_id))
                 rows.append(row)
             if outcome.target is not None:
+                if event.id is not None:
+                    self.waiting.labelled(event_id, outcome.seq)
                 self._learn(Labelled(outcome.seq, row, outcome.target))
+            elif event.id is not None:
+                self.waiting.add(event_id, outcome.seq, row)
         if self.scorer is None or not batch:
             return taken, []
         return taken, self._score(self.scorer, batch, rows)
@@ -148,9 +166,9 @@ class StreamSentinel:
     def _learn(self, event: Labelled) -> None:
         self.window.add(event)
         self.labelled += 1
-        if self.labelled >= self.next_due:
+        if self.labelled >= self.next_due and self.pending is None:  # many late labels may come before the next event
             self.next_due = self.labelled + self.settings.stride
-            self.pending = self.window.request(self.stream, self.settings.age, self.features)
+            self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.age, self.features)
             self.asked = True
 
     def _score(self, scorer: Scorer, batch: list[tuple[int, int, str]], rows: list[list[float]]) -> list[Told]:
@@ -196,6 +214,7 @@ class StreamSentinel:
         """What a successor goes on with: JSON values, and arrays. A map that is awaited is fitted again by it."""
         kind = self.admission.target_kind
         window, arrays = self.window.state(len(self.features))
+        waiting, awaited = _waiting_state(self.waiting, len(self.features))
         detector, detecting = self.detector.state()
         meta: dict[str, Any] = {
             "seqs": self.seqs,
@@ -205,11 +224,13 @@ class StreamSentinel:
             "kinds": [int(one) for one in self.features.kinds],
             "categories": [list(codes) for codes in self.features.categories],
             "window": window,
+            "waiting": waiting,
             "pending": None,
             "detector": detector,
             **{name: getattr(self, name) for name in _COUNTS},
         }
         made = {f"window/{name}": array for name, array in arrays.items()}
+        made |= {f"waiting/{name}": array for name, array in awaited.items()}
         made |= {f"detector/{name}": array for name, array in detecting.items()}
         if self.pending is not None:
             asked = self.pending
@@ -243,6 +264,7 @@ class StreamSentinel:
                 [[str(text) for text in texts] for texts in meta["categories"]],
             )
             made.window.restore([str(name) for name in meta["window"]["classes"]], **_of("window", arrays))
+            _restore_waiting(made.waiting, meta["waiting"], **_of("waiting", arrays))
             made.detector = Adwin.restore(meta["detector"], _of("detector", arrays))
             for name in _COUNTS:
                 setattr(made, name, int(meta[name]))
@@ -268,6 +290,30 @@ class StreamSentinel:
                 f"progress.sentinel: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
                 "upgrade the sentinel, or start a new epoch"
             ) from error
+
+
+def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What `_restore_waiting` makes the same of."""
+    kept = [row for _, row in waiting.events.values() if row is not None]
+    meta = {
+        "ids": list(waiting.events),
+        "labelled": [row is None for _, row in waiting.events.values()],
+        "begun": waiting.begun,
+        "joined": waiting.joined,
+        "missed": waiting.missed,
+    }
+    seqs = np.array([seq for seq, _ in waiting.events.values()], np.int64)
+    return meta, {"seqs": seqs, "rows": matrix(kept, width)}
+
+
+def _restore_waiting(
+    waiting: Waiting[list[float]], meta: Mapping[str, Any], seqs: NDArray[Any], rows: NDArray[Any]
+) -> None:
+    kept = iter(rows.tolist())
+    for event_id, labelled, seq in zip(meta["ids"], meta["labelled"], seqs.tolist(), strict=True):
+        waiting.events[str(event_id)] = seq, None if labelled else next(kept)
+    waiting.waiting = len(rows)
+    waiting.begun, waiting.joined, waiting.missed = bool(meta["begun"]), int(meta["joined"]), int(meta["missed"])
 
 
 def _of(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,7 @@
 """The newest labelled events of one stream: what the next map is fitted to."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,28 +39,29 @@ class Window:
     def full(self) -> bool:
         return len(self.events) == self.size
 
-    def request(self, stream: str, age: int, features: FeatureTable) -> Request:
+    def request(self, stream: str, seq: int, age: int, features: FeatureTable) -> Request:
         """What a map is to be fitted to now.
 
         Parameters
         ----------
+        seq
+            The newest event of the stream: that of the newest label, unless labels come late.
         age
-            Events that lie so many before the newest, or more, are left out; 0: none is.
+            Events that lie so many before that one, or more, are left out; 0: none is.
         features
             Of the stream. What an event lacks is missing.
         """
-        seq = self.events[-1].seq
         young = [event for event in self.events if not age or event.seq > seq - age]
         classes, targets = _coded([event.target for event in young])
         texts = tuple(slot for slot, kind in enumerate(features.kinds) if kind is Kind.TEXT)
-        return Request(stream, seq, _matrix(young, len(features)), targets, classes, texts)
+        return Request(stream, seq, matrix([event.row for event in young], len(features)), targets, classes, texts)
 
     def state(self, width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What `restore` makes the same window of."""
         classes, targets = _coded([event.target for event in self.events])
         arrays: dict[str, NDArray[Any]] = {
             "seqs": np.array([event.seq for event in self.events], np.int64),
-            "rows": _matrix(self.events, width),
+            "rows": matrix([event.row for event in self.events], width),
             "targets": targets,
         }
         return {"classes": list(classes)}, arrays
@@ -79,9 +81,9 @@ def _coded(targets: list[str | float]) -> tuple[tuple[str, ...], Floats]:
     return classes, np.array([places[one] if isinstance(one, str) else one for one in targets], np.float64)
 
 
-def _matrix(events: "deque[Labelled] | list[Labelled]", width: int) -> Floats:
+def matrix(given: Sequence[Sequence[float]], width: int) -> Floats:
     """float64[n, width] the rows, NaN where they are too short."""
-    rows = np.full((len(events), width), np.nan)
-    for place, event in enumerate(events):
-        rows[place, : len(event.row)] = event.row
+    rows = np.full((len(given), width), np.nan)
+    for place, row in enumerate(given):
+        rows[place, : len(row)] = row
     return rows

@@ -27,7 +27,7 @@ from pipeline.transport.worker import ExitCode, run_worker
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "fold", "sentinel")
+STAGES = ("learner", "explainer", "fold", "sentinel", "labels")
 
 
 def connection(settings: Settings) -> Connection:
@@ -76,7 +76,8 @@ def hmac_key(environment: Mapping[str, str]) -> bytes | None:
 def run(stage: str, settings: Settings) -> ExitCode:
     """Run one worker of a stage until it is told to stop or cannot go on."""
     key = hmac_key(os.environ)
-    make = {"learner": _learner, "explainer": _explainer, "fold": _fold, "sentinel": _sentinel}[stage]
+    makers = {"learner": _learner, "explainer": _explainer, "fold": _fold, "sentinel": _sentinel, "labels": _labels}
+    make = makers[stage]
 
     def build() -> Stage:
         connection(settings).expect_usable()
@@ -178,6 +179,24 @@ def _sentinel(settings: Settings, key: bytes | None) -> Stage:
     )
     stage.services.append(fitter)
     watch_over(stage, settings, lambda: sentinel.samples(_states(stage, SentinelPartition)))
+    return stage
+
+
+def _labels(settings: Settings, key: bytes | None) -> Stage:
+    from pipeline.stages import labels
+    from pipeline.stages.labels import LabelsPartition
+
+    stage = StatefulStage(
+        connection(settings),
+        options("labels", settings),
+        input_topic=topic(settings, "labels"),
+        state_topic=topic(settings, "progress.labels"),
+        make_state=lambda partition: LabelsPartition(partition, settings),
+        topics=labels.needed_topics(settings),
+        commit_interval=settings.transaction.seconds,
+        commit_rows=settings.transaction.rows,
+    )
+    watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsPartition)))
     return stage
 
 

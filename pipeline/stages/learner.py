@@ -279,7 +279,7 @@ class LearnerPartition:
                     rows=stream.learner.rows,
                     first_offset=stream.first_offset,
                     snapshots=self._backlog.live(name),
-                    counts={"unlabelled": stream.learner.unlabelled},
+                    counts=_counts(stream.learner),
                 )
             )
             records.append(Record("", key, value))
@@ -297,6 +297,10 @@ class LearnerPartition:
             yield Sample(catalogue.EVENTS, learner.seqs, of)
             yield Sample(catalogue.ROWS, learner.rows, of)
             yield Sample(catalogue.UNLABELLED, learner.unlabelled, of)
+            learner.waiting.expire(learner.seqs)
+            yield Sample(catalogue.LABELS_JOINED, learner.waiting.joined, of)
+            yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed, of)
+            yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
             folded = self._progress.next_row(self.settings.epoch).get(name, self.settings.start)
             yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - folded), of)
@@ -312,6 +316,13 @@ class LearnerPartition:
     def dropped(self) -> None:
         """The partition is another worker's now."""
         self._progress.unfollow(self.partition)
+
+
+def _counts(learner: StreamLearner) -> dict[str, int]:
+    """What a stream's progress says of labels."""
+    waiting = learner.waiting
+    waiting.expire(learner.seqs)
+    return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}
 
 
 def samples(partitions: Iterable[LearnerPartition]) -> Iterator[Sample]:

@@ -56,9 +56,9 @@ class SentinelPartition:
         """What has been asked for and not been used, by stream and seq."""
         self._sent_position: Position | None = None
         self._anchors: dict[str, tuple[Position, int]] = {}
-        """Per stream: where its newest anchor is, and its seqs there."""
+        """Per stream: where its newest anchor is, and what it had used there."""
         self._seqs: dict[str, int] = {}
-        """Per stream: its seqs at the last commit."""
+        """Per stream: what it had used at the last commit."""
         self._since_anchor = 0
         """Events of all streams since the last anchor."""
         self._chunks: dict[str, int] = {}
@@ -211,7 +211,7 @@ class SentinelPartition:
         """The stream that an anchor is due of: of those that have used events since their own, the one whose lies
         furthest back."""
         for name in changed:
-            seqs = self.core.streams[name].sentinel.seqs
+            seqs = self.core.streams[name].sentinel.used
             self._since_anchor += seqs - self._seqs.get(name, 0)
             self._seqs[name] = seqs
         if self._since_anchor < self.settings.sentinel.anchor:
@@ -220,7 +220,7 @@ class SentinelPartition:
         behind = []
         for name, watched in self.core.streams.items():
             start, seqs = self._anchors.get(name, (Position(watched.first_offset, 0), 0))
-            if seqs != watched.sentinel.seqs:
+            if seqs != watched.sentinel.used:
                 behind.append((start, name))
         return min(behind)[1] if behind else None
 
@@ -233,13 +233,13 @@ class SentinelPartition:
             epoch=self.settings.epoch,
             offset=position.offset,
             used=position.used,
-            seqs=sentinel.seqs,
+            seqs=sentinel.used,
             meta=meta,
             arrays=arrays,
         )
         pairs = progress_sentinel.encode_anchor(anchor, self._chunks.get(name, 0))
         self._chunks[name] = sum(value is not None for _, value in pairs)
-        self._anchors[name] = position, sentinel.seqs
+        self._anchors[name] = position, sentinel.used
         self.anchor_bytes += sum(len(value) for _, value in pairs if value is not None)
         return pairs
 
@@ -251,7 +251,7 @@ class SentinelPartition:
                 stream=name,
                 epoch=self.settings.epoch,
                 first_offset=watched.first_offset,
-                seqs=watched.sentinel.seqs,
+                seqs=watched.sentinel.used,
                 anchor=anchored,
             )
         )

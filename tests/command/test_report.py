@@ -56,7 +56,7 @@ def test_events_without_a_label_are_counted() -> None:
     one, shown = report(200)
     one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
     one.table(1.0)
-    assert "3 events in 1.0 s, 3 of them without a label (predicted, not learned)" in shown.getvalue()
+    assert "3 events in 1.0 s, 3 of them came without a label (learned only if one came later)" in shown.getvalue()
     assert "no event with a label so far; nothing explained" in shown.getvalue()
 
 

@@ -9,6 +9,7 @@ from pipeline.ingest.admission import Accepted, Admission, Task, label
 from pipeline.ingest.decode import decode
 from topics.events import Event
 from topics.events_dead import Reason
+from topics.labels import Label
 
 LIMIT = 1024 * 1024
 GOOD = {"x": {"a": 1, "b": "text", "c": True, "d": None}, "y": 1, "id": "one", "ts": 5}
@@ -43,6 +44,15 @@ def reasons(value: bytes | None, limit: int = LIMIT) -> list[tuple[int | None, R
         (orjson.dumps({"x": {"a": 1}, "id": "é" * 129}), Reason.BAD_ID),
         (b'{"x": {"a": 1}, "ts": "now"}', Reason.BAD_TS),
         (b'{"x": {"a": 1}, "y": [1]}', Reason.BAD_TARGET),
+        (b'{"id": 1}', Reason.NO_X),
+        (b'{"id": null, "y": 1}', Reason.NO_X),
+        (b'{"id": 1, "x": null, "y": 1}', Reason.NO_X),
+        (b'{"id": 1, "y": null}', Reason.BAD_TARGET),
+        (b'{"id": 1, "y": {}}', Reason.BAD_TARGET),
+        (b'{"id": 1.5, "y": 1}', Reason.BAD_ID),
+        (b'{"id": 1, "y": 1, "ts": "now"}', Reason.BAD_TS),
+        (b'{"id": 1, "y": 1, "z": 1}', Reason.UNKNOWN_KEY),
+        (orjson.dumps({"id": "é" * 129, "y": 1}), Reason.BAD_ID),
     ],
 )
 def test_a_bad_message_is_rejected_whole_with_its_reason(value: bytes | None, reason: Reason) -> None:
@@ -77,6 +87,22 @@ def test_the_fast_and_the_slow_path_read_the_same_event() -> None:
     assert alone == beside_a_bad_one
     event = alone[0][1]
     assert [type(value) for value in event.x.values()] == [float, str, bool, type(None)]
+
+
+LABEL = {"id": "one", "y": 2.5, "ts": 7}
+
+
+def test_a_label_is_read_the_same_alone_beside_events_and_beside_what_is_bad() -> None:
+    expected = Label("one", 2.5, 7)
+    for content in (LABEL, [LABEL], [GOOD, LABEL], [GOOD, LABEL, 3]):
+        decoded = decode(orjson.dumps(content), LIMIT)
+        assert decoded.events[-1][1] == expected and decoded.labels
+        assert [type(one) for _, one in decoded.events[:-1]] == [Event] * (len(decoded.events) - 1)
+    assert not decode(orjson.dumps([GOOD, GOOD]), LIMIT).labels and not decode(orjson.dumps([GOOD, 3]), LIMIT).labels
+
+
+def test_an_event_beside_a_label_is_the_same_event() -> None:
+    assert decode(orjson.dumps([GOOD, LABEL]), LIMIT).events[0] == decode(orjson.dumps([GOOD]), LIMIT).events[0]
 
 
 def test_the_flush_mark_is_alone_or_nothing() -> None:

@@ -34,7 +34,7 @@ def messages(first: int, end: int, size: int = 20) -> Iterator[bytes]:
 
 
 def reference(settings: Settings, values: list[bytes | None], key: bytes = b"s") -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {"predictions": [], "importance": [], "events.dead": []}
+    found: dict[str, list[bytes]] = {"predictions": [], "importance": [], "drift": [], "events.dead": []}
     for topic, record in Reference(settings).run((key, value) for value in values):
         found[topic].append(record)
     return found

@@ -85,8 +85,14 @@ def test_everything_stands_in_the_compose_file_once() -> None:
     commands = {name: service["command"] for name, service in OURS.items()}
     assert commands["topics"] == ["topics", "create"]
     assert commands["demo"][0] == "produce"
-    assert [SERVICES[name].get("profiles") for name in SERVICES] == [None] * 5 + [["novelty"], ["demo"]]
-    assert sorted(service["command"][1] for service in WORKERS.values()) == ["explainer", "fold", "learner", "sentinel"]
+    assert [SERVICES[name].get("profiles") for name in SERVICES] == [None] * 5 + [["novelty"], ["labels"], ["demo"]]
+    assert sorted(service["command"][1] for service in WORKERS.values()) == [
+        "explainer",
+        "fold",
+        "labels",
+        "learner",
+        "sentinel",
+    ]
     assert WORKERS["explainer"]["deploy"]["replicas"] == 2
 
 

@@ -47,7 +47,7 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     assert sorted(KUSTOMIZATION["resources"]) == sorted(
         path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml"
     )
-    assert set(WORKERS) == {"learner", "explainer", "fold", "sentinel"} == set(of_kind("PodDisruptionBudget"))
+    assert set(WORKERS) == {"learner", "explainer", "fold", "sentinel", "labels"} == set(of_kind("PodDisruptionBudget"))
 
 
 @pytest.mark.parametrize("name", PODS)

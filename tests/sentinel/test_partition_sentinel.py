@@ -13,6 +13,7 @@ from pipeline.learn.partition import PartitionLearner
 from pipeline.sentinel.fit import fit
 from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.stream import StreamSentinel
+from tests.late_labels import apart, delays
 from tests.sentinel.logs import BASE, mixed, packed, read, told, watch, whole
 from topics import events, frames, novelty, predictions
 
@@ -33,6 +34,35 @@ def test_how_events_are_cut_changes_no_byte(size: int, classes: int) -> None:
 def test_no_option_makes_a_record_depend_on_the_cut(option: str) -> None:
     log = mixed(COUNT, classes=3)
     assert whole(log, 9, option) == whole(log, 200, option) != []
+
+
+def test_labels_right_after_their_events_are_as_if_they_had_come_with_them() -> None:
+    assert whole(apart(LOG, delays(0, COUNT)), 9) == WHOLE
+
+
+@pytest.mark.parametrize("delay", [40, "random:80"])
+def test_labels_come_late_and_every_event_is_scored_however_they_are_cut(delay: int | str) -> None:
+    late = apart(mixed(COUNT, labels=0.9), delays(delay, COUNT))
+    records = whole(late, 1)
+    assert records == whole(late, 37) == whole(late, len(late))
+    found = read(records)
+    assert [record.seq for record in found] == list(range(found[0].seq, COUNT))
+    assert len({record.map_version for record in found}) > 2
+    core = PartitionSentinel(watch())
+    told(core, packed([*late, {"id": "0", "y": "a"}, {"id": "nobody", "y": "a"}], 50))
+    sentinel = core.streams["s"].sentinel
+    assert sentinel.seqs == COUNT and sentinel.labelled == sum("y" in one for one in late)
+    held = [event.seq for event in sentinel.window.events]
+    assert held == [int(one["id"]) for one in late if "y" in one][-60:]
+
+
+def test_many_labels_at_once_ask_for_one_map_at_a_time() -> None:
+    made = mixed(COUNT, labels=1.0)
+    core = PartitionSentinel(watch())
+    records = told(core, packed([*apart(made[:400], [400] * 400), *made[400:]], 50))
+    asked = [request.seq for request in core.take_requests()]
+    assert asked[0] == 399 and sorted(set(asked)) == asked
+    assert [one.seq for one in read(records)] == list(range(399 + watch().delay, COUNT))
 
 
 def requested(log: list[Message]) -> list[int]:
@@ -123,12 +153,13 @@ class Anchor:
         return made
 
 
-@pytest.mark.parametrize("classes", [0, 2, 3])
+@pytest.mark.parametrize(("classes", "delay"), [(0, None), (2, None), (3, None), (2, "random:60")])
 @pytest.mark.parametrize("distance", [0, 90])
-def test_a_crash_anywhere_changes_no_byte(classes: int, distance: int) -> None:
+def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, distance: int) -> None:
     """Killed at stops of the log, in the middle of messages too; the anchor is `distance` events older, or there is
     none yet."""
-    log = packed(mixed(COUNT, classes=classes), 31)
+    made = mixed(COUNT, classes=classes)
+    log = packed(made if delay is None else apart(made, delays(delay, COUNT)), 31)
     expected = told(PartitionSentinel(watch()), log)
     core = PartitionSentinel(watch())
     sent: list[bytes] = []

@@ -15,6 +15,7 @@ from pipeline.sentinel.settings import MapSettings
 from pipeline.settings import Settings
 from pipeline.stages.sentinel import SentinelPartition
 from pipeline.transport.records import Message
+from tests.late_labels import apart
 from tests.sentinel.logs import BASE, mixed, packed
 from topics import progress_sentinel
 
@@ -57,6 +58,8 @@ def log() -> list[Message]:
     """Streams of different lengths and paces, and messages that are none."""
     streams = [iter(packed(mixed(count), size, key)) for count, size, key in ((500, 23, b"a"), (300, 5, b"b"))]
     streams.append(iter(packed(mixed(20), 20, b"idle")))
+    late = mixed(300, labels=0.9)
+    streams.append(iter(packed(apart(late, [250 if n > 40 else 30 for n in range(300)]), 11, b"late")))
     chance = random.Random(3)
     values: list[tuple[bytes | None, bytes | None]] = []
     while streams:
@@ -109,9 +112,9 @@ def test_what_is_read_again_is_bounded_by_the_anchors() -> None:
         broker.commit(stage)
     restored = progress_sentinel.restore(broker.state)
     assert restored.partition is not None and restored.partition.offset == len(LOG)
-    assert {"a", "b"} <= restored.anchors.keys() <= {"a", "b", "idle"}
+    assert {"a", "b", "late"} <= restored.anchors.keys() <= {"a", "b", "idle", "late"}
     behind = sum(one.seqs - max(0, one.anchor) for one in restored.streams.values())
-    assert behind <= 70 * 3 + 23
+    assert behind <= 70 * 4 + 23
 
 
 def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> None:

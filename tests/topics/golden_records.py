@@ -19,9 +19,11 @@ from topics import (
     events,
     events_dead,
     importance,
+    labels,
     novelty,
     predictions,
     progress_fold,
+    progress_labels,
     progress_learner,
     progress_sentinel,
     snapshots,
@@ -406,6 +408,10 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "events.v1.one.json": event,
     "events.v1.array.json": array_of_events,
     "events.v1.flush.json": lambda: events.FLUSH,
+    "events.v2.label.json": lambda: labels.encode({"id": "e-1", "y": "a"}),
+    "events.v2.array.json": lambda: events.encode([{"x": {"age": 31.5}, "id": 12}, {"id": 12, "y": 1.5}]),
+    "labels.v1.one.json": lambda: labels.encode({"id": 12, "y": True, "ts": 1_700_000_000_000}),
+    "labels.v1.array.json": lambda: labels.encode([{"id": "e-1", "y": "a"}, {"id": 12, "y": 1.5}]),
     "events.dead.v1.headers.txt": dead_letter,
     "predictions.v1.json": prediction,
     "predictions.v1.nothing.json": prediction_of_nothing,
@@ -435,6 +441,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "progress.sentinel.v1.stream.json": lambda: progress_sentinel.encode(sentinel_stream())[1],
     "progress.sentinel.v1.anchor-0.bin": lambda: _anchor_chunk(0),
     "progress.sentinel.v1.anchor-1.bin": lambda: _anchor_chunk(1),
+    "progress.labels.v1.json": lambda: progress_labels.encode(progress_labels.PartitionProgress(offset=42))[1],
 }
 
 

@@ -18,16 +18,16 @@ def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() 
     assert read == {f"p.{name}" for name in ("events.dead", "predictions", "importance", "effects", "drift", "novelty")}
 
 
-def test_only_one_role_writes_each_topic_but_contributions() -> None:
+def test_only_one_role_writes_each_topic_but_two() -> None:
     for topic in ALL:
         writers = {
             role for role in ROLES if "write" in getattr(of(role, "topic").get(f"p.{topic.name}"), "operations", ())
         }
-        assert len(writers) == (2 if topic.name == "contributions" else 1), topic.name
+        assert len(writers) == (2 if topic.name in ("contributions", "events") else 1), topic.name
 
 
 def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
-    for role in ("learner", "fold", "sentinel"):
+    for role in ("learner", "fold", "sentinel", "labels"):
         assert set(of(role, "transactional-id")) == {f"p.{role}."}
     for role in ("explainer", "producer", "consumer", "operator"):
         assert not of(role, "transactional-id")

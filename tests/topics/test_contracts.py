@@ -25,9 +25,11 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "events",
         "events.dead",
         "importance",
+        "labels",
         "novelty",
         "predictions",
         "progress.fold",
+        "progress.labels",
         "progress.learner",
         "progress.sentinel",
         "snapshots",
@@ -48,6 +50,7 @@ def test_a_contract_is_complete(topic: Topic) -> None:
 
 def test_public_topics_are_json_and_internal_ones_bounded() -> None:
     assert {name for name, topic in TOPICS.items() if topic.public} == {
+        "labels",
         "events",
         "events.dead",
         "predictions",
@@ -75,6 +78,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "progress.learner",
         "progress.fold",
         "progress.sentinel",
+        "progress.labels",
     }
 
 

@@ -40,14 +40,19 @@ from topics import (
     events,
     events_dead,
     importance,
+    labels,
     novelty,
     predictions,
     progress_fold,
+    progress_labels,
     progress_learner,
     progress_sentinel,
     snapshots,
     work,
 )
+from topics.errors import RecordError
+from topics.labels import Label
+from topics.progress_learner import PARTITION_KEY
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -93,6 +98,23 @@ def test_events_are_read() -> None:
     two = events.decode(checked_in("events.v1.array.json"))
     assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
     assert events.is_flush(checked_in("events.v1.flush.json"))
+
+
+def test_labels_are_read() -> None:
+    assert events.decode_with_labels(checked_in("events.v2.label.json")) == [Label("e-1", "a")]
+    both = [events.Event(x={"age": 31.5}, id=12), Label(12, 1.5)]
+    assert events.decode_with_labels(checked_in("events.v2.array.json")) == both
+    assert labels.decode(checked_in("labels.v1.one.json")) == [Label(12, True, 1_700_000_000_000)]
+    assert labels.decode(checked_in("labels.v1.array.json")) == [Label("e-1", "a"), Label(12, 1.5)]
+    for name in ("events.v2.label.json", "events.v2.array.json"):
+        with pytest.raises(RecordError):
+            events.decode(checked_in(name))
+    value = checked_in("progress.labels.v1.json")
+    found = progress_labels.restore({PARTITION_KEY: value})
+    assert found == progress_labels.PartitionProgress(offset=42)
+    assert progress_labels.restore({}) is None
+    with pytest.raises(RecordError, match="the key b's'"):
+        progress_labels.restore({PARTITION_KEY: value, b"s": value})
 
 
 def test_a_dead_letter_is_read() -> None:
