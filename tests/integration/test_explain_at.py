@@ -43,6 +43,22 @@ def messages(first: int, end: int) -> Iterator[bytes]:
         yield orjson.dumps([event(number) for number in range(start, start + 20)])
 
 
+def labelled_late(count: int) -> Iterator[bytes]:
+    """Every third event's label 40 events later."""
+    late: dict[int, dict] = {}
+    for number in range(count + 40):
+        sent = []
+        if number < count:
+            made = event(number)
+            if number % 3 == 0 and "y" in made:
+                late[number + 40] = {"id": number, "y": made.pop("y")}
+            sent.append(made)
+        if number in late:
+            sent.append(late.pop(number))
+        if sent:
+            yield orjson.dumps(sent)
+
+
 def forget(deployment: Deployment, topic: str, before: Mapping[int, int]) -> None:
     """Make the broker forget what lies before an offset, by partition; -1: everything."""
     name = deployment.settings.prefix + topic
@@ -86,7 +102,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     commands = Commands(deployment, monkeypatch)
     deployment.start_all()
     deployment.send(*messages(0, COUNT), events.FLUSH)
-    deployment.send(*messages(0, 300), events.FLUSH, key=b"t")
+    deployment.send(*labelled_late(300), events.FLUSH, key=b"t")
     rows = [number for number in range(COUNT) if number % 50 != UNLABELLED]
     deployment.wait_published("s", len(rows) - 1)
     deployment.wait_published("t", 293)
@@ -111,6 +127,14 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     assert any(value for one in found for value in one["contributions"]["ipfi"].values())
     text = commands.well("explain-at", "s", asked[0]).out
     assert "equal to what was published" in text and event(asked[0])["x"]["town"] in text
+
+    # events whose labels came late
+    for source in ("topics", "log"):
+        found = commands.well("explain-at", "t", 201, 202, "--json", "--from", source).records
+        assert [(one["seq"], one["published"]["equal"]) for one in found] == [(201, True), (202, True)]
+        late, prompt = found
+        assert late["row"] > prompt["row"] and late["event"]["target"] is not None
+        assert late["event"]["x"] == event(201)["x"]
 
     # what cannot be asked
     for arguments, what in (
