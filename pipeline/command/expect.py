@@ -11,7 +11,9 @@ _OF_RUN = ("none", "embedded", "local")
 """Brokers that `run` has beside `HOST:PORT,...`."""
 
 
-def expect_plan(settings: Settings, explainers: int, out: Path | None, data: Path | None) -> None:
+def expect_plan(
+    settings: Settings, explainers: int, out: Path | None, data: Path | None, *, page: bool = False
+) -> None:
     """Check what `run` is asked for.
 
     Raises
@@ -31,6 +33,8 @@ def expect_plan(settings: Settings, explainers: int, out: Path | None, data: Pat
         findings.append(f"--explainers: expected 1 without Kafka, got {explainers}; use --broker local")
     if data is not None and settings.broker != "local":
         findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
+    if page and settings.broker == "none":
+        findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
     if out is not None:
         try:
             expect_writable(out)
