@@ -12,6 +12,7 @@ TOKEN_CHARACTERS = 16
 """A shorter token can be guessed."""
 
 HEADERS: Mapping[str, str] = {
+    "Server": "glasstream",
     # Nothing but our own files, no other host, no inline script or style, no frame around us.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -68,14 +68,10 @@ class Topics:
     def __init__(self, connection: Connection, prefix: str, history: int) -> None:
         self._prefix = prefix
         self._all_down = False
-        self._consumer = Consumer(
-            connection.consumer(
-                read_committed=True,
-                enable_partition_eof=True,
-                queued_max_messages_kbytes=_QUEUE_KIB,
-                error_cb=self._failed,
-            )
+        options = connection.consumer(
+            read_committed=True, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUE_KIB
         )
+        self._consumer = Consumer({**options, "error_cb": self._failed})
         try:
             self._unread, starts = self._places(connection.bootstrap, history)
         except BaseException:

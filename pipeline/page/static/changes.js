@@ -1,24 +1,23 @@
 // Alarms of one change stand together: those that place it at about the same event.
 import { count, fixed, named, number } from "./format.js";
 
+export const METHODS = { ipfi: "iPFI", isage: "iSAGE", ipdp: "iPDP" };
+
 const SIGNALS = {
-  importance: "importance",
-  pd_importance: "strength of the effect",
-  curve_shape: "shape of the effect",
-  loss: "loss of the model",
+  importance: (alarm) => `importance (${METHODS[alarm.method] ?? alarm.method})`,
+  pd_importance: () => "size of its effect",
+  curve_shape: () => "shape of its effect",
+  loss: () => "loss of the model",
 };
 
 /** Names an alarm in the address. */
 export const idOf = (alarm) => [alarm.row, alarm.signal, alarm.feature ?? "", alarm.method ?? ""].join("~");
 
-/** What is watched, in words. */
+/** What is watched, in words: feature first. */
 export function watched(alarm) {
-  const signal = SIGNALS[alarm.signal] ?? named(alarm.signal);
-  if (alarm.feature === null) return signal;
-  return `${signal} of ${alarm.feature}${alarm.signal === "importance" ? ` (${METHODS[alarm.method] ?? alarm.method})` : ""}`;
+  const signal = SIGNALS[alarm.signal]?.(alarm) ?? named(alarm.signal);
+  return alarm.feature === null ? signal : `${alarm.feature}: ${signal}`;
 }
-
-export const METHODS = { ipfi: "iPFI", isage: "iSAGE", ipdp: "iPDP" };
 
 /** By how much, without regard to the units: relative to the larger side. */
 const weight = (alarm) => Math.abs(alarm.after - alarm.before) / (Math.max(Math.abs(alarm.before), Math.abs(alarm.after)) || 1);
@@ -30,7 +29,7 @@ const weight = (alarm) => Math.abs(alarm.after - alarm.before) / (Math.max(Math.
  * @param {number} events so many the stream has
  */
 export function grouped(alarms, events) {
-  const gap = Math.max(300, events * 0.02);
+  const gap = Math.max(400, events * 0.025);
   const placed = alarms.map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) })).sort((a, b) => a.start - b.start);
   const groups = [];
   for (const { alarm, start } of placed) {
@@ -52,17 +51,24 @@ export function grouped(alarms, events) {
   return groups;
 }
 
-/** The alarm of a group that says most: with curves, and the largest relative change. */
-export function telling(group) {
-  const order = (alarm) => (alarm.curve_before ? 1 : 0) + (alarm.signal === "importance" ? 0.5 : 0) + weight(alarm) * 0.4;
-  return group.alarms.reduce((best, one) => (order(one) > order(best) ? one : best));
+/** How far an alarm's curves are apart at most; their grids lie about the same. */
+function distance(alarm) {
+  const { curve_before: before, curve_after: after } = alarm;
+  return before && after ? Math.max(...after.curve.map((value, at) => Math.abs(value - (before.curve[at] ?? value)))) : -1;
 }
 
-/** One group in a sentence. */
+/** The alarm of a group that says most: whose curves differ most; without curves the first one. */
+export const telling = (group) => group.alarms.reduce((best, one) => (distance(one) > distance(best) ? one : best));
+
+/** One group in words. */
 export function sentence(group) {
+  const total = group.alarms.length;
   const loss = group.loss ? `loss ${number(group.loss.before)} → ${number(group.loss.after)}; ` : "";
-  const alarms = `${group.alarms.length} alarm${group.alarms.length > 1 ? "s" : ""}`;
-  return { title: `about event ${count(group.start)}`, alarms, details: loss + (group.features.join(", ") || "the loss alone"), seen: `first alarm at event ${count(group.seq)}, ${count(group.seq - group.start)} later` };
+  return {
+    title: `about event ${count(group.start)}`,
+    alarms: total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
+    details: loss + (group.features.join(", ") || "the loss alone"),
+  };
 }
 
 /** The panel: the changes, and the alarms of the chosen one. */
@@ -115,13 +121,13 @@ export class ChangesPanel {
       const title = document.createElement("strong");
       title.textContent = words.title;
       const small = document.createElement("small");
-      small.textContent = `${words.details} · ${words.seen}`;
-      small.title = small.textContent;
+      small.textContent = small.title = words.details;
       button.append(title, ` · ${words.alarms}`, small);
       button.addEventListener("click", () => this.choose(telling(group)));
       if (group.id === focused) queueMicrotask(() => button.focus());
       return button;
     }));
+    this.list.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" });
   }
 
   #fillAlarms() {
@@ -169,8 +175,8 @@ export class ChangesPanel {
       button.textContent = total > 1 ? total : "▾";
       button.style.left = `${at}px`;
       button.setAttribute("aria-pressed", String(groups.includes(this.group)));
-      button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}, ${words.details}; ${words.seen}`);
-      button.title = `${words.title}: ${words.alarms}\n${words.details}\n${words.seen}`;
+      button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}; ${words.details}`);
+      button.title = `${words.title}: ${words.alarms}\n${words.details}`;
       button.addEventListener("click", () => this.choose(telling(group)));
       if (group.id === focused) queueMicrotask(() => button.focus());
       return button;

@@ -134,7 +134,7 @@ export class Chart {
         {
           ...axis,
           size: 24,
-          space: 60,
+          space: 46,
           values: (plot, values) => (this.#options.ticks ? this.#options.ticks(values) : values.map((value) => (Number.isInteger(value) ? count(value) : number(value)))),
           ...(what.splits ? { splits: () => this.#options.splits } : {}),
         },
@@ -183,7 +183,7 @@ function around(min, max) {
 /** From nothing up. */
 export const fromZero = (min, max) => [0, (max || 1) * 1.06];
 
-/** The changes as shades and lines under a chart over events. */
+/** The changes as lines under a chart over events, where each was noticed; the chosen one shaded from where it began. */
 export function drawChanges(plot, groups, chosen) {
   const { ctx, bbox } = plot;
   ctx.save();
@@ -195,8 +195,10 @@ export function drawChanges(plot, groups, chosen) {
     const strong = group.id === chosen;
     const left = plot.valToPos(group.start, "x", true);
     const at = plot.valToPos(group.seq, "x", true);
-    ctx.fillStyle = tint(colour, strong ? 0.22 : 0.1);
-    ctx.fillRect(left, bbox.top, Math.max(1, at - left), bbox.height);
+    if (strong) {
+      ctx.fillStyle = tint(colour, 0.15);
+      ctx.fillRect(left, bbox.top, Math.max(1, at - left), bbox.height);
+    }
     ctx.strokeStyle = tint(colour, strong ? 1 : 0.6);
     ctx.lineWidth = (strong ? 2 : 1) * devicePixelRatio;
     ctx.beginPath();

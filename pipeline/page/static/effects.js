@@ -31,8 +31,8 @@ export class EffectsPanel {
     document.getElementById("then-label").hidden = !this.#seqs.length;
     if (alarm?.curve_before && alarm.curve_after) {
       const { output } = alarm.curve_after;
-      document.getElementById("then-text").textContent = "move for then and now";
-      this.#say(`Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`, "before the change", `after it (event ${count(alarm.seq)})`);
+      document.getElementById("then-text").textContent = "compare then and now";
+      this.#say(`Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`, "before the change", `at the alarm (event ${count(alarm.seq)})`);
       this.#draw(alarm.curve_before, alarm.curve_after, `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`, ["before", "after"]);
     } else if (alarm && alarm.feature !== null && alarm.feature !== effect?.feature) {
       this.#nothing(`No curves came with this alarm. Effect curves are there when the run explains with iPDP: \`--explain ipfi,isage,ipdp\`.`, data);

@@ -16,7 +16,7 @@ export function number(value, scale = 0) {
 }
 
 /** A fixed number of decimals, so that columns line up. */
-export const fixed = (value, digits = 3) => (value == null ? "–" : value.toFixed(digits).replace("-", "−"));
+export const fixed = (value, digits = 3) => (value == null ? "–" : value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−"));
 
 /** A share of 1 as percent, with as many digits as it deserves. */
 export function percent(share) {

@@ -12,7 +12,7 @@ export function status(data, link) {
     add("events", predicted == null ? "–" : count(predicted + 1), "", "Events predicted so far");
     if (last) {
       const behind = predicted == null ? null : Math.max(0, predicted - last.seq);
-      add("explained up to", `${count(behind)} behind`, "", `Newest importance record: event ${count(last.seq)}. Records come every publish.every rows, so some events behind is usual`);
+      add("explanations", `${count(behind)} events behind`, "", `Newest importance record: event ${count(last.seq)}. Records come every publish.every rows, so some events behind is usual`);
       add("model lag", `${count(last.lag)} events`, "", `The explained model had learned so many events less than it could have${last.staleness == null ? "" : `; that can matter by ${number(last.staleness)} in units of the loss`}`);
       add("coverage", percent(last.coverage), last.coverage < 0.999 ? "bad" : "good", "Rows explained, of those that could have been");
     } else {
