@@ -29,6 +29,7 @@ NOT_SETTINGS = frozenset(
         "DATA",
         "PEERS",
         "TEST_KAFKA",
+        "TEST_BROWSER",
         "REQUIRE_KAFKA",
     }
 )
