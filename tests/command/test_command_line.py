@@ -59,6 +59,11 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
     assert (process.returncode, said) == (130, "")
 
 
+def test_a_page_without_topics() -> None:
+    with pytest.raises(SettingsError, match="--page: expected a broker, whose topics it reads, got --broker none"):
+        expect_plan(load(assignments=["broker=none"]), 1, None, None, page=True)
+
+
 def test_an_out_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "results"
     file.write_text("")

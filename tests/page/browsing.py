@@ -7,7 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
-SECONDS = 30.0
+SECONDS = 90.0
+"""For what a page shows: beside other tests the stages of a run may take long to start."""
 
 
 @dataclass

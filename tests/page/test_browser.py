@@ -110,8 +110,6 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
 
             view.open()
             view.wait("glasstream.connected && glasstream.drawn.importance")
-            began = view.get("glasstream.drawn.importance.x.length")
-            view.wait("known => glasstream.drawn.importance.x.length > known", began)  # live, without a reload
             view.wait("[...document.querySelectorAll('#marks button')].some(mark => Number(mark.dataset.seq) > 1500)")
 
             said(log, run, "(the page stays until you interrupt)")
