@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -58,9 +59,11 @@ async def _serve(settings: Settings, access: Access, open_browser: bool, say: Ca
 
 
 def _show(address: str) -> None:
+    """In the person's browser, where there is a screen: in a terminal a text browser would take that over."""
     import webbrowser
 
-    webbrowser.open(address)
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)
 
 
 def page_token(environment: Mapping[str, str]) -> str | None:

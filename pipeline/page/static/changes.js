@@ -76,6 +76,7 @@ export class ChangesPanel {
   #groups = [];
   #listed = "";
   #rows = "";
+  #revealed = {};
 
   constructor(choose) {
     this.choose = choose;
@@ -127,7 +128,7 @@ export class ChangesPanel {
       if (group.id === focused) queueMicrotask(() => button.focus());
       return button;
     }));
-    this.list.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" });
+    this.#reveal("group", this.group?.id, this.list, this.list.querySelector("[aria-pressed=true]"));
   }
 
   #fillAlarms() {
@@ -147,6 +148,15 @@ export class ChangesPanel {
       if (idOf(alarm) === focused) queueMicrotask(() => button.focus());
       return row;
     }));
+    this.#reveal("alarm", this.alarm && idOf(this.alarm), this.scroll, this.table.querySelector(".chosen"));
+  }
+
+  /** Scroll a list, and nothing else, to what is newly chosen in it. */
+  #reveal(kind, id, list, entry) {
+    if (!entry || this.#revealed[kind] === id) return;
+    this.#revealed[kind] = id;
+    const [outer, inner] = [list.getBoundingClientRect(), entry.getBoundingClientRect()];
+    if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom + 2;
   }
 
   /** The marks above a chart over events: buttons, those that would overlap as one. */

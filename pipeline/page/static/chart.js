@@ -1,7 +1,7 @@
 // uPlot with what all charts of the page share: the theme, the size of their place, a description for who cannot see
 // them, the keyboard, and the marks of changes.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { count, number } from "./format.js";
+import { count, fixed, number } from "./format.js";
 
 const PALETTE = [
   "#3b7dd8", "#e07b28", "#2f9e62", "#c9456b", "#8a63d2", "#a8862f", "#1ba1b5", "#d45bb8", "#7a8f1f", "#64789c", "#b8432f",
@@ -31,7 +31,7 @@ export class Chart {
   /**
    * @param {HTMLElement} place where it is drawn
    * @param {{onEvents?: boolean, onCursor?: (index: number | null) => void, onDraw?: (plot: uPlot) => void,
-   *   underlay?: (plot: uPlot) => void, format?: (value: number) => string}} wiring `onEvents`: x is the number of an
+   *   underlay?: (plot: uPlot) => void, percent?: boolean}} wiring `onEvents`: x is the number of an
    *   event, and the cursor is shared with the other charts of that kind
    */
   constructor(place, wiring = {}) {
@@ -61,12 +61,14 @@ export class Chart {
   clear(reason, label) {
     this.#plot?.destroy();
     this.#plot = this.#shape = null;
-    this.#empty.replaceChildren(...reason.split("`").map((part, at) => {
+    const text = document.createElement("span");
+    text.append(...reason.split("`").map((part, at) => {
       if (at % 2 === 0) return part;
       const code = document.createElement("code");
       code.textContent = part;
       return code;
     }));
+    this.#empty.replaceChildren(text);
     this.#empty.hidden = false;
     this.#place.setAttribute("aria-label", `${label}: ${reason.replaceAll("`", "")}`);
   }
@@ -138,7 +140,7 @@ export class Chart {
           values: (plot, values) => (this.#options.ticks ? this.#options.ticks(values) : values.map((value) => (Number.isInteger(value) ? count(value) : number(value)))),
           ...(what.splits ? { splits: () => this.#options.splits } : {}),
         },
-        { ...axis, size: 46, space: 28, values: (plot, values) => values.map((value) => (this.wiring.format ?? ((one) => number(one, Math.max(...values.map(Math.abs)))))(value)) },
+        { ...axis, size: 46, space: 28, values: (plot, values) => (this.wiring.percent ? ticks(values.map((one) => 100 * one)).map((one) => `${one} %`) : ticks(values)) },
       ],
       series: [{}, ...what.series],
       bands: what.bands ?? [],
@@ -170,6 +172,15 @@ export class Chart {
     const next = Math.min(x.length - 1, Math.max(0, here + step));
     this.#plot.setCursor({ left: this.#plot.valToPos(x[next], "x"), top: 10 });
   }
+}
+
+/** Numbers at equal distances, with as many decimals as their distance asks for. */
+function ticks(values) {
+  const step = Math.abs(values[1] - values[0]);
+  if (!(step >= 1e-6)) return values.map((value) => number(value));
+  let decimals = 0;
+  while (decimals < 8 && Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
+  return values.map((value) => (decimals ? fixed(value, decimals) : count(value)));
 }
 
 /** A little room above and below; 0 is in sight. */

@@ -76,7 +76,7 @@ export class EffectsPanel {
     const features = Object.keys(outputs);
     if (feature && !features.includes(feature)) features.push(feature);
     options(this.feature, features, feature);
-    this.feature.disabled = !features.length;
+    document.getElementById("effect-controls").hidden = !features.length;
     const choices = outputs[data.effect?.feature] ?? [];
     options(this.output, choices.filter((one) => one !== null), data.effect?.output);
     document.getElementById("output-label").hidden = choices.length < 2;

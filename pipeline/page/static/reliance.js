@@ -60,6 +60,7 @@ export class ReliancePanel {
       this.chart.clear(data.epoch === null
         ? "Waiting for the stream: nothing of it is on the topics yet."
         : "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events unless set otherwise; from then on every 100 rows (`publish.every`) bring a record.", "Importance");
+      this.#legend([]);
       this.#rank();
       return;
     }
@@ -72,6 +73,7 @@ export class ReliancePanel {
     caption.textContent = `${meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
     if (view.mode === "stacked") this.#stack(known, names);
     else this.#lines(known, names);
+    this.#legend(view.mode === "stacked" ? [...names, null] : names);
     this.#rank();
   }
 
@@ -112,6 +114,23 @@ export class ReliancePanel {
     this.chart.draw({ label: `${this.#label(known)}, stacked`, data, series, bands, range: this.shared.range, y: fromZero, shape: "stacked" });
   }
 
+  /** What each colour is; null: all the others. */
+  #legend(names) {
+    const list = document.getElementById("legend");
+    const key = JSON.stringify([names, names.map((name) => this.#slots.get(name))]);
+    if (key === list.dataset.key) return;
+    list.dataset.key = key;
+    list.replaceChildren(...names.map((name) => {
+      const entry = document.createElement("li");
+      const swatch = document.createElement("span");
+      const { stroke, dash } = name === null ? { stroke: OTHERS } : this.#ink(name);
+      swatch.className = "swatch";
+      swatch.style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
+      entry.append(swatch, name ?? "other features");
+      return entry;
+    }));
+  }
+
   #point(index) {
     if (index === this.#cursor) return;
     this.#cursor = index;
@@ -122,6 +141,7 @@ export class ReliancePanel {
   #rank() {
     const known = this.#data?.importance;
     const more = document.getElementById("ranking-more");
+    document.getElementById("ranking-scroll").hidden = !known;
     if (!known) {
       this.body.replaceChildren();
       more.textContent = "";

@@ -11,7 +11,7 @@ export class TrustPanel {
     this.list = document.getElementById("flagged");
     this.chart = new Chart(document.getElementById("trust-chart"), {
       onEvents: true,
-      format: (value) => percent(value),
+      percent: true,
       underlay: (plot) => drawChanges(plot, [...shared.groups, ...this.#alarms], shared.chosen),
     });
   }
