@@ -24,7 +24,7 @@ MOST_FEATURES = 40
 _POINTS_A_MESSAGE = 60
 _POINTS_A_STATE = 600
 """A viewer that has been sent so many points since its last state gets a state."""
-_REGROUP_SECONDS = 10.0
+_REGROUP_SECONDS = 2.0
 """Between two looks at which features lead."""
 
 

@@ -128,7 +128,9 @@ export class ChangesPanel {
       if (group.id === focused) queueMicrotask(() => button.focus());
       return button;
     }));
-    this.#reveal("group", this.group?.id, this.list, this.list.querySelector("[aria-pressed=true]"));
+    const inUse = this.list.matches(":hover, :focus-within"); // then it stays where it is
+    const id = inUse ? this.#revealed.group : `${this.group?.id} of ${this.#groups.length}`;
+    this.#reveal("group", id, this.list, this.list.querySelector("[aria-pressed=true]"));
   }
 
   #fillAlarms() {

@@ -14,6 +14,9 @@ export const ink = (slot) => ({ stroke: PALETTE[slot % PALETTE.length], dash: sl
 
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Points are shown while a line has too few to be seen. */
+export const sparse = { show: (plot) => plot.data[0].length < 3 };
+
 /** A hue as translucent as wanted. */
 export const tint = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, "0");
 

@@ -1,5 +1,5 @@
 // How good is the model now: the loss of recent events, and the metric since the start.
-import { Chart, css, drawChanges, fromZero, tint } from "./chart.js";
+import { Chart, css, drawChanges, fromZero, sparse, tint } from "./chart.js";
 import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
@@ -35,7 +35,7 @@ export class QualityPanel {
       this.loss.draw({
         label: `Loss over time. Now ${number(quality.recent_loss)}`,
         data: [bins.last, bins.mean],
-        series: [{ label: "loss", stroke, width: 1.5, fill: tint(stroke, 0.08), points: { show: bins.mean.length < 3 } }],
+        series: [{ label: "loss", stroke, width: 1.5, fill: tint(stroke, 0.08), points: sparse }],
         range: this.shared.range,
         y: fromZero,
       });
@@ -47,7 +47,7 @@ export class QualityPanel {
       this.metric.draw({
         label: `${named(quality.metric_name)} over time. Now ${fixed(quality.metric, 4)}`,
         data: [bins.last, bins.note],
-        series: [{ label: quality.metric_name, stroke, width: 1.5, points: { show: bins.note.length < 3 } }],
+        series: [{ label: quality.metric_name, stroke, width: 1.5, points: sparse }],
         range: this.shared.range,
         y: (min, max) => [min - (max - min || 0.1) * 0.1, max + (max - min || 0.1) * 0.1],
       });

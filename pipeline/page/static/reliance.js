@@ -1,5 +1,5 @@
 // What does it rely on: importance over time, and the ranking of now.
-import { Chart, OTHERS, css, drawChanges, fromZero, ink, tint } from "./chart.js";
+import { Chart, OTHERS, css, drawChanges, fromZero, ink, sparse, tint } from "./chart.js";
 import { METHODS } from "./changes.js";
 import { count, fixed, named, percent } from "./format.js";
 
@@ -91,7 +91,7 @@ export class ReliancePanel {
       const { value, low, high } = known.features[name];
       data.push(high, low, value);
       const edge = { stroke: "transparent", width: 0, points: { show: false } };
-      series.push({ ...edge, label: `${name} high` }, { ...edge, label: `${name} low` }, { label: name, stroke, dash, width: 1.6, points: { show: known.seq.length < 3 } });
+      series.push({ ...edge, label: `${name} high` }, { ...edge, label: `${name} low` }, { label: name, stroke, dash, width: 1.6, points: sparse });
       bands.push({ series: [series.length - 2, series.length - 1], fill: tint(stroke, 0.12) });
     }
     this.chart.draw({ label: this.#label(known), data, series, bands, range: this.shared.range, shape: "lines" });

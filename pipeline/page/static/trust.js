@@ -1,5 +1,5 @@
 // Can I trust this input: how many events look like none that the model has learned.
-import { Chart, css, drawChanges, tint } from "./chart.js";
+import { Chart, css, drawChanges, sparse, tint } from "./chart.js";
 import { count, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
@@ -42,7 +42,7 @@ export class TrustPanel {
     this.chart.draw({
       label: `Share of strange events over time. Now ${percent(novelty.recent_rate)}`,
       data: [bins.last, bins.mean],
-      series: [{ label: "novelty rate", stroke, width: 1.5, fill: tint(stroke, 0.1), points: { show: bins.last.length < 3 } }],
+      series: [{ label: "novelty rate", stroke, width: 1.5, fill: tint(stroke, 0.1), points: sparse }],
       range: this.shared.range,
       y: (min, max) => [0, Math.min(1.02, Math.max(0.02, max * 1.1))],
     });
