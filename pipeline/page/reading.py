@@ -68,6 +68,7 @@ class Topics:
     def __init__(self, connection: Connection, prefix: str, history: int) -> None:
         self._prefix = prefix
         self._all_down = False
+        self._told: set[str] = set()
         options = connection.consumer(
             read_committed=True, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUE_KIB
         )
@@ -173,7 +174,9 @@ class Topics:
         try:
             record = _RECORDS[topic].read(data, f"{place[0]}[{place[1]}]@{message.offset()}")
         except RecordError as error:
-            log.warning("not shown: %s", error)
+            if topic not in self._told:
+                self._told.add(topic)
+                log.warning("not shown, and so are all like it on this topic: %s", error)
             return Taken(topic, written, None)
         return Taken(topic, written, record)
 

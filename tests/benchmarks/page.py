@@ -36,7 +36,7 @@ from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, sync_playwright
 
 from pipeline.brokers.local import local_kafka
-from pipeline.transport.connection import PARTITIONER
+from pipeline.transport.connection import Connection
 from tests.page.records import importance_record
 from topics import admin
 
@@ -58,10 +58,10 @@ def main() -> None:
 def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
     kafka = options.kafka or stack.enter_context(local_kafka()).bootstrap
     prefix = f"bench-{uuid.uuid4().hex[:8]}."
-    client = AdminClient({"bootstrap.servers": kafka})
+    client = AdminClient(Connection(kafka).client())
     admin.create(client, {"events": 1, "work": 1}, prefix)
     stack.callback(admin.delete, client, prefix)
-    producer = Producer({"bootstrap.servers": kafka, "partitioner": PARTITIONER, "linger.ms": 20})
+    producer = Producer(Connection(kafka).producer(linger_ms=20))
     names = [f"f{at:03d}" for at in range(options.features)]
 
     def put(number: int) -> None:

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser
 
-from pipeline.transport.connection import PARTITIONER
+from pipeline.transport.connection import Connection
 from tests.deployment import ROOT, wait_for
 from tests.page.browsing import Viewing, viewing
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
@@ -224,7 +224,7 @@ def test_a_deployment_of_300_features_whose_page_restarts(
     kafka: str, prefix: str, chromium: Browser, tmp_path: Path
 ) -> None:
     names = [f"sensor_{at:03d}" for at in range(300)]
-    producer = Producer({"bootstrap.servers": kafka, "partitioner": PARTITIONER})
+    producer = Producer(Connection(kafka).producer())
 
     def put(topic: str, *values: bytes, stream: str = "wide") -> None:
         for value in values:
@@ -237,7 +237,7 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         )
 
     with ExitStack() as stack:
-        client = AdminClient({"bootstrap.servers": kafka})
+        client = AdminClient(Connection(kafka).client())
         admin.create(client, PARTITIONS, prefix)
         stack.callback(admin.delete, client, prefix)
         put("importance", *(wide(row) for row in range(99, 5_000, 100)))

@@ -12,7 +12,7 @@ import { TrustPanel } from "./trust.js";
 const element = (id) => document.getElementById(id);
 const link = { up: false, since: null };
 /** What the charts over events have in common. */
-const shared = { groups: [], chosen: null, range: null, mark: (plot) => changes.mark(plot) };
+const shared = { groups: [], chosen: null, effect: null, range: null, mark: (plot) => changes.mark(plot) };
 
 let view = address.read();
 let data = null;
@@ -89,9 +89,11 @@ function paint() {
   shared.range = range();
   shared.groups = changes.update(data, view);
   shared.chosen = changes.group?.id ?? null;
+  const alarm = curvesOfAlarm && !view.then ? curvesAlarm() : null;
+  shared.effect = (alarm?.curve_before ? alarm.feature : data.effect?.feature) ?? null;
   quality.update(data);
   reliance.update(data, view);
-  effects.update(data, view, curvesOfAlarm && !view.then ? curvesAlarm() : null);
+  effects.update(data, view, alarm);
   trust.update(data);
   announce();
   document.title = data.stream === null ? "Glasstream" : `${data.stream} – Glasstream`;

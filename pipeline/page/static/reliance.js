@@ -195,7 +195,7 @@ export class ReliancePanel {
       tick.querySelector("input").setAttribute("aria-label", `keep ${name} drawn`);
     }
     row.dataset.rank = rank;
-    row.classList.toggle("chosen", name === this.#data.effect?.feature);
+    row.classList.toggle("chosen", name === this.shared.effect);
     tick.querySelector("input").checked = this.#view.pin.includes(name);
     const { stroke, dash } = drawn ? this.#ink(name) : { stroke: "transparent" };
     tick.querySelector(".swatch").style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
