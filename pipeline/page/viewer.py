@@ -4,20 +4,15 @@ A message is a JSON object with `type`: `state` replaces what the viewer has, `d
 would have to be sent too much, or whose stream began anew, gets another `state`; so it holds no more than the server.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
-import numpy as np
 import orjson
 
-from pipeline.page.history import Bins
+from pipeline.page.parts import alarm_part, bins_part, curve_part, importance_part, novelty_part, quality_part
 from pipeline.page.store import Store
-from pipeline.page.stream import Curve, Method, Point, StreamHistory
-from topics.drift import Curve as DriftCurve
-from topics.drift import Drift
-from topics.novelty import Novelty
+from pipeline.page.stream import Curve, Point, StreamHistory
 
 MOST_FEATURES = 40
 """Drawn at once."""
@@ -175,28 +170,28 @@ class Viewer:
         parts: dict[str, Any] = {
             "newest": history.newest,
             "methods": sorted(history.methods),
-            "quality": _quality(history),
+            "quality": quality_part(history),
             "alarms_total": history.alarms_total,
             "outputs": history.outputs(),
         }
-        parts["quality"]["bins"], sent.quality = _bins(history.quality.bins, sent.quality)
+        parts["quality"]["bins"], sent.quality = bins_part(history.quality.bins, sent.quality)
         if sent.method is not None:
-            parts["importance"] = _importance(history.methods[sent.method], sent.method, points, sent.names)
+            parts["importance"] = importance_part(history.methods[sent.method], sent.method, points, sent.names)
         new = history.alarms_total - sent.alarms
         sent.alarms = history.alarms_total
         if new:
-            parts["alarms"] = [_alarm(one) for one in list(history.alarms)[-new:]]
+            parts["alarms"] = [alarm_part(one) for one in list(history.alarms)[-new:]]
         if sent.effect is not None and curves:
             feature, output = sent.effect
             parts["effect"] = {
                 "feature": feature,
                 "output": output,
                 "kind": history.kinds[feature],
-                "curves": [_curve(one) for one in curves],
+                "curves": [curve_part(one) for one in curves],
             }
         if history.novelty.last is not None:
-            parts["novelty"] = _novelty(history)
-            parts["novelty"]["bins"], sent.novelty = _bins(history.novelty.bins, sent.novelty)
+            parts["novelty"] = novelty_part(history)
+            parts["novelty"]["bins"], sent.novelty = bins_part(history.novelty.bins, sent.novelty)
         return parts
 
     def _method(self, history: StreamHistory) -> str | None:
@@ -222,157 +217,3 @@ class Viewer:
             return None
         output = self._view.output if self._view.output in outputs[feature] else outputs[feature][-1]
         return feature, output
-
-
-def _bins(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """The bins from the newest that was sent on, which has grown since; all of them if their width has changed."""
-    shown = bins.shown()
-    width, index = sent
-    start = index if width == bins.width else 0
-    new = [one for one in shown if one.index >= start]
-    columns = {
-        "width": bins.width,
-        "from": start,
-        "index": [one.index for one in new],
-        "first": [one.first for one in new],
-        "last": [one.last for one in new],
-        "count": [one.count for one in new],
-        "mean": [one.mean for one in new],
-        "note": [one.note for one in new],
-    }
-    return columns, (bins.width, shown[-1].index if shown else 0)
-
-
-def _quality(history: StreamHistory) -> dict[str, Any]:
-    quality = history.quality
-    return {
-        "loss_name": quality.loss_name,
-        "metric_name": quality.metric_name,
-        "metric": quality.metric,
-        "events": quality.events,
-        "labelled": quality.labelled,
-        "last_seq": quality.last_seq if quality.events else None,
-        "recent_loss": sum(quality.recent) / len(quality.recent) if quality.recent else None,
-        "recent_events": len(quality.recent),
-    }
-
-
-def _importance(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:
-    table = method.table(points)
-    columns = {feature: table[:, method.features[feature]] for feature in names}
-    last = method.last
-    return {
-        "method": name,
-        "loss": method.loss,
-        "alpha": method.alpha,
-        "interval": {"kind": method.interval.kind, "level": method.interval.level},
-        "records": method.points.total,
-        "kept_every": method.points.stride,
-        "row": [one.row for one in points],
-        "seq": [one.seq for one in points],
-        "lag": [one.lag for one in points],
-        "coverage": [one.coverage for one in points],
-        "features": {
-            feature: {
-                "value": _numbers(column[:, 0]),
-                "low": _numbers(column[:, 1]),
-                "high": _numbers(column[:, 2]),
-            }
-            for feature, column in columns.items()
-        },
-        "others": _others(method, points, names),
-        "ranking": sorted(
-            ([one.rank, feature, one.value, one.low, one.high] for feature, one in method.newest.items()),
-            key=lambda entry: (entry[0], entry[1]),
-        ),
-        "left_out": method.left_out,
-        "totals": method.totals,
-        "last": last
-        and {
-            "row": last.row,
-            "seq": last.seq,
-            "n": last.n,
-            "lag": last.lag,
-            "coverage": last.coverage,
-            "model_version": last.model_version,
-            "staleness": last.staleness,
-        },
-    }
-
-
-def _others(method: Method, points: Sequence[Point], names: Sequence[str]) -> list[float]:
-    """At each point: the sum of the positive values of the features that are not drawn."""
-    drawn = {method.features[name] for name in names}
-    rest = [at for at in range(len(method.features)) if at not in drawn]
-    totals: list[float] = np.nan_to_num(method.table(points)[:, rest, 0]).clip(min=0.0).sum(axis=1).tolist()
-    return totals
-
-
-def _numbers(column: Iterable[float]) -> list[float | None]:
-    return [None if isnan(value) else float(value) for value in column]
-
-
-def _curve(curve: Curve) -> dict[str, Any]:
-    return {
-        "row": curve.row,
-        "seq": curve.seq,
-        "n": curve.n,
-        "importance": curve.importance,
-        "grid": curve.grid,
-        "curve": curve.curve,
-    }
-
-
-def _alarm(record: Drift) -> dict[str, Any]:
-    return {
-        "row": record.row,
-        "seq": record.seq,
-        "signal": record.signal,
-        "feature": record.feature,
-        "method": record.method,
-        "before": record.before,
-        "after": record.after,
-        "width": record.width,
-        "detector": record.detector.name,
-        "curve_before": _drift_curve(record.curve_before),
-        "curve_after": _drift_curve(record.curve_after),
-    }
-
-
-def _drift_curve(curve: DriftCurve | None) -> dict[str, Any] | None:
-    if curve is None:
-        return None
-    return {"output": curve.output, "grid": curve.grid, "curve": curve.curve}
-
-
-def _novelty(history: StreamHistory) -> dict[str, Any]:
-    watch = history.novelty
-    last = watch.last
-    return {
-        "events": watch.events,
-        "flagged": watch.flagged,
-        "recent_rate": sum(watch.recent) / len(watch.recent) if watch.recent else None,
-        "recent_events": len(watch.recent),
-        "threshold": last and last.threshold,
-        "last_seq": last and last.seq,
-        "map_version": last and last.map_version,
-        "examples": [_example(one) for one in reversed(watch.examples)],
-        "alarms": [
-            {"seq": one.seq, "before": one.alarm.before, "after": one.alarm.after, "width": one.alarm.width}
-            for one in watch.alarms
-            if one.alarm is not None
-        ],
-        "alarms_total": watch.alarms_total,
-    }
-
-
-def _example(record: Novelty) -> dict[str, Any]:
-    slopes = record.attribution or {}
-    strongest = sorted(slopes, key=lambda name: (-abs(slopes[name]), name))[:3]
-    return {
-        "seq": record.seq,
-        "id": record.id,
-        "indicator": record.indicator,
-        "threshold": record.threshold,
-        "attribution": [[name, slopes[name]] for name in strongest],
-    }

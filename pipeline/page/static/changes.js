@@ -101,7 +101,7 @@ export class ChangesPanel {
     const key = JSON.stringify([this.#groups.map((group) => [group.id, group.alarms.length]), this.group?.id]);
     if (key !== this.#listed) {
       this.#listed = key;
-      this.#fill(data);
+      this.#fill();
     }
     const rows = JSON.stringify([this.group?.id, this.group?.alarms.length, this.alarm && idOf(this.alarm)]);
     if (rows !== this.#rows) {

@@ -35,7 +35,7 @@ export class EffectsPanel {
       this.#say(`Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`, "before the change", `at the alarm (event ${count(alarm.seq)})`);
       this.#draw(alarm.curve_before, alarm.curve_after, `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`, ["before", "after"]);
     } else if (alarm && alarm.feature !== null && alarm.feature !== effect?.feature) {
-      this.#nothing(`No curves came with this alarm. Effect curves are there when the run explains with iPDP: \`--explain ipfi,isage,ipdp\`.`, data);
+      this.#nothing("No curves came with this alarm. Effect curves are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`.");
     } else if (effect?.curves.length) {
       const then = effect.curves[at];
       const now = effect.curves.at(-1);
@@ -43,7 +43,7 @@ export class EffectsPanel {
       this.#say(`Effect of ${effect.feature}${effect.output === null ? "" : ` on the probability of ${effect.output}`}:`, `then (event ${count(then.seq)})`, `now (event ${count(now.seq)})`);
       this.#draw(then, now, `Effect of ${effect.feature} at event ${count(then.seq)} and now`, ["then", "now"]);
     } else {
-      this.#nothing("No effect curves yet. They are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`; the first ones come with the first importance record.", data);
+      this.#nothing("No effect curves yet. They are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`; the first ones come with the first importance record.");
     }
   }
 
