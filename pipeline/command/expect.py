@@ -1,5 +1,6 @@
 """What a command expects of its options, checked before it shows or starts anything."""
 
+import os
 from pathlib import Path
 
 from pipeline.brokers.choose import addresses, open_broker
@@ -35,6 +36,8 @@ def expect_plan(
         findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
     if page and settings.broker == "none":
         findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
+    if page:
+        findings += _page(settings)
     if out is not None:
         try:
             expect_writable(out)
@@ -80,3 +83,14 @@ def _address(settings: Settings) -> str | None:
             f"`run` also takes embedded, local and none), got {settings.broker!r}"
         )
     return None
+
+
+def _page(settings: Settings) -> list[str]:
+    from pipeline.command.page import page_token
+    from pipeline.page.access import Access
+
+    try:
+        Access(settings.page.host, page_token(os.environ))
+    except SettingsError as error:
+        return error.findings
+    return []

@@ -64,6 +64,14 @@ def test_a_page_without_topics() -> None:
         expect_plan(load(assignments=["broker=none"]), 1, None, None, page=True)
 
 
+def test_a_page_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(assignments=["page.host=0.0.0.0"])
+    with pytest.raises(SettingsError, match="set GLASSTREAM_PAGE_TOKEN"):
+        expect_plan(settings, 1, None, None, page=True)
+    monkeypatch.setenv("GLASSTREAM_PAGE_TOKEN", "0123456789abcdef")
+    expect_plan(settings, 1, None, None, page=True)
+
+
 def test_an_out_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "results"
     file.write_text("")
