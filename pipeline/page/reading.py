@@ -31,6 +31,8 @@ _POLL_SECONDS = 0.25
 _ASK_SECONDS = 10.0
 _QUEUE_KIB = 4_096
 """Fetched ahead of a partition, at most."""
+_FULL_MS = 10
+"""How long fetching rests when that is full; with librdkafka's second, 100,000 records took 28 s instead of 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,10 @@ class Topics:
         self._all_down = False
         self._told: set[str] = set()
         options = connection.consumer(
-            read_committed=True, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUE_KIB
+            read_committed=True,
+            enable_partition_eof=True,
+            queued_max_messages_kbytes=_QUEUE_KIB,
+            fetch_queue_backoff_ms=_FULL_MS,
         )
         self._consumer = Consumer({**options, "error_cb": self._failed})
         try:
