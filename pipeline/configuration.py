@@ -19,7 +19,20 @@ from pipeline.presets import PRESETS
 from pipeline.settings import Settings, flatten
 
 ENVIRONMENT = "GLASSTREAM_"
-NOT_SETTINGS = frozenset({"HMAC_KEY", "HMAC_KEY_FILE", "CONFIG", "DATA", "PEERS", "TEST_KAFKA", "REQUIRE_KAFKA"})
+NOT_SETTINGS = frozenset(
+    {
+        "HMAC_KEY",
+        "HMAC_KEY_FILE",
+        "PAGE_TOKEN",
+        "PAGE_TOKEN_FILE",
+        "CONFIG",
+        "DATA",
+        "PEERS",
+        "TEST_KAFKA",
+        "TEST_BROWSER",
+        "REQUIRE_KAFKA",
+    }
+)
 """Variables that begin like settings and are read elsewhere."""
 
 _SECTIONS = {

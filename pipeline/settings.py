@@ -298,6 +298,26 @@ class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stall_seconds: Annotated[float, Meta(ge=5)] = 120.0
 
 
+class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The live page. Its token stands in no setting: ``GLASSTREAM_PAGE_TOKEN`` or ``GLASSTREAM_PAGE_TOKEN_FILE``.
+
+    Attributes
+    ----------
+    host, port
+        Where it listens; other hosts than this machine's own need a token. Port unset: 8642, or any free one; 0: any.
+    history
+        Records of a partition that are read back at its start, at most.
+    streams, features
+        What is kept, at most; of each stream so many features.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    history: Positive = 200_000
+    streams: Positive = 32
+    features: Positive = 2_000
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be configured.
 
@@ -333,6 +353,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topics: Topics = Topics()
     worker: Worker = Worker()
     health: Health = Health()
+    page: Page = Page()
     kafka: dict[str, str] = {}
 
     @property

@@ -1,15 +1,17 @@
 """What tests share: the data, a real Kafka, and the tiers.
 
 Fast tests run by default, the slow ones with `--slow`. A test that asks for `kafka` or `local_broker` gets the marker
-of that name. What is missing on this machine skips the tests that need it, in one line of the summary; with CI=true,
-and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
+`kafka`, one that asks for `chromium` the marker `browser`. What is missing on this machine skips the tests that need
+it, in one line of the summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -17,9 +19,13 @@ import pytest
 from pipeline.brokers.local import Kafka, local_kafka
 from pipeline.errors import BrokerError
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 SLOW_LEFT_OUT = pytest.StashKey[int]()
 NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
+NO_BROWSER = "no browser"
 collect_ignore_glob = ["benchmarks/*", "chaos/*"]
 """Programs, not tests: they change the path of modules when they are imported."""
 IN_CI = os.environ.get("CI") == "true"
@@ -37,6 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if {"kafka", "local_broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # a long one that comes last is waited for
     if not config.getoption("--slow"):
         left_out = [item for item in items if item.get_closest_marker("slow")]
@@ -56,7 +64,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if reason.startswith((NO_DATA, NO_KAFKA)):
+        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER)):
             report.longrepr = (__file__, 1, reason)
     return report
 
@@ -83,6 +91,26 @@ def kafka() -> Iterator[str]:
         return
     with ExitStack() as stack:
         yield _started(stack).bootstrap
+
+
+@pytest.fixture
+def chromium() -> "Iterator[Browser]":
+    """The system's Chromium: GLASSTREAM_TEST_BROWSER, else the first on the path. Playwright brings none."""
+    names = [os.environ.get("GLASSTREAM_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome"]
+    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    if path is None:
+        message = f"{NO_BROWSER}: install Chromium (apt-get install chromium), or set GLASSTREAM_TEST_BROWSER to one"
+        if IN_CI:
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    # Not longer than a test: as long as Playwright runs, no other test of the process has an event loop.
+    with sync_playwright() as playwright:
+        sandbox = os.geteuid() != 0  # Chromium has none to offer to root
+        browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

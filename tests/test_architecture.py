@@ -13,6 +13,10 @@ PURE = [
     ROOT / "pipeline" / "draws.py",
     ROOT / "pipeline" / "jit.py",
     *(path for folder in CORE for path in (ROOT / "pipeline" / folder).rglob("*.py")),
+    *(
+        ROOT / "pipeline" / "page" / f"{name}.py"
+        for name in ("access", "history", "parts", "store", "stream", "viewer")
+    ),
     *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "schema.py")),
 ]
 FORBIDDEN = {

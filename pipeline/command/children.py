@@ -19,10 +19,15 @@ _QUICK_DEATH_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 
 
+PAGE = "page"
+"""Beside the stages: whatever becomes of it, the run goes on."""
+
+
 @dataclass(slots=True)
 class _Child:
     stage: str
     instance: str
+    command: tuple[str, ...]
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     due: float = 0.0
@@ -52,7 +57,13 @@ class Children:
 
     def add(self, stage: str, instance: str) -> None:
         """Start a worker."""
-        child = _Child(stage, instance)
+        self._add(_Child(stage, instance, ("worker", stage)))
+
+    def add_page(self, *, show: bool) -> None:
+        """Start the page; with `show` in a browser."""
+        self._add(_Child(PAGE, PAGE, (PAGE, "--open") if show else (PAGE,)))
+
+    def _add(self, child: _Child) -> None:
         self._children.append(child)
         self._start(child)
 
@@ -73,7 +84,7 @@ class Children:
             A learner or fold died, or any stage where restarts are off.
         """
         now = time.monotonic()
-        for child in self._children:
+        for child in tuple(self._children):
             if child.process is None:
                 if now >= child.due:
                     self._start(child)
@@ -87,6 +98,10 @@ class Children:
         child.process = None
         child.deaths += 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
+        if child.stage == PAGE:
+            self.say(f"the page ended: {how}; its last lines above say why. The run goes on")
+            self._children.remove(child)
+            return
         if not self.restart or child.stage != "explainer" or code == ExitCode.USAGE:
             raise StageDiedError(f"{child.stage} {child.instance} ended: {how}; its last lines above say why")
         quick = now - child.started < _QUICK_DEATH_SECONDS
@@ -100,7 +115,7 @@ class Children:
 
     def _start(self, child: _Child) -> None:
         environment = {**self.environment, "GLASSTREAM_WORKER_INSTANCE": child.instance}
-        command = [sys.executable, "-m", "pipeline.command.main", "worker", child.stage, "--tether"]
+        command = [sys.executable, "-m", "pipeline.command.main", *child.command, "--tether"]
         try:
             child.process = subprocess.Popen(
                 command,
@@ -112,9 +127,10 @@ class Children:
             raise BrokerError(f"cannot start {child.stage}: {error}") from error
         child.started = time.monotonic()
 
-    def stop(self, *, at_once: bool = False) -> None:
-        """End all workers: in order, or at once."""
-        alive = [child.process for child in self._children if child.process is not None]
+    def stop(self, *, at_once: bool = False, but: tuple[str, ...] = ()) -> None:
+        """End all workers: in order, or at once; `but` those of some stages."""
+        ended = [child for child in self._children if child.stage not in but]
+        alive = [child.process for child in ended if child.process is not None]
         for process in alive:
             process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
         deadline = time.monotonic() + _STOP_SECONDS
@@ -126,7 +142,7 @@ class Children:
                 process.wait()
             if process.stdin is not None:
                 process.stdin.close()
-        self._children.clear()
+        self._children = [child for child in self._children if child.stage in but]
 
     def __enter__(self) -> "Children":
         return self

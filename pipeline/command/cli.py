@@ -49,6 +49,12 @@ def cli() -> None:
 @label_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
 @click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
+@click.option("--page", is_flag=True, help="Show it in a browser while it runs.")
+@click.option(
+    "--hold/--no-hold",
+    default=None,
+    help="With --page: stay after the last event, until Ctrl-C.  [default: on a terminal]",
+)
 @settings_options(
     "embedded (in this process), local (a Kafka of this machine), none (no Kafka), or HOST:PORT,... of a running "
     "Kafka.  [default: embedded]"
@@ -70,6 +76,8 @@ def run(
     label_delay: str | None,
     out: Path | None,
     data: Path | None,
+    page: bool,
+    hold: bool | None,
     **common: Any,
 ) -> int:
     """All stages on this machine: learn a stream, explain it, show what the model relies on."""
@@ -88,7 +96,7 @@ def run(
         {"seed": seed, "model.name": model, "model.task": task, "explain.methods": explain},
         defaults={"prefix": fresh},
     )
-    expect_plan(settings, explainers, out, data)
+    expect_plan(settings, explainers, out, data, page=page)
     source = _delayed(
         make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
     )
@@ -102,6 +110,8 @@ def run(
         out=out,
         keep_topics=settings.prefix != fresh,
         data=data,
+        page=page,
+        hold=page and (console.is_interactive if hold is None else hold),
     )
     return run_pipeline(settings, plan, console)
 
@@ -221,6 +231,26 @@ def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
     expect_broker(settings)
     for line in follow(settings, topic, from_start=from_start, most=most):
         click.echo(line)
+    return 0
+
+
+@cli.command()
+@click.option("--host", help="Listen on this address.  [default: 127.0.0.1; any other needs a token]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port.  [default: 8642, or any free one]")
+@click.option("--open", "open_browser", is_flag=True, help="Show it in a browser.")
+@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@settings_options()
+def page(host: str | None, port: int | None, open_browser: bool, tether: bool, **common: Any) -> int:
+    """Show what the model relies on, what changed and when, in a browser, from the public topics."""
+    from pipeline.command.children import die_with_parent
+    from pipeline.command.expect import expect_broker
+    from pipeline.command.page import page as serve
+
+    if tether:
+        die_with_parent()
+    settings = load_settings(common, {"page.host": host, "page.port": port})
+    expect_broker(settings)
+    serve(settings, open_browser=open_browser, say=click.echo)
     return 0
 
 

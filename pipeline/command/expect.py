@@ -1,5 +1,6 @@
 """What a command expects of its options, checked before it shows or starts anything."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ _OF_RUN = ("none", "embedded", "local")
 """Brokers that `run` has beside `HOST:PORT,...`."""
 
 
-def expect_plan(settings: Settings, explainers: int, out: Path | None, data: Path | None) -> None:
+def expect_plan(
+    settings: Settings, explainers: int, out: Path | None, data: Path | None, *, page: bool = False
+) -> None:
     """Check what `run` is asked for.
 
     Raises
@@ -35,6 +38,10 @@ def expect_plan(settings: Settings, explainers: int, out: Path | None, data: Pat
         findings.append(f"--explainers: expected 1 without Kafka, got {explainers}; use --broker local")
     if data is not None and settings.broker != "local":
         findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
+    if page and settings.broker == "none":
+        findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
+    if page:
+        findings += _page(settings)
     if out is not None:
         try:
             expect_writable(out)
@@ -103,3 +110,14 @@ def _address(settings: Settings) -> str | None:
             f"`run` also takes embedded, local and none), got {settings.broker!r}"
         )
     return None
+
+
+def _page(settings: Settings) -> list[str]:
+    from pipeline.command.page import page_token
+    from pipeline.page.access import Access
+
+    try:
+        Access(settings.page.host, page_token(os.environ))
+    except SettingsError as error:
+        return error.findings
+    return []

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from pipeline.brokers.choose import Broker, TopicRequest, open_broker
-from pipeline.command.children import Children
+from pipeline.command.children import PAGE, Children
 from pipeline.command.messages import pack
 from pipeline.command.monitor import Monitor, written
 from pipeline.command.outputs import OutputDirectory
@@ -51,6 +51,10 @@ class Plan:
     keep_topics: bool
     """The prefix was given: other runs may go on from its topics."""
     data: Path | None = None
+    page: bool = False
+    """Whether a page is shown beside."""
+    hold: bool = False
+    """Whether it stays after the last event, until an interrupt."""
 
 
 class _Interrupts:
@@ -60,13 +64,22 @@ class _Interrupts:
         self.count = 0
         self.begun = False
         """Whether there are results that would be lost."""
+        self._waiting = False
         self._say = say
 
     def __call__(self, number: int, frame: object) -> None:
         self.count += 1
+        if self._waiting:
+            return
         if self.count > 1 or not self.begun:
             raise KeyboardInterrupt
         self._say("interrupted: no more events are read; what was read is finished (interrupt again to end at once)")
+
+    def wait(self) -> None:
+        """Until the next one: there is nothing left to drain."""
+        self._waiting = True
+        while not self.count:
+            time.sleep(_POLL_SECONDS)
 
 
 def run(settings: Settings, plan: Plan, console: Console) -> int:
@@ -127,6 +140,8 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
         create_topics(broker, settings)
         try:
             with Children(environment(settings), restart=not embedded, say=say) as children:
+                if plan.page:
+                    children.add_page(show=console.is_interactive)
                 children.add("fold", "fold-1")
                 for number in range(plan.explainers):
                     children.add("explainer", f"explainer-{number + 1}")
@@ -198,8 +213,12 @@ def _replay(
         seconds = time.monotonic() - started
         replay.close()
         monitor.close()
-        children.stop()
+        children.stop(but=(PAGE,))
     report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
+    if plan.hold and not interrupts.count:
+        console.print("the page stays until you interrupt (Ctrl-C)", style="dim")
+        interrupts.wait()
+    children.stop()
 
 
 def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:

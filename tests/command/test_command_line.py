@@ -59,6 +59,19 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
     assert (process.returncode, said) == (130, "")
 
 
+def test_a_page_without_topics() -> None:
+    with pytest.raises(SettingsError, match="--page: expected a broker, whose topics it reads, got --broker none"):
+        expect_plan(load(assignments=["broker=none"]), 1, None, None, page=True)
+
+
+def test_a_page_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(assignments=["page.host=0.0.0.0"])
+    with pytest.raises(SettingsError, match="set GLASSTREAM_PAGE_TOKEN"):
+        expect_plan(settings, 1, None, None, page=True)
+    monkeypatch.setenv("GLASSTREAM_PAGE_TOKEN", "0123456789abcdef")
+    expect_plan(settings, 1, None, None, page=True)
+
+
 def test_an_out_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "results"
     file.write_text("")

@@ -133,7 +133,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
         found = commands.well("explain-at", "t", 201, 202, "--json", "--from", source).records
         assert [(one["seq"], one["published"]["equal"]) for one in found] == [(201, True), (202, True)]
         late, prompt = found
-        assert late["row"] > prompt["row"] and late["event"]["target"] is not None
+        assert late["row"] > prompt["row"] and late["target"] is not None
         assert late["event"]["x"] == event(201)["x"]
 
     # what cannot be asked

@@ -91,3 +91,15 @@ def test_the_environment_is_made_again_only_when_the_project_file_changes(checko
         file.write("# changed\n")
     assert run(checkout, "demo")[0] == 0
     assert made.read_text().splitlines() == ["again", "again"]
+
+
+def test_a_missing_browser_is_said_and_in_ci_refused(checkout: Path) -> None:
+    code, said = run(checkout, "test")
+    assert code == 1 and "apt-get install chromium" in said and "found none" in said  # it went on, to the Python
+    program(checkout, "chromium", "")
+    assert "apt-get install chromium" not in run(checkout, "test")[1]
+    (checkout.parent / "bin" / "chromium").unlink()
+    script = checkout / "ops" / "test"
+    script.write_text(script.read_text().replace("set -euo pipefail", "set -euo pipefail\nexport CI=true", 1))
+    code, said = run(checkout, "test")
+    assert code == 1 and "apt-get install chromium" in said and "found none" not in said

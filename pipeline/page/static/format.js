@@ -1,0 +1,40 @@
+// Numbers and times as people read them.
+
+const whole = new Intl.NumberFormat("en");
+
+/** An event's number, or a count: 12,345. */
+export const count = (value) => (value == null ? "–" : whole.format(value));
+
+/** Three significant digits; 0 for what is nothing beside `scale`. */
+export function number(value, scale = 0) {
+  if (value == null || Number.isNaN(value)) return "–";
+  if (value === 0 || Math.abs(value) < scale * 1e-6) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(1);
+  if (size >= 1000) return whole.format(Math.round(value));
+  return value.toPrecision(3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+}
+
+/** A fixed number of decimals, so that columns line up. */
+export const fixed = (value, digits = 3) => (value == null ? "–" : value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−"));
+
+/** A share of 1 as percent, with as many digits as it deserves. */
+export function percent(share) {
+  if (share == null) return "–";
+  const value = 100 * share;
+  if (value === 0 || value === 100) return `${value} %`;
+  return `${value < 10 ? value.toFixed(1) : Math.min(value, 99.9).toFixed(value > 99 ? 1 : 0)} %`;
+}
+
+/** How long ago. */
+export function ago(milliseconds) {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  if (seconds < 2) return "just now";
+  if (seconds < 120) return `${seconds} s ago`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)} h ago`;
+  return `${Math.round(seconds / 86400)} days ago`;
+}
+
+/** A loss, metric or signal as it is named in records. */
+export const named = (name) => (name ?? "").replaceAll("_", "-");

@@ -1,0 +1,58 @@
+// How good is the model now: the loss of recent events, and the metric since the start.
+import { Chart, css, drawChanges, fromZero, sparse, tint } from "./chart.js";
+import { count, fixed, named, number, percent } from "./format.js";
+import { tiles } from "./tiles.js";
+
+export class QualityPanel {
+  constructor(shared) {
+    this.shared = shared;
+    const underlay = (plot) => drawChanges(plot, shared.groups, shared.chosen);
+    this.loss = new Chart(document.getElementById("loss-chart"), { onEvents: true, underlay });
+    this.metric = new Chart(document.getElementById("metric-chart"), { onEvents: true, underlay });
+  }
+
+  update(data) {
+    const quality = data.quality;
+    if (!quality?.events) {
+      tiles("quality-tiles", []);
+      document.getElementById("loss-caption").textContent = document.getElementById("metric-caption").textContent = "";
+      this.loss.clear("Waiting for the first prediction; every event gets one.", "Loss");
+      this.metric.clear("", "Metric");
+      return;
+    }
+    const name = named(quality.loss_name);
+    const share = quality.loss_name === "zero_one";
+    tiles("quality-tiles", [
+      share
+        ? ["right, of the last " + count(quality.recent_events), percent(quality.recent_loss == null ? null : 1 - quality.recent_loss)]
+        : [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
+      [`${named(quality.metric_name)} since the start`, number(quality.metric), quality.labelled < quality.events ? `${count(quality.events - quality.labelled)} events had no label` : ""],
+    ]);
+    const bins = quality.bins;
+    const stroke = css("--accent");
+    document.getElementById("loss-caption").textContent = `${share ? "share of wrong predictions" : `mean ${name} loss`}, over each ${count(bins.width)} events (each predicted before it is learned)`;
+    if (bins.mean.some((one) => one !== null)) {
+      this.loss.draw({
+        label: `Loss over time. Now ${number(quality.recent_loss)}`,
+        data: [bins.last, bins.mean],
+        series: [{ label: "loss", stroke, width: 1.5, fill: tint(stroke, 0.08), points: sparse }],
+        range: this.shared.range,
+        y: fromZero,
+      });
+    } else {
+      this.loss.clear("No label so far: without one there is no loss.", "Loss");
+    }
+    document.getElementById("metric-caption").textContent = `${named(quality.metric_name)} over all events since the start`;
+    if (bins.note.some((one) => one !== null)) {
+      this.metric.draw({
+        label: `${named(quality.metric_name)} over time. Now ${fixed(quality.metric, 4)}`,
+        data: [bins.last, bins.note],
+        series: [{ label: quality.metric_name, stroke, width: 1.5, points: sparse }],
+        range: this.shared.range,
+        y: (min, max) => [min - (max - min || 0.1) * 0.1, max + (max - min || 0.1) * 0.1],
+      });
+    } else {
+      this.metric.clear("", "Metric");
+    }
+  }
+}

@@ -1,0 +1,152 @@
+"""The live page over a long history: how soon it paints, what its server costs while records keep coming.
+
+    python tests/benchmarks/page.py [--records 100000] [--features 10] [--minutes 10] [--rate 50] [--kafka HOST:PORT]
+
+Writes importance records to a real Kafka (one of this machine unless given), starts `glasstream page` against it, opens
+it in the system's Chromium twice, at once and when all was read back, and goes on writing `rate` records a second with
+the page open. Needs the extra `test`, and Chromium. One JSON object:
+
+- `read_back_s`: from the start of the server until all was read
+- `first_paint_early_ms`, `first_paint_ms`: from opening the page until a stream is drawn, while the server reads back
+  and after it has (goal: at most 2000)
+- `rss_mib`: resident size of the server at each tenth of the minutes; `growth`: the last over the first (goal: 1.1)
+- `cpu_share`: of a core, of the server over these minutes (goal: 0.10)
+- `tab_heap_mib`: JavaScript heap of the tab at the first and the last tenth
+- `drawn`: points in the chart at the end; `newest_drawn`: whether the newest record is the last one of them
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.pop(0)  # this folder: in it files have the names of packages
+
+import psutil
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from playwright.sync_api import Page, sync_playwright
+
+from pipeline.brokers.local import local_kafka
+from pipeline.transport.connection import Connection
+from tests.page.records import importance_record
+from topics import admin
+
+WAIT_MS = 300_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--features", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--rate", type=float, default=50.0)
+    parser.add_argument("--kafka")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        print(json.dumps(measure(options, stack)))
+
+
+def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
+    kafka = options.kafka or stack.enter_context(local_kafka()).bootstrap
+    prefix = f"bench-{uuid.uuid4().hex[:8]}."
+    client = AdminClient(Connection(kafka).client())
+    admin.create(client, {"events": 1, "work": 1}, prefix)
+    stack.callback(admin.delete, client, prefix)
+    producer = Producer(Connection(kafka).producer(linger_ms=20))
+    names = [f"f{at:03d}" for at in range(options.features)]
+
+    def put(number: int) -> None:
+        values = {name: (at + number % 100 / 100) / len(names) for at, name in enumerate(names)}
+        producer.produce(f"{prefix}importance", importance_record(number * 100 + 99, values), b"s")
+        producer.poll(0)
+
+    for number in range(options.records):
+        put(number)
+        if number % 10_000 == 0:
+            producer.flush()
+    producer.flush()
+
+    begun = time.monotonic()
+    server, address = served(kafka, prefix, stack)
+    browser = stack.enter_context(sync_playwright()).chromium.launch(
+        executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0
+    )
+    early = browser.new_page()
+    early.goto(address)
+    first_early = painted(early)
+    early.wait_for_function("() => glasstream.known.reading === null", timeout=WAIT_MS)
+    read_back = time.monotonic() - begun
+    early.close()
+    page = browser.new_page()
+    page.goto(address)
+    first = painted(page)
+
+    number = options.records
+    started = time.monotonic()
+    cpu = server.cpu_times()
+    rss: list[float] = []
+    heap: list[float] = []
+    seconds = options.minutes * 60
+    while (elapsed := time.monotonic() - started) < seconds:
+        while number - options.records < elapsed * options.rate:
+            put(number)
+            number += 1
+        producer.flush()
+        if elapsed >= seconds * (len(rss) + 1) / 10:
+            rss.append(round(server.memory_info().rss / 2**20, 1))
+            heap.append(page.evaluate("() => performance.memory.usedJSHeapSize") / 2**20)
+        time.sleep(0.1)
+    spent = server.cpu_times()
+    share = (spent.user + spent.system - cpu.user - cpu.system) / (time.monotonic() - started)
+    newest = (number - 1) * 100 + 99
+    page.wait_for_function("last => glasstream.known.importance.last.seq === last", arg=newest, timeout=WAIT_MS)
+    x = page.evaluate("() => glasstream.drawn.importance.x")
+    return {
+        "records": options.records,
+        "features": options.features,
+        "read_back_s": round(read_back, 1),
+        "first_paint_early_ms": round(first_early),
+        "first_paint_ms": round(first),
+        "minutes": options.minutes,
+        "rate": options.rate,
+        "rss_mib": rss,
+        "growth": round(rss[-1] / rss[0], 3),
+        "cpu_share": round(share, 4),
+        "tab_heap_mib": [round(heap[0], 1), round(heap[-1], 1)],
+        "drawn": len(x),
+        "newest_drawn": x[-1] == newest,
+        "load": [round(one, 1) for one in os.getloadavg()],
+    }
+
+
+def served(kafka: str, prefix: str, stack: ExitStack) -> tuple[psutil.Process, str]:
+    """The server's process, and its address."""
+    log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "page.log"
+    command = [sys.executable, "-m", "pipeline.command.main", "page", "--broker", kafka, "--prefix", prefix]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, "--port", "0"], stdout=out, stderr=subprocess.STDOUT)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    while not (found := re.search(r"page: (http://\S+)", log.read_text())):
+        if process.poll() is not None:
+            sys.exit(log.read_text())
+        time.sleep(0.02)
+    return psutil.Process(process.pid), found[1]
+
+
+def painted(page: Page) -> float:
+    page.wait_for_function("() => glasstream.firstPaint !== null", timeout=WAIT_MS)
+    return float(page.evaluate("() => glasstream.firstPaint"))
+
+
+if __name__ == "__main__":
+    main()

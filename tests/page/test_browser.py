@@ -1,0 +1,293 @@
+"""The page in a real browser: what is drawn is what is on the topics, and a person finds it.
+
+Two tests, each of many sights: a run, or a deployment, is what costs.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from playwright.sync_api import Browser
+
+from pipeline.transport.connection import Connection
+from tests.deployment import ROOT, wait_for
+from tests.page.browsing import Viewing, viewing
+from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
+from topics import admin
+
+PARTITIONS = {"events": 1, "work": 1}
+
+
+@contextmanager
+def command(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """`glasstream ARGUMENTS` in a process of its own, and what it says in `log`."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pipeline.command.main", *arguments],
+            cwd=ROOT,
+            env={**os.environ},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def said(log: Path, process: "subprocess.Popen[bytes]", pattern: str) -> str:
+    """What the pattern's group was, once it is said."""
+    found: list[str] = []
+
+    def look() -> bool:
+        found.extend(re.findall(pattern, log.read_text()))
+        if process.poll() is not None and not found:
+            raise AssertionError(f"{pattern!r} was not said: {log.read_text()}")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+        return bool(found)
+
+    wait_for(f"{pattern} in {log}", look)
+    return found[0]
+
+
+def records(folder: Path, topic: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (folder / f"{topic}.jsonl").read_bytes().splitlines()]
+
+
+def drawn_importance_is_the_topics(view: Viewing, topic: list[dict[str, Any]], method: str) -> None:
+    published = [record for record in topic if record["method"] == method]
+    drawn = view.drawn("importance")
+    assert drawn["x"] == [record["seq"] for record in published]
+    features = [label for label in drawn if label != "x" and not label.endswith((" low", " high"))]
+    assert len(features) == 8
+    for feature in features:
+        for label, column in ((feature, "value"), (f"{feature} low", "low"), (f"{feature} high", "high")):
+            assert drawn[label] == [record["features"][feature][column] for record in published], label
+    newest = published[-1]["features"]
+    ranking = view.page.locator("#ranking tbody tr").evaluate_all("rows => rows.map(row => row.dataset.name)")
+    assert ranking == sorted(newest, key=lambda name: newest[name]["rank"])
+
+
+def drawn_means_are_the_topics(view: Viewing, chart: str, label: str, values: dict[int, float]) -> None:
+    """Each point stands at the last event of its bin, and is the mean of the numbers in there."""
+    drawn = view.drawn(chart)
+    begin = 0
+    assert drawn["x"][-1] == max(values) and len(drawn["x"]) > 10
+    for end, mean in zip(drawn["x"], drawn[label], strict=True):
+        inside = [value for seq, value in values.items() if begin <= seq <= end]
+        assert abs(mean - sum(inside) / len(inside)) < 1e-12
+        begin = end + 1
+
+
+def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "run.log"
+    options = {
+        "explain.methods": "ipfi,isage,ipdp,novelty",
+        "model.name": "tree",
+        "page.port": "0",
+        "sentinel.window": "500",
+        "sentinel.delay": "500",
+        "sentinel.stride": "1000",
+    }
+    given = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
+    with command(log, "run", "--page", "--hold", "--rows", "3000", "--at", "1500", "--out", str(out), *given) as run:
+        address = said(log, run, r"page: (http://127\.0\.0\.1:\d+/)")
+        with viewing(chromium, address) as view:
+            view.open("stream=nobody")
+            view.wait("document.querySelector('#importance-chart').textContent.includes('Waiting for the stream')")
+
+            view.open()
+            view.wait("glasstream.connected && glasstream.drawn.importance")
+            view.wait("[...document.querySelectorAll('#marks button')].some(mark => Number(mark.dataset.seq) > 1500)")
+
+            said(log, run, "(the page stays until you interrupt)")
+            importance, alarms = records(out, "importance"), records(out, "drift")
+            view.wait("glasstream.known.quality.last_seq === 2999 && glasstream.known.novelty?.last_seq === 2999")
+            view.wait("last => glasstream.known.importance.seq.at(-1) === last", importance[-1]["seq"])
+            drawn_importance_is_the_topics(view, importance, view.get("glasstream.known.importance.method"))
+            losses = {one["seq"]: one["loss"] for one in records(out, "predictions") if one["loss"] is not None}
+            drawn_means_are_the_topics(view, "loss", "loss", losses)
+            flags = {one["seq"]: float(one["flagged"]) for one in records(out, "novelty")}
+            drawn_means_are_the_topics(view, "novelty", "novelty rate", flags)
+            marked = view.get("glasstream.changes.flatMap(change => change.alarms)")
+            place = lambda one: (one["seq"], one["signal"], one["feature"] or "", one["method"] or "")  # noqa: E731
+            assert sorted(map(place, marked)) == sorted(map(place, alarms))
+
+            for method in ("isage", "ipfi"):
+                view.page.select_option("#method", method)
+                view.wait("method => glasstream.known.importance.method === method", method)
+                view.wait("glasstream.drawn.importance.x.length === glasstream.known.importance.seq.length")
+                drawn_importance_is_the_topics(view, importance, method)
+
+            a_mark_opens_the_curves(view, alarms)
+            effects_move_with_the_slider(view, records(out, "effects"))
+            the_keyboard_reaches_it(view)
+            the_address_holds_the_view(chromium, view)
+            assert view.complaints == []
+        run.send_signal(signal.SIGINT)
+        assert run.wait(30) == 0
+
+
+def a_mark_opens_the_curves(view: Viewing, alarms: list[dict[str, Any]]) -> None:
+    """By the keyboard: the mark after the stream's change, then each alarm of that change."""
+    places = view.page.locator("#marks button").evaluate_all("marks => marks.map(mark => Number(mark.dataset.seq))")
+    view.page.locator("#marks button").nth(next(at for at, seq in enumerate(places) if seq > 1_500)).focus()
+    view.page.keyboard.press("Enter")
+    view.wait("glasstream.view.alarm !== ''")
+    listed = view.page.locator("#alarms tbody button")
+    assert listed.count() > 1
+    for at in range(listed.count()):
+        listed.nth(at).click()
+        row, signal_, feature, method = view.get("glasstream.view.alarm").split("~")
+        (alarm,) = (
+            one
+            for one in alarms
+            if (str(one["row"]), one["signal"], one["feature"] or "", one["method"] or "")
+            == (row, signal_, feature, method)
+        )
+        if alarm["curve_before"] is None:
+            continue
+        view.wait("glasstream.drawn.effect?.series[0].label === 'before'")
+        view.wait("text => document.querySelector('#effect-caption').textContent.includes(text)", f"{alarm['seq']:,}")
+        drawn = view.drawn("effect")
+        for label, curve in (("before", alarm["curve_before"]), ("after", alarm["curve_after"])):
+            points = {x: y for x, y in zip(drawn["x"], drawn[label], strict=True) if y is not None}
+            assert points == dict(zip(curve["grid"], curve["curve"], strict=True)), label
+
+
+def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -> None:
+    view.page.select_option("#effect", "age")
+    view.wait("glasstream.known.effect.feature === 'age' && glasstream.drawn.effect.series[0].label === 'then'")
+    published = {one["seq"]: one for one in effects if one["feature"] == "age"}
+    view.page.locator("#then").focus()
+    for key in ("End", "ArrowLeft", "Home"):
+        view.page.keyboard.press(key)
+        then = view.get("glasstream.view.then")
+        view.wait("then => document.querySelector('#then-text').textContent.replace(/\\D/g, '') === then", then)
+        drawn = view.drawn("effect")
+        for label, seq in (("then", int(then)), ("now", max(published))):
+            points = {x: y for x, y in zip(drawn["x"], drawn[label], strict=True) if y is not None}
+            assert points == dict(zip(published[seq]["grid"], published[seq]["curve"], strict=True)), label
+    assert int(then) == min(published)
+
+
+def the_keyboard_reaches_it(view: Viewing) -> None:
+    """Every control has a name; the arrow keys read a chart."""
+    nameless = view.page.locator("button, select, input, [tabindex='0']").evaluate_all(
+        "all => all.filter(one => one.offsetParent && !(one.getAttribute('aria-label') || one.labels?.length "
+        "|| one.textContent.trim())).map(one => one.outerHTML)"
+    )
+    assert nameless == []
+    view.page.locator("#importance-chart").focus()
+    view.page.keyboard.press("Home")
+    first = view.get("glasstream.known.importance.seq[0]")
+    view.wait("text => document.querySelector('#ranking-when').textContent === text", f"at event {first:,}")
+    view.page.keyboard.press("/")
+    view.page.keyboard.type("sal")
+    view.wait("document.querySelectorAll('#ranking tbody tr').length === 1")
+    view.page.keyboard.press("Escape")
+    view.page.locator("#find").fill("")
+
+
+def the_address_holds_the_view(browser: Browser, view: Viewing) -> None:
+    view.page.get_by_text("stacked", exact=True).click()
+    view.page.select_option("#window", "1000")
+    view.page.get_by_label("keep zipcode drawn").check()
+    view.wait("'zipcode' in glasstream.known.importance.features")
+    address = view.page.url
+    with viewing(browser, view.address, color_scheme="dark") as other:
+        other.open(address.partition("#")[2])
+        other.wait("glasstream.drawn.importance && glasstream.drawn.effect")
+        assert other.get("glasstream.view") == view.get("glasstream.view")
+        view.wait("glasstream.drawn.importance.series.some(one => one.label === 'zipcode')")
+        assert other.get("glasstream.drawn.importance") == view.get("glasstream.drawn.importance")
+        assert other.get("glasstream.drawn.importance.range") == [1999, 2999]
+        assert other.get("document.documentElement.dataset.theme") == "dark"  # as the system says
+        other.page.get_by_label("Use light colours").click()
+        assert other.get("document.documentElement.dataset.theme") == "light" and "theme=light" in other.page.url
+        assert other.complaints == []
+
+
+def test_a_deployment_of_300_features_whose_page_restarts(
+    kafka: str, prefix: str, chromium: Browser, tmp_path: Path
+) -> None:
+    names = [f"sensor_{at:03d}" for at in range(300)]
+    producer = Producer(Connection(kafka).producer())
+
+    def put(topic: str, *values: bytes, stream: str = "wide") -> None:
+        for value in values:
+            producer.produce(f"{prefix}{topic}", value, stream.encode())
+        assert producer.flush(30.0) == 0
+
+    def wide(row: int) -> bytes:
+        return importance_record(
+            row, {name: (300 - at) / 300 + row / 1e5 for at, name in enumerate(names)}, stream="wide"
+        )
+
+    with ExitStack() as stack:
+        client = AdminClient(Connection(kafka).client())
+        admin.create(client, PARTITIONS, prefix)
+        stack.callback(admin.delete, client, prefix)
+        put("importance", *(wide(row) for row in range(99, 5_000, 100)))
+        put("effects", *(effect_record(4_999, name, [0.1, 0.5, 0.2], stream="wide") for name in names))
+        put("drift", drift_record(2_999, "sensor_250", 0.5, 0.125, stream="wide"))
+        put("predictions", *(prediction_record(seq, float(seq % 4 == 0), stream="wide") for seq in range(1_000)))
+        put("novelty", *(novelty_record(seq, flagged=seq % 10 == 0, stream="wide") for seq in range(1_000)))
+        put("importance", importance_record(99, {"a": 0.5}, stream="narrow"), stream="narrow")
+        put("importance", b"{}")
+        producer.produce(f"{prefix}events.dead", b"?", b"wide", headers={"reason": b"not_json"})
+        producer.flush(30.0)
+
+        arguments = ("page", "--broker", kafka, "--prefix", prefix, "--set", "topics.events=1")
+        with command(tmp_path / "first.log", *arguments, "--port", "0") as first:
+            address = said(tmp_path / "first.log", first, r"page: (http://127\.0\.0\.1:\d+/)")
+            view = stack.enter_context(viewing(chromium, address))
+            view.open("stream=wide")
+            view.wait("glasstream.known?.reading === null && glasstream.drawn.importance")
+            several_hundred_features_are_usable(view, names)
+            assert view.page.locator("#status").inner_text().replace("\n", " ").endswith("rejected input 1")
+            assert "1 records cannot be read" in view.page.locator("#notice").inner_text()
+            first.kill()
+            view.wait("!glasstream.connected")
+            assert "does not answer" in view.page.locator("#notice").inner_text()
+            assert view.drawn("importance")["x"][-1] == 4_999  # what was known stays
+        put("importance", wide(5_099))
+        port = address.rsplit(":", 1)[1].rstrip("/")
+        with command(tmp_path / "second.log", *arguments, "--port", port):
+            view.wait("glasstream.connected && glasstream.drawn.importance.x.at(-1) === 5099")
+            view.page.select_option("#stream", "narrow")
+            view.wait("glasstream.known.stream === 'narrow' && 'a' in glasstream.known.importance.features")
+            lost = [one for one in view.complaints if "ERR_" not in one]
+            assert lost == []
+
+
+def several_hundred_features_are_usable(view: Viewing, names: list[str]) -> None:
+    drawn = [one for one in view.drawn("importance") if one in names]
+    assert drawn == names[:8]
+    rows = view.page.locator("#ranking tbody tr")
+    assert rows.count() == 100 and "200 more" in view.page.locator("#ranking-more").inner_text()
+    view.page.locator("#find").fill("sensor_29")
+    view.wait("document.querySelectorAll('#ranking tbody tr').length === 10")
+    view.page.get_by_label("keep sensor_299 drawn").check()
+    view.page.select_option("#top", "3")
+    view.wait(
+        "Object.keys(glasstream.known.importance.features).join() === 'sensor_000,sensor_001,sensor_002,sensor_299'"
+    )
+    view.page.get_by_label("sensor_295: show its effect").click()
+    view.wait("glasstream.known.effect.feature === 'sensor_295'")
+    widths = view.get(
+        "[document.documentElement.scrollWidth, innerWidth, document.documentElement.scrollHeight, innerHeight]"
+    )
+    assert widths[0] <= widths[1] and widths[2] <= widths[3]  # one screen

@@ -1,0 +1,205 @@
+"""Laws of what a viewer is sent: the first message and all that follow come to what a new viewer is sent at once."""
+
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from pipeline.page.store import Store
+from pipeline.page.stream import Record
+from pipeline.page.viewer import View, Viewer
+from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
+from topics import drift, effects, importance, novelty, predictions
+
+DECODE = {
+    "importance": importance.decode,
+    "effects": effects.decode,
+    "drift": drift.decode,
+    "predictions": predictions.decode,
+    "novelty": novelty.decode,
+}
+
+
+def put(store: Store, topic: str, data: bytes) -> None:
+    record: Record = DECODE[topic](data)
+    store.take(topic, record, 1_000)
+
+
+def some(store: Store, rows: range) -> None:
+    for row in rows:
+        put(store, "predictions", prediction_record(row, float(row % 3 == 0)))
+        put(store, "novelty", novelty_record(row, flagged=row % 50 == 0))
+        if row % 10 == 9:
+            put(store, "importance", importance_record(row, {"a": 0.5 + row / 1e4, "b": 0.1, "c": -0.2}))
+            put(store, "effects", effect_record(row, "a", [0.1, 0.2, row / 1e4]))
+        if row % 200 == 199:
+            put(store, "drift", drift_record(row, "a", 0.1, 0.5))
+
+
+def sent(viewer: Viewer, now: float = 0.0) -> dict[str, Any] | None:
+    data = viewer.message(now)
+    return None if data is None else orjson.loads(data)
+
+
+def store() -> Store:
+    made = Store(most_streams=2, most_features=100)
+    made.reading.done = True
+    return made
+
+
+def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
+    """As the page puts them together."""
+    whole = {**state, **delta, "type": "state", "alarms": state.get("alarms", []) + delta.get("alarms", [])}
+    for part in ("quality", "novelty"):
+        old, new = state[part]["bins"], delta[part]["bins"]
+        if old["width"] == new["width"]:
+            kept = sum(index < new["from"] for index in old["index"])
+            whole[part]["bins"] = {
+                "width": new["width"],
+                "from": 0,
+                **{name: old[name][:kept] + new[name] for name in ("index", "first", "last", "count", "mean", "note")},
+            }
+    for name in ("row", "seq", "lag", "coverage", "others"):
+        whole["importance"][name] = state["importance"][name] + delta["importance"][name]
+    for feature, columns in whole["importance"]["features"].items():
+        for name in columns:
+            columns[name] = state["importance"]["features"][feature][name] + columns[name]
+    if "effect" in delta:
+        whole["effect"]["curves"] = state["effect"]["curves"] + delta["effect"]["curves"]
+    return whole
+
+
+def test_state_and_deltas_come_to_what_a_new_viewer_is_sent() -> None:
+    known = store()
+    some(known, range(100))
+    viewer = Viewer(known, View())
+    whole = sent(viewer)
+    assert whole is not None and whole["type"] == "state"
+    steps = (100, 101, 160, 290, 291, 450, 590)  # nothing is thinned out yet
+    for start, end in pairwise(steps):
+        some(known, range(start, end))
+        delta = sent(viewer)
+        assert delta is not None and delta["type"] == "delta"
+        whole = joined(whole, delta)
+    fresh = sent(Viewer(known, View()))
+    assert whole == fresh
+    assert sent(viewer) is None
+
+
+def test_drawn_numbers_are_those_of_the_records() -> None:
+    known = store()
+    put(known, "importance", importance_record(9, {"a": 1 / 3, "b": 0.1}))
+    put(known, "importance", importance_record(19, {"a": 0.25, "new": 0.7}))
+    message = sent(Viewer(known, View()))
+    assert message is not None
+    part = message["importance"]
+    assert part["seq"] == [9, 19] and part["lag"] == [7, 7]
+    assert part["features"]["a"] == {"value": [1 / 3, 0.25], "low": [1 / 3 - 0.1, 0.15], "high": [1 / 3 + 0.1, 0.35]}
+    assert part["features"]["b"]["value"] == [0.1, None]
+    assert part["features"]["new"]["value"] == [None, 0.7]
+    assert [entry[1] for entry in part["ranking"]] == ["new", "a"]
+
+
+def test_top_and_pinned_features_and_the_rest_as_a_sum() -> None:
+    known = store()
+    values = {f"f{at:03d}": float(at) for at in range(300)}
+    known.streams.clear()
+    known.most_features = 2_000
+    put(known, "importance", importance_record(9, values))
+    message = sent(Viewer(known, View(top=2, pinned=("f005", "f299", "nobody"))))
+    assert message is not None
+    part = message["importance"]
+    assert list(part["features"]) == ["f299", "f298", "f005"]
+    assert part["others"] == [sum(values.values()) - 299 - 298 - 5]
+    assert len(part["ranking"]) == 300
+
+
+def test_a_viewer_that_is_far_behind_is_sent_a_state() -> None:
+    known = store()
+    some(known, range(100))
+    viewer = Viewer(known, View())
+    sent(viewer)
+    some(known, range(100, 1_000))
+    message = sent(viewer)
+    assert message is not None and message["type"] == "state" and len(message["importance"]["seq"]) == 100
+
+
+def test_other_features_that_lead_bring_a_state() -> None:
+    known = store()
+    put(known, "importance", importance_record(9, {"a": 0.5, "b": 0.1}))
+    viewer = Viewer(known, View(top=1))
+    first = sent(viewer, 0.0)
+    put(known, "importance", importance_record(19, {"a": 0.0, "b": 5.0}))
+    soon = sent(viewer, 1.0)
+    put(known, "importance", importance_record(29, {"a": 0.0, "b": 5.0}))
+    later = sent(viewer, 20.0)
+    assert first and soon and later
+    assert (list(first["importance"]["features"]), soon["type"]) == (["a"], "delta")
+    assert (list(later["importance"]["features"]), later["type"]) == (["b"], "state")
+
+
+def test_a_new_epoch_begins_anew_and_an_older_one_is_passed_over() -> None:
+    known = store()
+    put(known, "importance", importance_record(99, {"a": 0.5}))
+    viewer = Viewer(known, View())
+    sent(viewer)
+    put(known, "importance", importance_record(9, {"b": 0.25}, epoch=1))
+    put(known, "importance", importance_record(199, {"a": 0.5}))
+    message = sent(viewer)
+    assert message is not None
+    assert (message["type"], message["epoch"], message["importance"]["seq"]) == ("state", 1, [9])
+    assert list(message["importance"]["features"]) == ["b"]
+
+
+def test_a_record_that_came_twice_is_there_once() -> None:
+    known = store()
+    for _ in range(2):
+        put(known, "importance", importance_record(9, {"a": 0.5}))
+        put(known, "predictions", prediction_record(9, 1.0))
+        put(known, "effects", effect_record(9, "a", [0.0, 1.0]))
+        put(known, "novelty", novelty_record(9, flagged=True))
+    message = sent(Viewer(known, View()))
+    assert message is not None
+    assert message["importance"]["seq"] == [9] and message["quality"]["events"] == 1
+    assert len(message["effect"]["curves"]) == 1 and message["novelty"]["flagged"] == 1
+
+
+def test_streams_and_features_beyond_the_bounds_are_counted() -> None:
+    known = Store(most_streams=1, most_features=2)
+    put(known, "importance", importance_record(9, {"a": 0.5, "b": 0.4, "c": 0.3}))
+    put(known, "importance", importance_record(9, {"a": 0.5}, stream="other"))
+    message = sent(Viewer(known, View()))
+    assert message is not None
+    assert (message["streams"], message["left_out"], message["importance"]["left_out"]) == (["s"], 1, 1)
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    known = store()
+    kept = []
+    for row in range(9, 30_000, 10):
+        put(known, "importance", importance_record(row, {"a": 0.5}))
+        put(known, "effects", effect_record(row, "a", [0.1, 0.2]))
+        put(known, "drift", drift_record(row, "a", 0.1, 0.5))
+        history = known.streams["s"]
+        kept.append(len(history.methods["ipfi"].points) + len(history.effects["a", "yes"]) + len(history.alarms))
+    assert max(kept) <= 600 + 60 + 200
+
+
+def test_a_stream_that_is_not_there_yet_is_waited_for() -> None:
+    known = store()
+    viewer = Viewer(known, View(stream="s"))
+    waiting = sent(viewer)
+    assert waiting is not None and waiting["epoch"] is None and waiting["stream"] == "s"
+    assert sent(viewer) is None
+    put(known, "predictions", prediction_record(0, None))
+    message = sent(viewer)
+    assert message is not None and (message["type"], message["epoch"]) == ("state", 0)
+
+
+def test_what_was_rejected_and_what_cannot_be_read_is_told() -> None:
+    known = store()
+    known.reject("not_json")
+    known.reject("not_json")
+    known.damaged = 1
+    message = sent(Viewer(known, View()))
+    assert message is not None and message["rejected"] == {"not_json": 2} and message["damaged"] == 1
