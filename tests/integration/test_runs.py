@@ -228,8 +228,12 @@ def test_ctrl_c_drains_and_ends_cleanly(kafka: str, prefix: str, start_run: Fini
 def test_elec2_predictions_equal_a_bare_river_loop(
     model: str, accuracy: float | None, kafka: str, data_dir: Path, start_run: Finish
 ) -> None:
-    """Predict, then learn, event by event: 45,312 predictions, in order, the same labels and probabilities."""
-    run = start_run("--broker", kafka, *elec2(data_dir, 45_312, model))
+    """Predict, then learn, event by event: 45,312 predictions, in order, the same labels and probabilities.
+
+    The forest is watched as in the iPDP paper besides.
+    """
+    watched = ("--set", "drift.preset=paper") if model == "forest" else ()
+    run = start_run("--broker", kafka, *elec2(data_dir, 45_312, model), *watched)
     source = CsvFile(data_dir / "elec2.csv.gz", "target", "elec2")
     source.look(None)
     river = model_factory(model, 7)(Task.CLASSIFICATION)
@@ -258,3 +262,17 @@ def test_elec2_predictions_equal_a_bare_river_loop(
     assert published[-1]["metric"]["value"] == pytest.approx(metric.get(), abs=1e-12)
     if accuracy is not None:
         assert metric.get() == pytest.approx(accuracy, abs=0.005)
+    if watched:
+        assert_row_12([orjson.loads(line) for line in run.file("drift").splitlines()])
+
+
+def assert_row_12(alarms: list[dict]) -> None:
+    """001, section 4.1, whose alarms on vicprice are at 22,293 and later; until row 17,424 the feature is constant."""
+    first = next(one for one in alarms if one["feature"] == "vicprice")
+    assert 17_424 <= first["row"] < 24_000
+    for one in alarms:
+        assert (one["signal"], one["method"]) == ("pd_importance", "ipdp")
+        assert one["detector"]["parameters"]["delta"] == 1e-5
+    assert first["before"] < first["after"]
+    before, after = (first[name]["curve"] for name in ("curve_before", "curve_after"))
+    assert max(before) - min(before) < max(after) - min(after)
