@@ -68,8 +68,10 @@ class GenericPredictor:
             raise ModelError(f"expected rows as float64[n, d], got an array of shape {rows.shape}")
         values = np.zeros((len(rows), 1 if self._labels is None else len(self.classes)))
         labels = np.full(len(rows), NO_LABEL, np.int64)
-        for i, row in enumerate(rows.tolist()):
-            x = self._event(row)
+        numbers = self._all_numbers(rows.shape[1])
+        whole = np.logical_not(np.isnan(rows).any(axis=1)).tolist()
+        for i, (row, complete) in enumerate(zip(rows.tolist(), whole, strict=True)):
+            x = dict(zip(numbers, row, strict=True)) if complete and numbers else self._event(row)
             try:
                 if self._labels is None:
                     value = self._model.predict_one(x)
@@ -124,6 +126,13 @@ class GenericPredictor:
                 f"{type(self._model).__name__} cannot be pickled ({type(error).__name__}: {error}), so it cannot "
                 "travel to the explainers; define its parts at the top level of a module that they can import"
             ) from error
+
+    def _all_numbers(self, width: int) -> tuple[str, ...]:
+        """The names of the columns, where each of them is an input and a number; else none."""
+        plain = len(self._inputs) == width and all(
+            slot == place and kind is Kind.NUMBER for place, (slot, _, kind, _) in enumerate(self._inputs)
+        )
+        return tuple(name for _, name, _, _ in self._inputs) if plain else ()
 
     def _event(self, row: list[float]) -> dict[str, Any]:
         x: dict[str, Any] = {}

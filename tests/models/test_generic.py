@@ -5,6 +5,7 @@ import pytest
 from river import base, compose, forest, linear_model, naive_bayes, neighbors, preprocessing, tree
 
 from pipeline.errors import ModelError
+from pipeline.ingest.features import FeatureLimits, FeatureTable
 from pipeline.models.checks import check_splits
 from pipeline.models.generic import GenericPredictor
 
@@ -83,6 +84,26 @@ def test_the_events_are_rebuilt_as_they_were(watch, odd):
     assert [[type(value) for value in x.values()] for x in seen] == [
         [type(x[name]) for name in watched.table.names if name in x] for x in xs
     ]
+
+
+def test_rows_of_numbers_alone_and_with_gaps_are_rebuilt_as_they_were():
+    seen = []
+
+    class Seeing(base.Regressor):
+        def learn_one(self, x, y):
+            pass
+
+        def predict_one(self, x):
+            seen.append(dict(x))
+            return 0.0
+
+    table = FeatureTable(FeatureLimits())
+    table.encode({"a": 1.0, "b": 2.0})
+    predictor = GenericPredictor(Seeing(), table, None)
+    predictor.evaluate(np.array([[1.0, 2.0], [np.nan, 3.0]]))
+    predictor.evaluate(np.array([[4.0], [np.nan]]))  # from before b came
+    assert seen == [{"a": 1.0, "b": 2.0}, {"b": 3.0}, {"a": 4.0}, {}]
+    assert all(list(x) == sorted(x) for x in seen)
 
 
 def test_an_unseen_category_is_a_text_of_its_own(watch, odd):
