@@ -1,0 +1,35 @@
+"""The topic reference and the AsyncAPI document are those of today's contracts, and say something of everything."""
+
+import msgspec
+import orjson
+
+from topics import ALL, reference
+
+
+def test_the_documents_are_todays() -> None:
+    assert reference.findings() == [], "run `python -m topics.reference`"
+
+
+def test_another_document_would_be_found(tmp_path) -> None:
+    for name, content in reference.generate().items():
+        (tmp_path / name).write_bytes(content.replace(b"importance", b"relevance"))
+    assert reference.findings(tmp_path) == ["topics.md", "asyncapi.json"]
+
+
+def test_every_field_of_a_public_record_has_a_meaning() -> None:
+    assert set(reference._RECORDS) == {topic.name for topic in ALL if topic.public}
+    for records in reference._RECORDS.values():
+        for record in records:
+            names = {field.name for field in msgspec.structs.fields(record)}
+            assert names == set(reference._meanings(record)), record
+
+
+def test_what_the_asyncapi_document_refers_to_is_there() -> None:
+    document = orjson.loads((reference.DIRECTORY / "asyncapi.json").read_bytes())
+    assert len(document["channels"]) == len(document["operations"]) == sum(topic.public for topic in ALL)
+    for operation in document["operations"].values():
+        assert operation["channel"]["$ref"].removeprefix("#/channels/") in document["channels"]
+    for channel in document["channels"].values():
+        message = channel["messages"]["record"]
+        schema = message.get("payload", message.get("headers"))["schema"]["$ref"]
+        assert (reference.DIRECTORY / schema).is_file()
