@@ -68,6 +68,8 @@ class Importance(msgspec.Struct, frozen=True):
         the row, the newest in the estimate, and its event.
     method, loss, alpha, sampling
         what was estimated: the method's name, the loss, the smoothing, how background rows are drawn.
+    interval
+        kind and level of the intervals of the features.
     n
         rows in the estimate.
     coverage
