@@ -1,8 +1,8 @@
-"""Workers by fork from a process that has imported everything once: what each of them would take seconds for.
+"""Commands by fork from a process that has imported everything once: what each of them would take seconds for.
 
 They are processes like any other, with an environment, a log and an exit code of their own. Only what is decided before
-Python runs, such as PYTHONHASHSEED, is the same for all of them. That workers start from nothing as well is for the
-tests of `glasstream run` and of the image to show.
+Python runs, such as PYTHONHASHSEED, is the same for all of them. That they start from nothing as well is for
+the workers of `glasstream run`, runs with a hash seed, and the image to show.
 """
 
 import gc
@@ -70,7 +70,7 @@ class Nursery:
         with self._changed:
             stdin.write(json.dumps({"arguments": [*arguments], "variables": {**variables}, "log": str(log)}) + "\n")
             stdin.flush()
-            assert self._changed.wait_for(lambda: bool(self._born), 60.0), "no worker was born"
+            assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no worker was born"
             return Forked(self._born.pop(), self._codes, self._changed)
 
     def _listen(self) -> None:
@@ -146,12 +146,8 @@ def _say(**what: int) -> None:
 
 
 if __name__ == "__main__":
-    import pipeline.command.cli
-    import pipeline.models.warm_up
-    import pipeline.stages.build
-    import pipeline.stages.explainer
-    import pipeline.stages.fold
-    import pipeline.stages.learner  # noqa: F401
+    import river.datasets  # noqa: F401
+
     from pipeline.command.main import main
 
     gc.freeze()

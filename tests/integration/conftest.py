@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.configuration import load
 from tests.deployment import ROOT, Deployment
+from tests.nursery import Forked, nursery
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def deploy(kafka: str, prefix: str, tmp_path: Path) -> Iterator[Callable[..., De
 class Run:
     """A `glasstream run` under way, or ended."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | Forked"
     out: Path
     log_path: Path
 
@@ -62,21 +63,23 @@ class Run:
 
 @pytest.fixture
 def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """`start_run("--model", "tree", ...)`: the command in a process of its own."""
+    """`start_run("--model", "tree", ...)`: the command in a process of its own; with a PYTHONHASHSEED from nothing."""
     runs: list[Run] = []
 
     def start(*arguments: str, **variables: str) -> Run:
         number = len(runs)
         out, log_path = tmp_path / f"out-{number}", tmp_path / f"run-{number}.log"
+        command = ["run", "--out", str(out), *arguments]
+        environment = {**os.environ, **variables}
+        process: subprocess.Popen[str] | Forked
         with log_path.open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.command.main", "run", "--out", str(out), *arguments],
-                env={**os.environ, **variables},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                text=True,
-            )
+            if "PYTHONHASHSEED" in variables:
+                whole = [sys.executable, "-m", "pipeline.command.main", *command]
+                process = subprocess.Popen(
+                    whole, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, text=True
+                )
+            else:
+                process = nursery().start(command, environment, log_path)
         runs.append(Run(process, out, log_path))
         return runs[-1]
 
