@@ -1,7 +1,8 @@
 """Who may do what on a Kafka with an authorizer: the least that each role needs.
 
 Roles are the stages, `producer` (whoever sends events and labels), `consumer` (whoever reads what is published, in
-groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics).
+groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics
+and sends dead letters again).
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 _WITH_STATE: Final = ("learner", "fold", "sentinel", "labels")
 """They write in transactions."""
 
-_OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read")
+_OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str,
         yield "topic", prefix, True, _OPERATOR
         yield "group", prefix, True, ("describe", "read", "delete")
         yield "group", READERS, False, ("describe",)
+        yield "transactional-id", f"{prefix}dead.", True, ("write", "describe")
         return
     for topic in ALL:
         reads = ("read",) if _reads(role, topic) else ()

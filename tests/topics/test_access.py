@@ -29,7 +29,8 @@ def test_only_one_role_writes_each_topic_but_two() -> None:
 def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
     for role in ("learner", "fold", "sentinel", "labels"):
         assert set(of(role, "transactional-id")) == {f"p.{role}."}
-    for role in ("explainer", "producer", "consumer", "operator"):
+    assert set(of("operator", "transactional-id")) == {"p.dead."}  # of `dead replay`
+    for role in ("explainer", "producer", "consumer"):
         assert not of(role, "transactional-id")
 
 
