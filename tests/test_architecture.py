@@ -17,7 +17,7 @@ PURE = [
         ROOT / "pipeline" / "page" / f"{name}.py"
         for name in ("access", "history", "parts", "store", "stream", "viewer")
     ),
-    *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "schema.py")),
+    *(path for path in (ROOT / "topics").glob("*.py") if path.name not in ("admin.py", "reference.py", "schema.py")),
 ]
 FORBIDDEN = {
     "aiokafka", "asyncio", "confluent_kafka", "datetime", "faust", "logging", "mode", "os", "pathlib", "random",
