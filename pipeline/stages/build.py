@@ -5,7 +5,7 @@ What only one stage needs is imported when that one is made: River alone takes t
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from pipeline.transport.progress import read_to_end
 from pipeline.transport.redact import secrets_of
 from pipeline.transport.snapshot_table import TableSpec
 from pipeline.transport.stage import Stage
-from pipeline.transport.stateful import StatefulStage, StateLane
+from pipeline.transport.stateful import PartitionState, StatefulStage, StateLane
 from pipeline.transport.stateless import StatelessStage
 from pipeline.transport.watch import Follower
 from pipeline.transport.worker import ExitCode, run_worker
@@ -147,16 +147,8 @@ def _fold(settings: Settings, key: bytes | None) -> Stage:
     from pipeline.stages import fold
     from pipeline.stages.fold import FoldPartition
 
-    stage = StatefulStage(
-        connection(settings),
-        options("fold", settings),
-        input_topic=topic(settings, "contributions"),
-        state_topic=topic(settings, "progress.fold"),
-        make_state=lambda partition: FoldPartition(partition, settings),
-        topics=fold.needed_topics(settings),
-        commit_interval=settings.transaction.seconds,
-        commit_rows=settings.transaction.rows,
-    )
+    needed = fold.needed_topics(settings)
+    stage = _stateful("fold", settings, "contributions", lambda partition: FoldPartition(partition, settings), needed)
     watch_over(stage, settings, lambda: fold.samples(_states(stage, FoldPartition)))
     return stage
 
@@ -167,15 +159,9 @@ def _sentinel(settings: Settings, key: bytes | None) -> Stage:
     from pipeline.stages.sentinel import SentinelPartition
 
     fitter = Fitter()
-    stage = StatefulStage(
-        connection(settings),
-        options("sentinel", settings),
-        input_topic=topic(settings, "events"),
-        state_topic=topic(settings, "progress.sentinel"),
-        make_state=lambda partition: SentinelPartition(partition, settings, fitter),
-        topics=sentinel.needed_topics(settings),
-        commit_interval=settings.transaction.seconds,
-        commit_rows=settings.transaction.rows,
+    needed = sentinel.needed_topics(settings)
+    stage = _stateful(
+        "sentinel", settings, "events", lambda partition: SentinelPartition(partition, settings, fitter), needed
     )
     stage.services.append(fitter)
     watch_over(stage, settings, lambda: sentinel.samples(_states(stage, SentinelPartition)))
@@ -186,18 +172,29 @@ def _labels(settings: Settings, key: bytes | None) -> Stage:
     from pipeline.stages import labels
     from pipeline.stages.labels import LabelsPartition
 
-    stage = StatefulStage(
+    needed = labels.needed_topics(settings)
+    stage = _stateful("labels", settings, "labels", lambda partition: LabelsPartition(partition, settings), needed)
+    watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsPartition)))
+    return stage
+
+
+def _stateful(
+    name: str,
+    settings: Settings,
+    reads: str,
+    make_state: Callable[[int], PartitionState],
+    needed: dict[str, int | None],
+) -> StatefulStage:
+    return StatefulStage(
         connection(settings),
-        options("labels", settings),
-        input_topic=topic(settings, "labels"),
-        state_topic=topic(settings, "progress.labels"),
-        make_state=lambda partition: LabelsPartition(partition, settings),
-        topics=labels.needed_topics(settings),
+        options(name, settings),
+        input_topic=topic(settings, reads),
+        state_topic=topic(settings, f"progress.{name}"),
+        make_state=make_state,
+        topics=needed,
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
-    watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsPartition)))
-    return stage
 
 
 def _states(stage: StatefulStage, kind: type[State]) -> list[State]:
