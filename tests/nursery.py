@@ -1,28 +1,36 @@
-"""Commands by fork from a process that has imported everything once: what each of them would take seconds for.
+"""Commands by fork from a process that has imported everything and run a little of it once: what each of them would
+take seconds for.
 
-They are processes like any other, with an environment, a log and an exit code of their own. Only what is decided before
-Python runs, such as PYTHONHASHSEED, is the same for all of them. That they start from nothing as well is for
-the workers of `glasstream run`, runs with a hash seed, and the image to show.
+They are processes like any other, with an environment, a log and an exit code of their own; a `glasstream run` among
+them has its workers from here too. Only what is decided before Python runs, such as PYTHONHASHSEED, is the same for all
+of them. That they start from nothing as well is for runs that a test asks to be cold, and the image to show.
 """
 
+import contextlib
 import gc
+import io
 import json
 import os
-import select
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 _LOOK_SECONDS = 0.02
 
 
 class Forked:
-    """A worker; to be used as a `subprocess.Popen`."""
+    """A process; to be used as a `subprocess.Popen`."""
+
+    stdin = None
 
     def __init__(self, pid: int, codes: dict[int, int], changed: threading.Condition) -> None:
         self.pid = pid
@@ -52,30 +60,27 @@ class Forked:
 
 
 class Nursery:
-    """The process that workers are forked from."""
+    """Asks for processes and hears what becomes of them."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
-        )
+    def __init__(self, answers: IO[str], questions: IO[str]) -> None:
+        self._answers = answers
+        self._questions = questions
         self._codes: dict[int, int] = {}
         self._born: list[int] = []
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> Forked:
-        """`glasstream` with these arguments and variables; what it says is added to `log`."""
-        stdin = self._process.stdin
-        assert stdin is not None
+    def start(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path | None = None) -> Forked:
+        """`glasstream` with these arguments and variables; what it says is added to `log`, or to that of the asker."""
+        asked = {"arguments": [*arguments], "variables": {**variables}, "log": log and str(log)}
         with self._changed:
-            stdin.write(json.dumps({"arguments": [*arguments], "variables": {**variables}, "log": str(log)}) + "\n")
-            stdin.flush()
-            assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no worker was born"
+            self._questions.write(json.dumps(asked) + "\n")
+            self._questions.flush()
+            assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no process was born"
             return Forked(self._born.pop(), self._codes, self._changed)
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._answers:
             said = json.loads(line)
             with self._changed:
                 if "code" in said:
@@ -88,69 +93,165 @@ class Nursery:
 @cache
 def nursery() -> Nursery:
     """The one of this process."""
-    return Nursery()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return Nursery(process.stdout, process.stdin)
 
 
-def _serve() -> list[str]:
-    """Fork what standard input asks for; in a child, return its arguments."""
-    waiting = b""
-    while True:
-        ready, _, _ = select.select([0], [], [], _LOOK_SECONDS)
-        _bury()
-        if not ready:
-            continue
-        read = os.read(0, 1 << 16)
-        if not read:
-            sys.exit(0)  # and with it the standard input of all workers ends
-        waiting += read
-        while b"\n" in waiting:
-            line, waiting = waiting.split(b"\n", 1)
-            asked = json.loads(line)
-            stdin, hold = os.pipe()  # `hold` stays open in this process alone
-            pid = os.fork()
-            if pid == 0:
-                _become(asked, stdin)
-                return list(asked["arguments"])
-            os.close(stdin)
-            os.set_inheritable(hold, False)
-            _HELD[pid] = hold
-            _say(pid=pid)
+@dataclass(eq=False)
+class _Asker:
+    """Who asks for processes: the tests, or a process that was forked here and has children of its own."""
+
+    reads: int
+    writes: int
+    log: str = ""
+    waiting: bytes = b""
+
+    def say(self, **what: int) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.writes, json.dumps(what).encode() + b"\n")
 
 
-_HELD: dict[int, int] = {}
+@dataclass
+class _Born:
+    asker: _Asker
+    hold: int
+    """Its standard input ends when this is closed."""
 
 
-def _become(asked: dict, stdin: int) -> None:
-    for hold in _HELD.values():
-        os.close(hold)
-    log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for number, here in ((stdin, 0), (log, 1), (log, 2)):
+class _Server:
+    """Forks what it is asked for, until the tests have gone."""
+
+    def __init__(self) -> None:
+        self._tests = _Asker(0, 1)
+        self._askers = selectors.DefaultSelector()
+        self._askers.register(0, selectors.EVENT_READ, self._tests)
+        self._born: dict[int, _Born] = {}
+
+    def serve(self) -> list[str]:
+        """In a child, return its arguments."""
+        while True:
+            ready = self._askers.select(_LOOK_SECONDS)
+            self._bury()
+            for key, _ in ready:
+                asker = key.data
+                try:
+                    read = os.read(asker.reads, 1 << 16)
+                except ConnectionResetError:
+                    read = b""
+                if not read:
+                    self._has_gone(asker)
+                asker.waiting += read
+                while b"\n" in asker.waiting:
+                    line, asker.waiting = asker.waiting.split(b"\n", 1)
+                    arguments = self._fork(asker, json.loads(line))
+                    if arguments is not None:
+                        return arguments
+
+    def _fork(self, asker: _Asker, asked: dict) -> list[str] | None:
+        stdin, hold = os.pipe()  # `hold` stays open in this process alone
+        own, theirs = socket.socketpair()
+        log = asked["log"] or asker.log
+        pid = os.fork()
+        if pid == 0:
+            own.close()
+            os.close(hold)
+            self._leave()
+            if asker is not self._tests:
+                os.setsid()
+            _become(stdin, log, asked["variables"])
+            _ask_for_children(theirs)
+            return list(asked["arguments"])
+        os.close(stdin)
+        theirs.close()
+        self._born[pid] = _Born(asker, hold)
+        further = _Asker(own.fileno(), own.detach(), log)
+        self._askers.register(further.reads, selectors.EVENT_READ, further)
+        asker.say(pid=pid)
+        return None
+
+    def _leave(self) -> None:
+        """Close what is the server's."""
+        for born in self._born.values():
+            os.close(born.hold)
+        for key in list(self._askers.get_map().values()):
+            if key.data is not self._tests:
+                os.close(key.data.reads)
+        self._askers.close()
+
+    def _has_gone(self, asker: _Asker) -> None:
+        if asker is self._tests:
+            sys.exit(0)  # and with it the standard input of all processes ends
+        self._askers.unregister(asker.reads)
+        os.close(asker.reads)
+        asker.writes = os.open(os.devnull, os.O_WRONLY)
+        for born in self._born.values():
+            if born.asker is asker and born.hold >= 0:
+                os.close(born.hold)
+                born.hold = os.open(os.devnull, os.O_WRONLY)
+
+    def _bury(self) -> None:
+        while self._born:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            born = self._born.pop(pid)
+            os.close(born.hold)
+            born.asker.say(pid=pid, code=os.waitstatus_to_exitcode(status))
+
+
+def _become(stdin: int, log: str, variables: Mapping[str, str]) -> None:
+    said = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for number, here in ((stdin, 0), (said, 1), (said, 2)):
         os.dup2(number, here)
-    for number in (stdin, log):
+    for number in (stdin, said):
         os.close(number)
     os.environ.clear()
-    os.environ.update(asked["variables"])
+    os.environ.update(variables)
 
 
-def _bury() -> None:
-    while _HELD:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if not pid:
-            return
-        os.close(_HELD.pop(pid))
-        _say(pid=pid, code=os.waitstatus_to_exitcode(status))
+def _ask_for_children(nursery_: socket.socket) -> None:
+    """Let the workers of a `run` in this process be forked as well."""
+    from pipeline.command import children
+
+    asked: list[Nursery] = []
+
+    def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
+        if not asked:
+            asked.append(Nursery(nursery_.makefile("r"), nursery_.makefile("w")))
+        return asked[0].start(arguments, environment)
+
+    children.start_process = start  # type: ignore[assignment]
 
 
-def _say(**what: int) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
+def _warm_up() -> None:
+    """Import what the stages and their tools need, and have the kernels loaded."""
+    import river.datasets  # noqa: F401
+
+    import pipeline.command.run
+    import pipeline.stages.explainer
+    import pipeline.stages.fold
+    import pipeline.stages.labels
+    import pipeline.stages.learner
+    import pipeline.stages.sentinel  # noqa: F401
+    from pipeline.command.cli import cli
+
+    for model in ("forest", "tree", "linear"):
+        arguments = ["--broker", "none", "--model", model, "--rows", "400", "--explain", "ipfi,isage,ipdp"]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cli(["run", *arguments], standalone_mode=False)
+    assert threading.active_count() == 1, "a fork would lose the other threads"
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":
-    import river.datasets  # noqa: F401
-
     from pipeline.command.main import main
 
-    gc.freeze()
-    arguments = _serve()
+    _warm_up()
+    arguments = _Server().serve()
     sys.argv = ["glasstream", *arguments]
     main()

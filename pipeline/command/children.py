@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -115,14 +115,8 @@ class Children:
 
     def _start(self, child: _Child) -> None:
         environment = {**self.environment, "GLASSTREAM_WORKER_INSTANCE": child.instance}
-        command = [sys.executable, "-m", "pipeline.command.main", *child.command, "--tether"]
         try:
-            child.process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.PIPE,  # its end tells the child that we are gone, however we went
-                start_new_session=True,  # Ctrl-C is ours alone: the stages are told when there is nothing left to do
-            )
+            child.process = start_process((*child.command, "--tether"), environment)
         except OSError as error:
             raise BrokerError(f"cannot start {child.stage}: {error}") from error
         child.started = time.monotonic()
@@ -151,6 +145,16 @@ class Children:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop(at_once=kind is not None and not issubclass(kind, GlasstreamError))
+
+
+def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """`glasstream` with these arguments, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipeline.command.main", *arguments],
+        env=environment,
+        stdin=subprocess.PIPE,  # its end tells the child that we are gone, however we went
+        start_new_session=True,  # Ctrl-C is ours alone: the stages are told when there is nothing left to do
+    )
 
 
 def _name(code: int) -> str:

@@ -50,7 +50,7 @@ class Run:
         return (self.out / f"{topic}.jsonl").read_bytes()
 
     def worker_pids(self, stage: str) -> list[int]:
-        """Living children of a stage."""
+        """Living children of a stage, of a cold run."""
         found = []
         for child in psutil.Process(self.process.pid).children():
             try:
@@ -63,17 +63,18 @@ class Run:
 
 @pytest.fixture
 def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """`start_run("--model", "tree", ...)`: the command in a process of its own; with a PYTHONHASHSEED from nothing."""
+    """`start_run("--model", "tree", ...)`: the command in a process of its own; `cold` or with a PYTHONHASHSEED from
+    nothing, its workers as well."""
     runs: list[Run] = []
 
-    def start(*arguments: str, **variables: str) -> Run:
+    def start(*arguments: str, cold: bool = False, **variables: str) -> Run:
         number = len(runs)
         out, log_path = tmp_path / f"out-{number}", tmp_path / f"run-{number}.log"
         command = ["run", "--out", str(out), *arguments]
         environment = {**os.environ, **variables}
         process: subprocess.Popen[str] | Forked
         with log_path.open("w") as log:
-            if "PYTHONHASHSEED" in variables:
+            if cold or "PYTHONHASHSEED" in variables:
                 whole = [sys.executable, "-m", "pipeline.command.main", *command]
                 process = subprocess.Popen(
                     whole, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, text=True

@@ -135,7 +135,7 @@ def test_an_explainer_killed_three_times(
     reference = finished_run("--broker", "none", *arguments)
     run = start_run(
         "--broker", kafka, "--prefix", prefix, "--set", "limits.rows_ahead=1000", "--set", "worker.session_seconds=6",
-        *arguments,
+        *arguments, cold=True,
     )  # fmt: skip
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
@@ -158,7 +158,7 @@ def test_an_explainer_joins_and_another_leaves(
     key = "shared-by-all-workers-of-this-test"
     run = start_run(
         "--broker", kafka, "--prefix", prefix, "--set", "limits.rows_ahead=1000", "--set", "worker.session_seconds=6",
-        *arguments, GLASSTREAM_HMAC_KEY=key,
+        *arguments, cold=True, GLASSTREAM_HMAC_KEY=key,
     )  # fmt: skip
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
@@ -188,7 +188,7 @@ def test_an_explainer_joins_and_another_leaves(
 
 
 def test_the_death_of_the_learner_ends_the_run_with_its_own_message(kafka: str, prefix: str, start_run: Finish) -> None:
-    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree")
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", cold=True)
     wait_for("a learner", lambda: run.worker_pids("learner"))
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     os.kill(run.worker_pids("learner")[0], signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_the_death_of_the_learner_ends_the_run_with_its_own_message(kafka: str, 
 def test_the_children_die_with_the_run(kafka: str, prefix: str, start_run: Finish) -> None:
     import psutil
 
-    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree")
+    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", cold=True)
     wait_for("all stages", lambda: all(run.worker_pids(stage) for stage in ("learner", "explainer", "fold")))
     children = psutil.Process(run.process.pid).children()
     run.process.kill()
