@@ -13,6 +13,7 @@ from pipeline.command.monitor import PUBLIC, Monitor
 from pipeline.command.run import environment
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
+from pipeline.transport.progress import watermarks
 from tests.nursery import Forked, nursery
 from topics import admin, events
 
@@ -98,6 +99,14 @@ class Deployment:
         """Until the importance of `row` is out, and everything published has been read."""
         wait_for(f"row {row} of {stream} published ({self.folder})", lambda: self.published(stream) == row)
         self.read_all()
+
+    def watched(self) -> bool:
+        """Whether the sentinels have committed all events."""
+        name, link = self.settings.prefix + events.TOPIC.name, connection(self.settings)
+        partitions = range(self.settings.topics.events)
+        ends = {partition: watermarks(link, name, partition, 30.0)[1] for partition in partitions}
+        found = self.poll().progress.watched
+        return all(found.get(partition, 0) >= end for partition, end in ends.items())
 
     def read_all(self) -> None:
         ends = self.monitor.ends()

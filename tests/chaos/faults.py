@@ -13,13 +13,17 @@ from confluent_kafka import Message, Producer
 from pipeline.brokers.local import Kafka
 from pipeline.stages.build import connection
 from pipeline.transport.progress import read_to_end
+from pipeline.transport.worker import ExitCode
 from tests.deployment import Deployment, wait_for
 from topics import checkpoints, snapshots
 from topics.errors import FrameError
 
 PAUSE_SECONDS: Final = 10.0
 """How long a paused broker stands still."""
-STAGES: Final = {"learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer"}
+STAGES: Final = {
+    "learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer",
+    "sentinel-1": "sentinel",
+}  # fmt: skip
 """The workers of the deployment, which run whenever no fault is under way."""
 
 
@@ -53,6 +57,8 @@ class Scene:
             worker = self.deployment.workers.get(name)
             if worker is not None and (code := worker.poll()) is not None:
                 self.deployment.workers.pop(name)
+                if code == ExitCode.USAGE:  # again and again, whoever starts it
+                    raise ValueError(f"{name}: {self.deployment.log(name)}")
                 self.ended[f"{stage}, code {code}"] = self.ended.get(f"{stage}, code {code}", 0) + 1
                 worker = None
             if worker is None:
@@ -66,6 +72,15 @@ class Scene:
             return self.deployment.folded(self.stream) >= rows
 
         wait_for(f"row {rows} folded ({self.deployment.folder})", reached, deadline=240.0)
+
+    def until_watched(self) -> None:
+        """Wait until the sentinels have seen all events, starting again whatever ends meanwhile."""
+
+        def reached() -> bool:
+            self.heal()
+            return self.deployment.watched()
+
+        wait_for(f"all events watched ({self.deployment.folder})", reached, deadline=240.0)
 
     def some_more(self, rows: int) -> None:
         """Feed, and wait until about half of it is folded."""
@@ -114,7 +129,7 @@ def sleep_over(scene: Scene) -> None:
 
 def rebalance(scene: Scene) -> None:
     """A further worker joins a stage, and leaves again."""
-    stage = scene.chance.choice(["learner", "fold", "explainer"])
+    stage = scene.chance.choice(["learner", "fold", "explainer", "sentinel"])
     further = f"{stage}-8"
     scene.deployment.start(stage, further)
     scene.some_more(400)
@@ -184,6 +199,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill_learner": kill("learner"),
     "kill_explainer": kill("explainer"),
     "kill_fold": kill("fold"),
+    "kill_sentinel": kill("sentinel"),
     "kill_two": kill_two,
     "sleep_over": sleep_over,
     "rebalance": rebalance,

@@ -2,7 +2,7 @@
 
     python tests/chaos/soak.py --faults 100 --seed 1 [--model tree] [--kinds kill_fold,pause_broker]
 
-Four workers learn, explain and fold a stream of events while faults are injected one after the other: see
+Five workers learn, explain, fold and watch a stream of events while faults are injected one after the other: see
 `tests.chaos.faults`. At the end every public record is compared with those of a quiet run in one process without
 Kafka, read committed. Progress goes to stderr, one JSON line at the end to stdout:
 
@@ -35,12 +35,20 @@ from tests.deployment import Deployment
 from topics import events
 
 STREAM = "s"
+TOPICS = ("predictions", "importance", "effects", "drift", "novelty")
 ROWS_A_MESSAGE = 20
 ROWS_A_FAULT = 300
 RESUMED = "goes on from its checkpoint"
 SETTINGS = (
     "model.task=classification",
-    "explain.methods=ipfi,isage,ipdp",
+    "explain.methods=ipfi,isage,ipdp,novelty",
+    "sentinel.window=300",
+    "sentinel.stride=600",
+    "sentinel.delay=200",
+    "sentinel.held=0.5",
+    "sentinel.rate=0.05",
+    "sentinel.learners=5",
+    "sentinel.anchor=1000",
     "limits.rows_ahead=1500",
     "publish.every=50",
     "worker.session_seconds=6",
@@ -112,7 +120,9 @@ def soak(faults: list[str], seed: int, model: str, folder: Path) -> dict[str, ob
             deployment.send(events.FLUSH, key=STREAM.encode())
             scene.until_folded(stream.rows)
             deployment.wait_published(STREAM, stream.rows - 1)
-            got = {topic: deployment.values(topic) for topic in ("predictions", "importance", "effects", "drift")}
+            scene.until_watched()
+            deployment.read_all()
+            got = {topic: deployment.values(topic) for topic in TOPICS}
             resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
             dead = [(message.key(), message.value()) for message in deployment.records["events.dead"]]
         finally:

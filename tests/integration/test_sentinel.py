@@ -8,8 +8,6 @@ import orjson
 import pytest
 
 from pipeline.command.reference import Reference
-from pipeline.stages.build import connection
-from pipeline.transport.progress import watermarks
 from pipeline.transport.worker import ExitCode
 from tests.deployment import Deployment, wait_for
 from tests.integration.conftest import Run
@@ -73,14 +71,6 @@ def scored(deployment: Deployment) -> int:
     return len(deployment.records["novelty"])
 
 
-def watched(deployment: Deployment) -> bool:
-    """Whether both partitions have been watched to their ends."""
-    name, link = deployment.settings.prefix + events.TOPIC.name, connection(deployment.settings)
-    ends = [watermarks(link, name, partition, 30.0)[1] for partition in range(2)]
-    found = deployment.poll().progress.watched
-    return all(found.get(partition, 0) >= end for partition, end in enumerate(ends))
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_sentinels_have_successors_that_go_on_exactly(workers: int, deploy: Deploy) -> None:
     deployment = deploy(*SETTINGS)
@@ -94,7 +84,7 @@ def test_killed_sentinels_have_successors_that_go_on_exactly(workers: int, deplo
         deployment.kill(names[turn % workers])
         deployment.start("sentinel", names[turn % workers])
     send(deployment, END * 3 // 4, END)
-    wait_for("all is watched", lambda: watched(deployment))
+    wait_for("all is watched", deployment.watched)
     deployment.read_all()
     assert got(deployment) == want
     said: dict[str, float] = {}
