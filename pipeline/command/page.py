@@ -6,13 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from pipeline.errors import SettingsError
 from pipeline.page.access import Access
 from pipeline.page.reading import Topics
 from pipeline.page.server import PageServer
 from pipeline.page.store import Store
+from pipeline.secret import secret
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 
@@ -67,17 +66,11 @@ def _show(address: str) -> None:
 
 
 def page_token(environment: Mapping[str, str]) -> str | None:
-    """The token of the page: ``GLASSTREAM_PAGE_TOKEN``, or the content of ``GLASSTREAM_PAGE_TOKEN_FILE``.
+    """The token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
 
     Raises
     ------
     SettingsError
-        The file cannot be read.
+        It cannot be read.
     """
-    file = environment.get("GLASSTREAM_PAGE_TOKEN_FILE")
-    if file is None:
-        return environment.get("GLASSTREAM_PAGE_TOKEN")
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"GLASSTREAM_PAGE_TOKEN_FILE: {file} cannot be read: {error}"]) from error
+    return secret(environment, "GLASSTREAM_PAGE_TOKEN")
