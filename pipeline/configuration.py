@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from pipeline.errors import SettingsError
 from pipeline.presets import PRESETS
+from pipeline.secret import FILE, secret
 from pipeline.settings import Settings, flatten
 
 ENVIRONMENT = "GLASSTREAM_"
@@ -34,6 +35,9 @@ NOT_SETTINGS = frozenset(
     }
 )
 """Variables that begin like settings and are read elsewhere."""
+
+SECRET_SETTINGS = ("GLASSTREAM_KAFKA_SASL_PASSWORD", "GLASSTREAM_KAFKA_SSL_KEY_PASSWORD")
+"""Settings that may stand in a file as well, as `pipeline.secret` has it."""
 
 _SECTIONS = {
     field.name: field.type
@@ -105,6 +109,8 @@ def _from_environment(environment: Mapping[str, str], findings: list[str]) -> di
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT) or variable[len(ENVIRONMENT) :] in NOT_SETTINGS:
             continue
+        if variable.removesuffix(FILE) in SECRET_SETTINGS:
+            continue
         name = variable[len(ENVIRONMENT) :].lower()
         section, _, rest = name.partition("_")
         key = f"{section}.{rest}" if section in _SECTIONS and rest else name
@@ -112,10 +118,22 @@ def _from_environment(environment: Mapping[str, str], findings: list[str]) -> di
             example = f"{key}_{_example(key)}".replace(".", "_").upper()
             findings.append(f"{variable}: expected one variable a setting, such as {ENVIRONMENT}{example}")
         elif name.startswith("kafka_"):
-            values["kafka." + name.removeprefix("kafka_").replace("_", ".")] = (environment[variable], variable)
+            values[_kafka_key(variable)] = (environment[variable], variable)
         else:
             values[key] = (environment[variable], variable)
+    for variable in SECRET_SETTINGS:
+        try:
+            text = secret(environment, variable)
+        except SettingsError as error:
+            findings += error.findings
+        else:
+            if text is not None:
+                values[_kafka_key(variable)] = (text, variable)
     return values
+
+
+def _kafka_key(variable: str) -> str:
+    return "kafka." + variable.removeprefix(f"{ENVIRONMENT}KAFKA_").lower().replace("_", ".")
 
 
 def _example(section: str) -> str:

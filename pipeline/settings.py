@@ -305,6 +305,8 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ----------
     host, port
         Where it listens; other hosts than this machine's own need a token. Port unset: 8642, or any free one; 0: any.
+    tls_cert, tls_key
+        PEM files of its certificate and the key to that, for https; the key may stand in the file of the certificate.
     history
         Records of a partition that are read back at its start, at most.
     streams, features
@@ -313,6 +315,8 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     history: Positive = 200_000
     streams: Positive = 32
     features: Positive = 2_000

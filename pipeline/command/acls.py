@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from pipeline.errors import BrokerError, InputError
+from pipeline.errors import BrokerError, InputError, TopicError
 from pipeline.settings import Settings
-from topics.access import ROLES, Grant, grants
+from topics.access import Grant, grants
 
 _TIMEOUT_S = 30.0
 _KINDS = {
@@ -34,10 +34,14 @@ def expect_roles(assignments: tuple[str, ...]) -> dict[str, str]:
     """
     roles: dict[str, str] = {}
     for assignment in assignments:
-        role, equals, name = assignment.partition("=")
-        if not equals or not name or role not in ROLES:
-            raise InputError(f"--principal {assignment}: expected ROLE=NAME with a role of {', '.join(ROLES)}")
+        role, _, name = assignment.partition("=")
+        if not role or not name:
+            raise InputError(f"--principal: expected ROLE=NAME, got {assignment!r}")
         roles[role] = name
+    try:
+        grants(principals=roles)
+    except TopicError as error:
+        raise InputError(f"--principal: {error}") from error
     return roles
 
 

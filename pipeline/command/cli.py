@@ -237,10 +237,20 @@ def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
 @cli.command()
 @click.option("--host", help="Listen on this address.  [default: 127.0.0.1; any other needs a token]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port.  [default: 8642, or any free one]")
+@click.option("--tls-cert", help="Speak TLS with the certificate in this PEM file.")
+@click.option("--tls-key", help="Its private key.  [default: stands in the same file]")
 @click.option("--open", "open_browser", is_flag=True, help="Show it in a browser.")
 @click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
 @settings_options()
-def page(host: str | None, port: int | None, open_browser: bool, tether: bool, **common: Any) -> int:
+def page(
+    host: str | None,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    open_browser: bool,
+    tether: bool,
+    **common: Any,
+) -> int:
     """Show what the model relies on, what changed and when, in a browser, from the public topics."""
     from pipeline.command.children import die_with_parent
     from pipeline.command.expect import expect_broker
@@ -248,7 +258,8 @@ def page(host: str | None, port: int | None, open_browser: bool, tether: bool, *
 
     if tether:
         die_with_parent()
-    settings = load_settings(common, {"page.host": host, "page.port": port})
+    given = {"page.host": host, "page.port": port, "page.tls_cert": tls_cert, "page.tls_key": tls_key}
+    settings = load_settings(common, given)
     expect_broker(settings)
     serve(settings, open_browser=open_browser, say=click.echo)
     return 0

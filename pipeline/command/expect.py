@@ -115,9 +115,11 @@ def _address(settings: Settings) -> str | None:
 def _page(settings: Settings) -> list[str]:
     from pipeline.command.page import page_token
     from pipeline.page.access import Access
+    from pipeline.page.tls import tls
 
     try:
         Access(settings.page.host, page_token(os.environ))
+        tls(settings.page.tls_cert, settings.page.tls_key)
     except SettingsError as error:
         return error.findings
     return []

@@ -18,15 +18,19 @@ NOT_READY = 1
     envvar="GLASSTREAM_HEALTH_PORT",
     help="Where the worker answers.",
 )
-def health(port: int) -> int:
-    """Ask the worker of this machine whether it is ready: exit code 0, or 1 and why not."""
+@click.option("--tls", is_flag=True, help="Ask a page that speaks TLS; its certificate is not looked at.")
+def health(port: int, tls: bool) -> int:
+    """Ask the worker, or the page, of this machine whether it is ready: exit code 0, or 1 and why not."""
+    import ssl
     from urllib.error import HTTPError
-    from urllib.request import ProxyHandler, build_opener
+    from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
-    url = f"http://127.0.0.1:{port}/readyz"
+    url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/readyz"
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is this machine, and nothing is told it
     try:
         # No proxy: whatever the environment says of one, this is for the machine itself.
-        with build_opener(ProxyHandler({})).open(url, timeout=_SECONDS) as answer:
+        with build_opener(ProxyHandler({}), HTTPSHandler(context=context)).open(url, timeout=_SECONDS) as answer:
             click.echo(_text(answer.read()))
             return 0
     except HTTPError as error:

@@ -4,15 +4,16 @@ import asyncio
 import logging
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from pipeline.errors import SettingsError
 from pipeline.page.access import Access
 from pipeline.page.reading import Topics
 from pipeline.page.server import PageServer
 from pipeline.page.store import Store
+from pipeline.page.tls import tls
+from pipeline.secret import secret
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 
@@ -30,23 +31,30 @@ def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) 
     Raises
     ------
     SettingsError
-        The address cannot be had, or needs a token.
+        The address cannot be had, or needs a token; or the certificate cannot be used.
     BrokerError, TopicError
         The topics cannot be read.
     """
     access = Access(settings.page.host, page_token(os.environ))
+    context = tls(settings.page.tls_cert, settings.page.tls_key)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(_serve(settings, access, open_browser, say))
+    asyncio.run(_serve(settings, access, context, open_browser, say))
 
 
-async def _serve(settings: Settings, access: Access, open_browser: bool, say: Callable[[str], None]) -> None:
+async def _serve(
+    settings: Settings,
+    access: Access,
+    context: ssl.SSLContext | None,
+    open_browser: bool,
+    say: Callable[[str], None],
+) -> None:
     end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end.set)
     options = settings.page
     topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
-    server = PageServer(topics, Store(options.streams, options.features), access, options.host, options.port)
+    server = PageServer(topics, Store(options.streams, options.features), access, options.host, options.port, context)
     try:
         address = await server.start()
         say(f"page: {address}" + ("" if access.open else " (asks for the token)"))
@@ -67,17 +75,11 @@ def _show(address: str) -> None:
 
 
 def page_token(environment: Mapping[str, str]) -> str | None:
-    """The token of the page: ``GLASSTREAM_PAGE_TOKEN``, or the content of ``GLASSTREAM_PAGE_TOKEN_FILE``.
+    """The token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
 
     Raises
     ------
     SettingsError
-        The file cannot be read.
+        It cannot be read.
     """
-    file = environment.get("GLASSTREAM_PAGE_TOKEN_FILE")
-    if file is None:
-        return environment.get("GLASSTREAM_PAGE_TOKEN")
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"GLASSTREAM_PAGE_TOKEN_FILE: {file} cannot be read: {error}"]) from error
+    return secret(environment, "GLASSTREAM_PAGE_TOKEN")

@@ -1,4 +1,4 @@
-"""Independent pieces of work in processes of their own, or here."""
+"""Independent pieces of work in processes of their own."""
 
 import os
 import signal
@@ -19,9 +19,10 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int) -> Iterator[tuple[Piece, Result]]:
-    """Each piece with what `work` makes of it, as they are finished; with one process here, in order.
+    """Each piece with what `work` makes of it, as they are finished.
 
-    Each process works on one thread. When the iterator is closed, or the person interrupts, what is under way is ended.
+    Each process works on one thread: a library asks for its number of threads when it is loaded, so one process is
+    not this one either. When the iterator is closed, or the person interrupts, what is under way is ended.
 
     Raises
     ------
@@ -31,14 +32,13 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
         What `work` raised.
     """
     with _raising_interrupts():
-        if processes == 1 or len(pieces) < 2:
-            for piece in pieces:
-                yield piece, work(piece)
+        if not pieces:
             return
         others = set(active_children())
         executor = ProcessPoolExecutor(min(processes, len(pieces)), get_context("spawn"), initializer=_begin)
         try:
-            waiting = {executor.submit(work, piece): piece for piece in pieces}
+            with _one_thread():  # of children that begin now: what starts them loads numpy, before our `_begin`
+                waiting = {executor.submit(work, piece): piece for piece in pieces}
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
         except BrokenProcessPool as error:
@@ -51,9 +51,23 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
             executor.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
-    """In a child, before a library asks for its number of threads: Ctrl-C is the parent's alone, its end is ours."""
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """What libraries go by when they are loaded."""
+    before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            if text is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = text
+
+
+def _begin() -> None:
+    """In a child: Ctrl-C is the parent's alone, its end is ours."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()
 

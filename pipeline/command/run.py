@@ -22,10 +22,11 @@ from pipeline.command.outputs import OutputDirectory
 from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
 from pipeline.command.report import Report
 from pipeline.command.sources import Source
-from pipeline.configuration import to_environment
+from pipeline.configuration import SECRET_SETTINGS, to_environment
 from pipeline.learn.dead_letters import DeadLetter
+from pipeline.secret import FILE
 from pipeline.settings import Checkpoint, Settings
-from pipeline.stages.build import connection
+from pipeline.stages.build import connection, hmac_key
 from topics import admin, events
 
 _POLL_SECONDS = 0.05
@@ -314,7 +315,10 @@ def without_checkpoints(settings: Settings) -> Settings:
 def environment(settings: Settings) -> dict[str, str]:
     """What the stages are started with: the settings, a key of their own if there is none, one numba thread each."""
     variables = {**os.environ, **to_environment(settings)}
-    variables.setdefault("GLASSTREAM_HMAC_KEY", secrets.token_hex(32))
+    for name in SECRET_SETTINGS:  # read already
+        variables.pop(name + FILE, None)
+    if hmac_key(os.environ) is None:
+        variables["GLASSTREAM_HMAC_KEY"] = secrets.token_hex(32)
     variables.setdefault("NUMBA_NUM_THREADS", "1")
     variables["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
     return variables

@@ -4,13 +4,14 @@
     /static/...         its files
     /events?...         server-sent events of one view; see `pipeline.page.viewer`
     /login              takes the token of the form
-    /healthz            whether it answers
+    /healthz, /readyz   whether it answers
 
 Everything runs on one event loop; only the broker is waited for in a thread.
 """
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -40,6 +41,9 @@ _VIEWERS = 100
 _APPLY = 100
 """Records between two breaths of the event loop."""
 
+_FORM, _SAID = "login.html", b"<!-- what is said of a token -->"
+"""The form that asks for the token, and the place in it for what is said of the one before."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -56,13 +60,23 @@ class PageServer:
         Who is let in.
     host, port
         Where to listen; port None: `DEFAULT_PORT`, or any free one where that is taken.
+    tls
+        What TLS is spoken with; None: none is.
     """
 
-    def __init__(self, topics: Topics, store: Store, access: Access, host: str, port: int | None) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        store: Store,
+        access: Access,
+        host: str,
+        port: int | None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._topics = topics
         self._store = store
         self._access = access
-        self._host, self._wanted = host, port
+        self._host, self._wanted, self._tls = host, port, tls
         self._assets = load()
         self._ending = asyncio.Event()
         self._viewers = 0
@@ -82,12 +96,13 @@ class PageServer:
         app.router.add_get("/events", self._events)
         app.router.add_post("/login", self._login)
         app.router.add_get("/healthz", self._health)
+        app.router.add_get("/readyz", self._health)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, handle_signals=False)
         await self._runner.setup()
         ports = [DEFAULT_PORT, 0] if self._wanted is None else [self._wanted]
         for port in ports:
             try:
-                await web.TCPSite(self._runner, self._host, port).start()
+                await web.TCPSite(self._runner, self._host, port, ssl_context=self._tls).start()
             except OSError as error:
                 if port == ports[-1]:
                     await self._runner.cleanup()
@@ -97,7 +112,7 @@ class PageServer:
             else:
                 break
         shown = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{shown}:{self._runner.addresses[0][1]}/"
+        return f"{'http' if self._tls is None else 'https'}://{shown}:{self._runner.addresses[0][1]}/"
 
     async def serve(self, until: asyncio.Event) -> None:
         """Read and answer until told to end.
@@ -148,27 +163,34 @@ class PageServer:
     async def _page(self, request: web.Request) -> web.StreamResponse:
         if self._may(request):
             return self._file(request, "index.html")
-        return self._file(request, "login.html", HTTPStatus.UNAUTHORIZED)
+        return self._form("")
 
     async def _static(self, request: web.Request) -> web.StreamResponse:
         return self._file(request, request.match_info["path"])
 
-    def _file(self, request: web.Request, path: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    def _file(self, request: web.Request, path: str) -> web.Response:
         asset = self._assets.get(path)
         if asset is None:
             return _text(HTTPStatus.NOT_FOUND, "there is no such file")
         headers = {"ETag": asset.tag, "Cache-Control": "no-cache", "Content-Type": asset.kind}
-        if status is HTTPStatus.OK and request.headers.get("If-None-Match") == asset.tag:
+        if request.headers.get("If-None-Match") == asset.tag:
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return web.Response(body=asset.body, status=status, headers=headers)
+        return web.Response(body=asset.body, headers=headers)
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         given = (await request.post()).get("token", "")
         if not isinstance(given, str) or not self._access.is_token(given.strip()):
-            return self._file(request, "refused.html", HTTPStatus.UNAUTHORIZED)
+            return self._form('<p role="alert">That is not the token.</p>')
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "./"})
-        answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="Strict", path="/")
+        secure = self._tls is not None
+        answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="Strict", path="/", secure=secure)
         return answer
+
+    def _form(self, said: str) -> web.Response:
+        """What asks for the token."""
+        asset = self._assets[_FORM]
+        body = asset.body.replace(_SAID, said.encode())
+        return web.Response(body=body, status=HTTPStatus.UNAUTHORIZED, headers={"Content-Type": asset.kind})
 
     async def _health(self, request: web.Request) -> web.StreamResponse:
         return _text(HTTPStatus.OK, "ok")

@@ -6,10 +6,10 @@ What only one stage needs is imported when that one is made: River alone takes t
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 from pipeline.errors import SettingsError
+from pipeline.secret import secret
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.health import watch_over
@@ -50,21 +50,15 @@ def options(stage: str, settings: Settings) -> StageOptions:
 
 
 def hmac_key(environment: Mapping[str, str]) -> bytes | None:
-    """The key that authenticates pickles: ``GLASSTREAM_HMAC_KEY``, or the content of ``GLASSTREAM_HMAC_KEY_FILE``.
+    """The key that authenticates pickles: the secret ``GLASSTREAM_HMAC_KEY``.
 
     Raises
     ------
     SettingsError
-        The file cannot be read, or the key is too short to protect anything.
+        It cannot be read, or is too short to protect anything.
     """
-    file = environment.get("GLASSTREAM_HMAC_KEY_FILE")
-    text = environment.get("GLASSTREAM_HMAC_KEY")
-    if file and not text:
-        try:
-            text = Path(file).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise SettingsError([f"GLASSTREAM_HMAC_KEY_FILE: {file} cannot be read: {error.strerror}"]) from error
-    if not text:
+    text = secret(environment, "GLASSTREAM_HMAC_KEY")
+    if text is None:
         return None
     if len(text.encode()) < 16:
         raise SettingsError(

@@ -4,7 +4,7 @@ An exception in Faust's partition assignor is swallowed: with a topic missing, o
 a worker would say that it performs partition assignments and hang for ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -29,7 +29,7 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
     admin = AdminClient({**connection.client(), "error_cb": refusals.append})
     try:
         found = admin.list_topics(timeout=timeout).topics
-        hidden = {name: admin.list_topics(name, timeout).topics[name].error for name in expected if name not in found}
+        unseen = hidden(admin, [name for name in expected if name not in found], timeout)
     except KafkaException as error:
         admin.poll(0)
         told = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
@@ -44,8 +44,7 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
         ) from error
     findings = []
     for name, partitions in sorted(expected.items()):
-        unseen = hidden.get(name)
-        if unseen is not None and unseen.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        if name in unseen:
             findings.append(f"this client is not authorized to see {name} (`glasstream topics acls` has the rights)")
         elif name not in found or found[name].error is not None:
             findings.append(f"{name} is missing")
@@ -56,6 +55,18 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
             f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. "
             "Create them with `glasstream topics create`; see what is wrong with `glasstream topics verify`"
         )
+
+
+def hidden(admin: AdminClient, names: Iterable[str], timeout: float = 10.0) -> list[str]:
+    """Those of some topics that this client may not see: a list of all topics leaves them out without a word.
+
+    Raises
+    ------
+    KafkaException
+        The broker does not answer within `timeout` seconds.
+    """
+    errors = {name: admin.list_topics(name, timeout).topics[name].error for name in names}
+    return [name for name, error in errors.items() if error and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
 def partition_count(connection: Connection, topic: str, timeout: float = 10.0) -> int:

@@ -84,6 +84,12 @@ def test_a_docker_engine_serves_where_java_is_missing(bare: Path, monkeypatch: p
     assert "expected apache/kafka:4.1.1 to start in a container" in refusal()
 
 
+def test_a_docker_engine_without_its_package_names_the_extra(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(bare / "docker", "echo 28.0")
+    monkeypatch.setitem(sys.modules, "testcontainers.core.container", None)
+    assert "pip install 'glasstream[container]'" in refusal()
+
+
 def test_a_docker_client_without_an_engine_does_not_count(bare: Path) -> None:
     program(bare / "docker", "echo; echo no daemon >&2; exit 1")
     assert "found no `java`" in refusal()

@@ -130,6 +130,20 @@ def test_every_piece_comes_with_its_result() -> None:
     assert sorted(each(int, ["1", "2", "3"], 2)) == [("1", 1), ("2", 2), ("3", 3)]
 
 
+def test_a_process_works_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    ask = "[__import__(name) for name in ('scipy.linalg', 'sklearn.ensemble')] and "
+    ask += "[one['num_threads'] for one in __import__('threadpoolctl').threadpool_info()]"
+    ((_, threads),) = each(eval, [ask], 1)
+    assert threads and set(threads) == {1}
+    assert os.environ["OMP_NUM_THREADS"] == "3", "it is for the children"
+
+
+def test_nothing_to_do_is_done() -> None:
+    assert list(each(int, [], 2)) == []
+
+
 def test_a_process_that_dies_is_told_of() -> None:
     with pytest.raises(StageError, match="a process ended in the middle of its work"):
         list(each(os._exit, [3, 3], 2))

@@ -1,7 +1,9 @@
 """A real Kafka that lets in by SASL over TLS and asks an authorizer: each stage with the least rights, nobody else."""
 
 import secrets
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from pipeline.brokers.local.node import free_ports
 from pipeline.command.acls import apply_acls
 from pipeline.configuration import load
 from pipeline.consume import importance
+from pipeline.operate.doctor.examine import examine
+from pipeline.operate.doctor.finding import Finding, Level, Patient
 from pipeline.transport.worker import ExitCode
 from tests.deployment import HMAC_KEY, Deployment
 from tests.integration.test_recovery import SETTINGS, messages
@@ -101,9 +105,17 @@ def refusal(client: dict[str, str], topic: str) -> str:
     return " ".join(told)
 
 
+def doctor(secured: Secured, prefix: str, role: str, probe: bool = False, **others: str) -> list[Finding]:
+    """What the doctor finds as one who has a role, with some settings of the client in place of theirs."""
+    kafka = secured.credentials(role) | others
+    given = [f"broker={secured.address}", f"prefix={prefix}", *SETTINGS]
+    settings = load(assignments=[*given, *(f"kafka.{name}={text}" for name, text in kafka.items())])
+    return list(examine(Patient(settings, {"GLASSTREAM_HMAC_KEY": HMAC_KEY}, time.time, probe)))
+
+
 @pytest.mark.kafka
 def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
-    secured: Secured, deployment: Deployment
+    secured: Secured, deployment: Deployment, tmp_path: Path
 ) -> None:
     prefix = deployment.settings.prefix
     topic = f"{prefix}events"
@@ -125,6 +137,31 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
         assert deployment.exit_code(name) == ExitCode.BROKER, deployment.log(name)
         assert "this client is not authorized to see" in deployment.log(name)
     assert "authorization failed" in refusal(secured.client("consumer"), topic)
+
+    # The operator's doctor finds all well, and of others what keeps them out.
+    well = doctor(secured, prefix, "operator", probe=True)
+    assert not [one for one in well if one.level is Level.FAIL], well
+    assert {one.check for one in well if one.level is Level.WARN} <= {"kafka", "hmac key", "labels workers"}, well
+    assert {"broker", "clock", "topics", "retention", "lag", "state", "learner workers"} <= {
+        one.check for one in well if one.level is Level.OK
+    }
+    trustme.CA().cert_pem.write_to_path(str(other := tmp_path / "other.pem"))
+    cases: list[tuple[str, dict[str, str], str, str]] = [
+        ("operator", {"ssl.ca.location": str(other)}, "certificate verify failed", "ssl.ca.location"),
+        ("operator", {"sasl.password": GUESS}, "Invalid username or password", "correct kafka.sasl.*"),
+        ("operator", {"sasl.mechanism": "SCRAM-SHA-256"}, "Unsupported SASL mechanism", "mechanism were refused"),
+        ("operator", {"security.protocol": "SASL_PLAINTEXT"}, "it speaks TLS, and this client does not", "SASL_SSL"),
+        ("operator", {"security.protocol": "SSL"}, "it speaks TLS and then hangs up", "SASL_SSL"),
+        ("nobody", {}, f"this client is not authorized to see {prefix}", "glasstream topics acls"),
+        ("consumer", {}, "Topic authorization failed", "allow this client Describe and DescribeConfigs"),
+    ]
+    with ThreadPoolExecutor() as pool:  # each waits for some seconds
+        told = list(pool.map(lambda case: doctor(secured, prefix, case[0], **case[1]), cases))
+    for (_, given, what, do), found in zip(cases, told, strict=True):
+        failed = [one for one in found if one.level is Level.FAIL and one.check != "transport"]
+        assert len(failed) == 1 and what in failed[0].what and do in failed[0].do, (given, found)
+    for secret in (*PASSWORDS.values(), HMAC_KEY, GUESS):
+        assert secret not in str([well, *told])
 
     # Nobody comes in with a guess.
     deployment.start("fold", "guesser", **{**secured.variables("fold"), "GLASSTREAM_KAFKA_SASL_PASSWORD": GUESS})

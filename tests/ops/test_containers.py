@@ -14,6 +14,7 @@ import yaml
 
 from pipeline.brokers.choose import addresses
 from pipeline.configuration import load
+from pipeline.page.access import is_loopback
 from pipeline.transport.worker import STOP_PATIENCE
 from tests.conftest import IN_CI
 from tests.ops.command_line import parsed
@@ -85,7 +86,13 @@ def test_everything_stands_in_the_compose_file_once() -> None:
     commands = {name: service["command"] for name, service in OURS.items()}
     assert commands["topics"] == ["topics", "create"]
     assert commands["demo"][0] == "produce"
-    assert [SERVICES[name].get("profiles") for name in SERVICES] == [None] * 5 + [["novelty"], ["labels"], ["demo"]]
+    assert [SERVICES[name].get("profiles") for name in SERVICES] == [
+        *[None] * 5,
+        ["novelty"],
+        ["labels"],
+        ["page"],
+        ["demo"],
+    ]
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
         "explainer",
         "fold",
@@ -100,7 +107,7 @@ def test_everything_stands_in_the_compose_file_once() -> None:
 def test_every_command_is_one_that_glasstream_takes(name: str) -> None:
     assert parsed(OURS[name]["command"]).command.callback is not None
     check = OURS[name].get("healthcheck", {}).get("test")
-    assert (check is not None) == (name in WORKERS)
+    assert (check is not None) == (name in WORKERS or name == "page")
     if check:
         assert check[:2] == ["CMD", "glasstream"]
         assert parsed(check[2:]).info_name == "health"
@@ -140,7 +147,19 @@ def test_the_ports_of_kafka_are_the_same_everywhere() -> None:
     assert kafka["ports"] == [f"127.0.0.1:{outside}:{outside}"]
     assert told["OUTSIDE"] == ("localhost", outside)
     assert kafka["healthcheck"]["test"][-1] == "kafka:9092"
-    assert not any(service.get("ports") for name, service in SERVICES.items() if name != "kafka")
+    assert {name for name, service in SERVICES.items() if service.get("ports")} == {"kafka", "page"}
+
+
+def test_the_page_is_for_this_machine_asks_for_a_token_and_is_asked_where_it_answers() -> None:
+    page = OURS["page"]
+    settings = load(environment=page["environment"]).page
+    assert page["ports"] == [f"127.0.0.1:{settings.port}:{settings.port}"] and not is_loopback(settings.host)
+    assert parsed(page["healthcheck"]["test"][2:]).params["port"] == settings.port
+    (secret,) = page["secrets"]
+    assert page["environment"]["GLASSTREAM_PAGE_TOKEN_FILE"] == f"/run/secrets/{secret}"
+    assert COMPOSE["secrets"][secret]["file"] in (ROOT / ".gitignore").read_text().split()
+    assert page["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
+    assert page["restart"] == "unless-stopped"
 
 
 @every
@@ -171,7 +190,7 @@ def test_the_key_comes_from_a_file_and_only_to_workers(name: str) -> None:
     assert WORKERS[name]["environment"]["GLASSTREAM_HMAC_KEY_FILE"] == f"/run/secrets/{secret}"
     file = COMPOSE["secrets"][secret]["file"]
     assert file in (ROOT / ".gitignore").read_text().split()
-    assert not any("secrets" in service for other, service in OURS.items() if other not in WORKERS)
+    assert not any(secret in service.get("secrets", []) for other, service in OURS.items() if other not in WORKERS)
     assert "HMAC_KEY:" not in json.dumps(COMPOSE).replace('"', "")
 
 

@@ -20,6 +20,7 @@ OBJECTS: list[dict[str, Any]] = [
     for name in KUSTOMIZATION["resources"]
     for found in yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
 ]
+COMMENTS = (FOLDER / "kustomization.yaml").read_text(encoding="utf-8")
 VERSION = "1.31"
 
 
@@ -28,7 +29,8 @@ def of_kind(kind: str) -> dict[str, dict[str, Any]]:
 
 
 WORKERS = of_kind("StatefulSet")
-PODS = {name: found["spec"]["template"]["spec"] for name, found in {**WORKERS, **of_kind("Job")}.items()}
+OTHERS = {**of_kind("Job"), **of_kind("Deployment")}
+PODS = {name: found["spec"]["template"]["spec"] for name, found in {**WORKERS, **OTHERS}.items()}
 SETTINGS: dict[str, str] = of_kind("ConfigMap")["glasstream"]["data"]
 
 
@@ -55,7 +57,9 @@ def test_every_command_and_variable_is_one_that_glasstream_takes(name: str) -> N
     (container,) = PODS[name]["containers"]
     arguments = container["args"]
     assert parsed(arguments).command.callback is not None
-    assert arguments == (["worker", name] if name in WORKERS else ["topics", "create"])
+    assert arguments == (
+        ["worker", name] if name in WORKERS else {"topics": ["topics", "create"], "page": ["page"]}[name]
+    )
     given = {one["name"]: one.get("value", "x") for one in container.get("env", [])}
     load(environment={**SETTINGS, **given})
     assert {one["name"] for one in KUSTOMIZATION["images"]} == {container["image"]}
@@ -96,11 +100,37 @@ def test_selectors_choose_the_stage_and_nothing_else(name: str) -> None:
         assert selecting["spec"]["selector"]["matchLabels"] == labels
 
 
-def test_the_key_comes_from_a_secret_and_only_to_workers() -> None:
+def test_secrets_come_from_files_the_key_to_workers_and_the_token_to_the_page() -> None:
     for name, pod in PODS.items():
-        sources = [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one]
-        assert sources == (["glasstream-hmac-key"] if name in WORKERS else [])
+        sources = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
+        secret = {"page": "page-token", "topics": None}.get(name, "hmac-key")
+        assert sources == ({secret: f"glasstream-{secret}"} if secret else {})
+        (container,) = pod["containers"]
+        (folder,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] in sources] or [None]
+        files = [one["value"] for one in container.get("env", []) if one["name"].endswith("_FILE")]
+        assert files == ([f"{folder}/{'token' if name == 'page' else 'hmac_key'}"] if secret else [])
+        assert not secret or f"glasstream-{secret} --from-literal={files[0].rpartition('/')[2]}=" in COMMENTS
     assert not of_kind("Secret")
+
+
+def test_the_page_is_asked_and_reached_where_it_answers() -> None:
+    (container,) = PODS["page"]["containers"]
+    given = {one["name"]: one["value"] for one in container["env"]}
+    page = load(environment={**SETTINGS, **given}).page
+    assert page.host == "0.0.0.0" and page.tls_cert is None
+    assert container["ports"] == [{"name": "http", "containerPort": page.port}]
+    asked = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")}
+    assert {kind: (one["path"], one["port"]) for kind, one in asked.items()} == {
+        "startup": ("/healthz", "http"),
+        "readiness": ("/readyz", "http"),
+        "liveness": ("/healthz", "http"),
+    }
+    labels = of_kind("Deployment")["page"]["spec"]["template"]["metadata"]["labels"]
+    assert of_kind("Deployment")["page"]["spec"]["selector"]["matchLabels"] == labels
+    service, policy = of_kind("Service")["page"]["spec"], of_kind("NetworkPolicy")["page"]["spec"]
+    assert service["selector"] == policy["podSelector"]["matchLabels"] == labels
+    assert service["ports"] == [{"name": "http", "port": page.port, "targetPort": "http"}]
+    assert [one["port"] for rule in policy["ingress"] for one in rule["ports"]] == [page.port]
 
 
 def test_explainers_are_scaled_by_their_lag_up_to_what_partitions_feed() -> None:

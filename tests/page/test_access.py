@@ -1,11 +1,7 @@
 """Laws of who is let in."""
 
-from pathlib import Path
-
 import pytest
 
-from pipeline.command.page import page_token
-from pipeline.configuration import load
 from pipeline.errors import SettingsError
 from pipeline.page.access import HEADERS, Access
 
@@ -51,14 +47,3 @@ def test_the_token_the_cookie_made_of_it_and_nothing_else() -> None:
 def test_no_inline_script_no_other_host() -> None:
     policy = HEADERS["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
-
-
-def test_the_token_comes_from_the_environment_or_a_file_and_is_no_setting(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(TOKEN + "\n")
-    assert page_token({}) is None
-    assert page_token({"GLASSTREAM_PAGE_TOKEN": TOKEN}) == TOKEN
-    assert page_token({"GLASSTREAM_PAGE_TOKEN_FILE": str(file)}) == TOKEN
-    with pytest.raises(SettingsError, match="cannot be read"):
-        page_token({"GLASSTREAM_PAGE_TOKEN_FILE": str(tmp_path / "none")})
-    assert TOKEN not in repr(load(environment={"GLASSTREAM_PAGE_TOKEN": TOKEN}))

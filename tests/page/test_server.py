@@ -4,19 +4,31 @@ import asyncio
 import importlib.resources
 import logging
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import orjson
 import pytest
+import trustme
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
+from pipeline.command.cli import cli
 from pipeline.errors import SettingsError
 from pipeline.page import assets
 from pipeline.page.access import HEADERS, Access
 from pipeline.page.reading import Taken
 from pipeline.page.server import PageServer, view_of
 from pipeline.page.store import Store
+from pipeline.page.tls import tls
 from pipeline.page.viewer import View
 from tests.page.records import importance_record
 from topics import importance
@@ -40,9 +52,11 @@ class FakeTopics:
 
 
 @asynccontextmanager
-async def serving(token: str | None = None) -> AsyncIterator[tuple[str, FakeTopics]]:
+async def serving(
+    token: str | None = None, context: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[str, FakeTopics]]:
     topics = FakeTopics()
-    server = PageServer(topics, Store(8, 100), Access("127.0.0.1", token), "127.0.0.1", 0)
+    server = PageServer(topics, Store(8, 100), Access("127.0.0.1", token), "127.0.0.1", 0, context)
     address = await server.start()
     end = asyncio.Event()
     task = asyncio.create_task(server.serve(end))
@@ -125,23 +139,82 @@ def test_without_the_token_no_data_and_with_it_a_cookie(caplog: pytest.LogCaptur
     async def talk(client: aiohttp.ClientSession, address: str, topics: FakeTopics) -> None:
         async with client.get(address) as answer:
             assert answer.status == 401 and 'name="token"' in await answer.text()
+            assert "not the token" not in await answer.text()
         async with client.get(address + "events") as answer:
             assert answer.status == 401
         async with client.get(f"{address}events?token={TOKEN}") as answer:
             assert answer.status == 401  # addresses are logged by whoever stands between
         async with client.post(address + "login", data={"token": "a-token-of-nobody"}) as answer:
             assert answer.status == 401 and "not the token" in await answer.text() and not answer.cookies
+            assert 'name="token"' in await answer.text() and answer.content_type == "text/html"
         async with client.get(address + "events", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
             assert answer.status == 200
         async with client.post(address + "login", data={"token": TOKEN}, allow_redirects=False) as answer:
             assert answer.status == 303
             (cookie,) = answer.cookies.values()
             assert cookie["httponly"] and cookie["samesite"] == "Strict" and TOKEN not in cookie.value
+            assert not cookie["secure"], "a browser would keep it from a page without TLS"
         async with client.get(address + "events") as answer:
             assert answer.status == 200
 
     run(talk, TOKEN)
     assert TOKEN not in caplog.text
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[trustme.CA, Path, Path]:
+    """An authority, and files of a certificate for 127.0.0.1 and of its key."""
+    authority = trustme.CA()
+    made = authority.issue_cert("127.0.0.1")
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(b"".join(part.bytes() for part in made.cert_chain_pems))
+    made.private_key_pem.write_to_path(str(key))
+    return authority, chain, key
+
+
+def test_with_a_certificate_it_speaks_tls_and_nothing_else(certificate: tuple[trustme.CA, Path, Path]) -> None:
+    authority, chain, key = certificate
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def talk() -> None:
+        async with serving(TOKEN, tls(str(chain), str(key))) as (address, _), aiohttp.ClientSession() as client:
+            assert address.startswith("https://127.0.0.1:")
+            data = {"token": TOKEN}
+            async with client.post(address + "login", data=data, ssl=trusting, allow_redirects=False) as answer:
+                (cookie,) = answer.cookies.values()
+                assert answer.status == 303 and cookie["secure"]
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await client.get(address)
+            with pytest.raises(aiohttp.ClientError):
+                await client.get(address.replace("https", "http"))
+            port = address.rsplit(":", 1)[1].rstrip("/")
+            ask = ["health", "--port", port, "--tls"]
+            asked = await asyncio.to_thread(CliRunner().invoke, cli, ask, standalone_mode=False)
+            assert (asked.return_value, asked.stdout) == (0, "ok\n")
+
+    asyncio.run(asyncio.wait_for(talk(), 30))
+
+
+def test_files_that_make_no_tls_are_refused(certificate: tuple[trustme.CA, Path, Path], tmp_path: Path) -> None:
+    _, chain, key = certificate
+    assert tls(None, None) is None
+    whole = tmp_path / "whole.pem"
+    whole.write_bytes(key.read_bytes() + chain.read_bytes())
+    assert tls(str(whole), None) is not None
+    with pytest.raises(SettingsError, match=r"page.tls_key: expected page.tls_cert beside it"):
+        tls(None, str(key))
+    for cert, its in ((chain, None), (key, key), (tmp_path / "none.pem", key), (chain, tmp_path / "none.pem")):
+        with pytest.raises(SettingsError, match=r"page.tls_cert: expected PEM files of a certificate and its key, got"):
+            tls(str(cert), its and str(its))
+    trustme.CA().issue_cert("127.0.0.1").private_key_pem.write_to_path(str(other := tmp_path / "other.pem"))
+    with pytest.raises(SettingsError, match=f"{chain} and {other}: .*MISMATCH"):
+        tls(str(chain), str(other))
+    private = load_pem_private_key(key.read_bytes(), None)
+    locked = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a password"))
+    (tmp_path / "locked.pem").write_bytes(locked)
+    with pytest.raises(SettingsError, match="expected a key without a password"):
+        tls(str(chain), str(tmp_path / "locked.pem"))
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.command.cli import cli
+from pipeline.errors import InputError
 from topics import ALL
 from topics.access import ROLES, Grant, grants
 from topics.errors import TopicError
@@ -55,4 +56,7 @@ def test_the_command_prints_lines_of_kafkas_own_tool() -> None:
 
 def test_a_role_that_there_is_not_is_refused() -> None:
     done = CliRunner().invoke(cli, ["topics", "acls", "--principal", "lerner=ann"])
-    assert "--principal lerner=ann: expected ROLE=NAME with a role of learner" in str(done.exception)
+    assert "--principal: roles: expected learner, explainer" in str(done.exception)
+    assert isinstance(done.exception, InputError) and str(done.exception).endswith("got lerner")
+    done = CliRunner().invoke(cli, ["topics", "acls", "--principal", "learner"])
+    assert "--principal: expected ROLE=NAME, got 'learner'" in str(done.exception)

@@ -47,7 +47,7 @@ class ContainerKafka:
         except ImportError as error:
             raise BrokerError(
                 "expected Java and Maven, or the package testcontainers to use the Docker engine of this machine; "
-                "there is neither. Install it: `pip install 'glasstream[test]'`, or Java and Maven "
+                "there is neither. Install it: `pip install 'glasstream[container]'`, or Java and Maven "
                 "(Debian, Ubuntu: `apt-get install openjdk-17-jre-headless maven`)."
             ) from error
         port, controller = free_ports()

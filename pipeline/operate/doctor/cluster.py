@@ -1,6 +1,8 @@
 """The brokers: that they answer, what they are, what their clock says."""
 
 import logging
+import socket
+import ssl
 import time
 import uuid
 from contextlib import suppress
@@ -9,8 +11,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from pipeline.brokers.choose import addresses
 from pipeline.errors import BrokerError
 from pipeline.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from pipeline.transport.transactions import TRANSACTION_TIMEOUT
 
@@ -46,16 +50,39 @@ def answers(patient: Patient) -> list[Finding]:
             if brokers := admin.list_topics(timeout=_TRY_SECONDS).brokers:
                 return [ok(check, f"{len(brokers)} at {settings.broker}")]
         admin.poll(0)
-        failures += any(error.code() in _CAUSES for error in seen)
-    return [_silence(check, settings.broker, seen)]
+        failures += any(error.code() in (*_CAUSES, KafkaError._ALL_BROKERS_DOWN) for error in seen)
+    return [_silence(check, settings, seen)]
 
 
-def _silence(check: str, address: str, seen: list[KafkaError]) -> Finding:
+def _silence(check: str, settings: Settings, seen: list[KafkaError]) -> Finding:
+    silence = f"no answer from {settings.broker}"
     for code, do in _CAUSES.items():
         for error in seen:
             if error.code() == code:
-                return fail(check, f"no answer from {address}: {error.str()}", do)
-    return fail(check, f"no answer from {address} within {ANSWER_SECONDS:g} s", _CAUSES[KafkaError._TRANSPORT])
+                return fail(check, f"{silence}: {error.str()}", do)
+    # A broker that is spoken to in the wrong protocol hangs up, and the client says nothing about it.
+    protocol = settings.kafka.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "SASL_SSL" and any(_speaks_tls(*address) for address in addresses(settings.broker)):
+        if protocol == "SSL":
+            do = "set kafka.security.protocol=SASL_SSL and kafka.sasl.*, if it asks for a user"
+            return fail(check, f"{silence}: it speaks TLS and then hangs up", do)
+        do = "set kafka.security.protocol=SASL_SSL, or SSL if it asks for no user"
+        return fail(check, f"{silence}: it speaks TLS, and this client does not ({protocol})", do)
+    return fail(check, silence, _CAUSES[KafkaError._TRANSPORT])
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Whether a listener answers to TLS, whoever it is; nothing is sent to it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), port), _TRY_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")),
+        ):
+            return True
+    except OSError:
+        return False
 
 
 def kind(patient: Patient) -> list[Finding]:

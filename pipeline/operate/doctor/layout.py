@@ -8,8 +8,10 @@ from pipeline.operate.doctor.cluster import ANSWER_SECONDS
 from pipeline.operate.doctor.finding import Finding, Patient, fail, ok, warn
 from pipeline.stages.build import connection
 from pipeline.stages.names import topic
+from pipeline.transport.topic_check import hidden
 from topics import ALL, admin, events
 
+_RIGHTS = "the operator's user of `glasstream topics acls` may"
 _CHECKPOINTS_KEPT = 10
 """The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
 
@@ -23,9 +25,15 @@ def contracts(patient: Patient) -> list[Finding]:
             client, settings.partitions, settings.prefix, settings.topic_overrides, timeout=ANSWER_SECONDS
         )
     except TopicError as error:
-        return [fail(check, str(error), "allow this client Describe and DescribeConfigs on the topics of the prefix")]
+        do = f"allow this client Describe and DescribeConfigs on the topics of the prefix; {_RIGHTS}"
+        return [fail(check, str(error), do)]
     found: list[Finding] = []
+    unseen = hidden(client, [one.topic for one in deviations if one.what == "the topic"], ANSWER_SECONDS)
+    if unseen:
+        found.append(fail(check, f"this client is not authorized to see {', '.join(unseen)}", _RIGHTS))
     for one in deviations:
+        if one.topic in unseen:
+            continue
         if one.what == "the topic":
             do = "`glasstream topics create` makes it"
         elif one.what == "partitions":

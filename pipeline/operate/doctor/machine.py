@@ -62,18 +62,12 @@ def secrets(patient: Patient) -> list[Finding]:
 
 def _key(patient: Patient) -> list[Finding]:
     check, environment = "hmac key", patient.environment
-    file, text = environment.get("GLASSTREAM_HMAC_KEY_FILE"), environment.get("GLASSTREAM_HMAC_KEY")
-    found: list[Finding] = []
-    if file and not text:
-        found += _file(Path(file))
-    elif file and text:
-        found.append(
-            warn(check, "GLASSTREAM_HMAC_KEY is used and GLASSTREAM_HMAC_KEY_FILE is not read", "unset one of them")
-        )
+    file = environment.get("GLASSTREAM_HMAC_KEY_FILE")
+    found = _file(Path(file)) if file else []
     try:
         key = hmac_key(environment)
     except SettingsError as error:
-        return [*found, fail(check, str(error), "`openssl rand -hex 32` makes one; every stage needs the same")]
+        return [*found, fail(check, str(error), "every stage needs one, and the same; `openssl rand -hex 32` makes it")]
     if key is None:
         if patient.settings.checkpoint.seconds:
             do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds=0"

@@ -1,0 +1,219 @@
+"""What is released: a source distribution, the wheel that is built of it alone, and what is installed from that."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+VERSION = PROJECT["project"]["version"]
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+DEPENDENCIES = Path(sysconfig.get_path("purelib"))
+FOLDERS = ("pipeline", "topics", "tests", "ops")
+TOP = ("CHANGELOG.md", "LICENSE", "README.md", "docker-compose.yml", "pyproject.toml")
+RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
+
+
+def files(*folders: str, root: Path = ROOT) -> dict[str, bytes]:
+    """What is in some folders, without what Python and numba leave there."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for folder in folders
+        for path in (root / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def done(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """Standard output of a command that succeeds."""
+    ran = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@dataclass(frozen=True)
+class Release:
+    """The files that would be published, and the first of them unpacked."""
+
+    sdist: Path
+    unpacked: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    folder = tmp_path_factory.mktemp("release")
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", folder)
+    done(*hatchling, "--target", "sdist", cwd=ROOT)
+    sdist = folder / f"glasstream-{VERSION}.tar.gz"
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    unpacked = folder / f"glasstream-{VERSION}"
+    done(*hatchling, "--target", "wheel", cwd=unpacked)
+    return Release(sdist, unpacked, folder / f"glasstream-{VERSION}-py3-none-any.whl")
+
+
+def test_the_source_distribution_holds_the_project_and_nothing_else(release: Release) -> None:
+    with tarfile.open(release.sdist) as archive:
+        found = {member.name.partition("/")[2]: member.mode for member in archive.getmembers()}
+    expected = files(*FOLDERS) | {name: (ROOT / name).read_bytes() for name in TOP}
+    assert set(found) == {*expected, "PKG-INFO", ".gitignore"}
+    assert {name: (release.unpacked / name).read_bytes() for name in expected} == expected
+    scripts = [name for name in expected if (ROOT / name).stat().st_mode & 0o100]
+    assert "ops/test" in scripts and all(found[name] & 0o100 for name in scripts)
+
+
+def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(release: Release) -> None:
+    with ZipFile(release.wheel) as wheel:
+        found = {name: wheel.read(name) for name in wheel.namelist()}
+    about = {name for name in found if name.startswith(f"glasstream-{VERSION}.dist-info/")}
+    assert {name: found[name] for name in found if name not in about} == files("pipeline", "topics")
+    assert {name.partition("/")[2] for name in about} == {
+        "METADATA",
+        "RECORD",
+        "WHEEL",
+        "entry_points.txt",
+        *(f"licenses/{name}" for name in PROJECT["project"]["license-files"]),
+    }
+    assert not [name for name in found if Path(name).name.startswith(("test_", "conftest"))]
+
+
+def test_the_metadata_are_complete(release: Release) -> None:
+    with ZipFile(release.wheel) as wheel:
+        text = wheel.read(f"glasstream-{VERSION}.dist-info/METADATA")
+    said = Metadata.from_email(text, validate=True)
+    assert (said.name, str(said.version), said.license_expression) == ("glasstream", VERSION, "Apache-2.0")
+    assert said.summary and said.description and said.description_content_type == "text/markdown"
+    assert said.license_files == PROJECT["project"]["license-files"]
+    licences = {str(path.relative_to(ROOT)) for path in (ROOT / "pipeline").rglob("LICENSE*")} | {"LICENSE"}
+    assert set(said.license_files) == licences, "whatever is carried along comes with its licence"
+    assert set(said.provides_extra or []) == set(EXTRAS)
+    oldest = re.fullmatch(r">=(3\.\d+)", str(said.requires_python))
+    assert oldest and f"Programming Language :: Python :: {oldest[1]}" in (said.classifiers or [])
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert re.fullmatch(rf"{re.escape(VERSION)} \(\d{{4}}-\d\d-\d\d\)", headings[0]), headings[0]
+
+
+def required(texts: list[str]) -> Iterator[str]:
+    """The distributions that requirements name, those of our own extras among them."""
+    for one in map(Requirement, texts):
+        if one.name == "glasstream":
+            for extra in one.extras:
+                yield from required(EXTRAS[extra])
+        else:
+            yield canonicalize_name(one.name)
+
+
+def imported(folder: Path) -> set[str]:
+    """Foreign packages that the modules of a folder import."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(str(node.module).partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"pipeline", "topics"}
+
+
+def test_what_is_imported_is_asked_for_or_comes_with_what_is() -> None:
+    asked = {*required(PROJECT["project"]["dependencies"]), *required(EXTRAS["all"])}
+    along = {canonicalize_name(Requirement(text).name) for name in asked for text in requires(name) or []}
+    providers = packages_distributions()
+    for module in imported(ROOT / "pipeline") | imported(ROOT / "topics"):
+        assert {canonicalize_name(name) for name in providers[module]} & (asked | along), module
+
+
+def test_all_is_what_a_user_may_need_and_not_what_tests_do() -> None:
+    everything = set(required(EXTRAS["all"]))
+    assert everything == {name for extra in set(EXTRAS) - {"all", "bench", "test"} for name in required(EXTRAS[extra])}
+    assert not everything & {"pytest", "mypy", "ruff", "hatchling", "psutil"}
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """An environment with the wheel in it, which sees our dependencies and not the project; its packages."""
+    venv.create(folder, symlinks=True)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check")
+    done(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A folder in such a file is looked into after those before it, and its own such files (of an editable project) are
+    # not read.
+    (packages / "dependencies.pth").write_text(f"{DEPENDENCIES}\n")
+    return packages
+
+
+def give_kernels(packages: Path) -> None:
+    """For the sake of time: what the source tree has compiled is not compiled again.
+
+    numba takes a file of the same time and size for the same.
+    """
+    for source in (ROOT / "pipeline").rglob("*.py"):
+        there = packages / source.relative_to(ROOT)
+        os.utime(there, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+        for kernel in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
+            (there.parent / "__pycache__").mkdir(exist_ok=True)
+            shutil.copy(kernel, there.parent / "__pycache__")
+
+
+def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release: Release, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done(sys.executable, "-m", "pipeline.command.main", *RUN, "source", "--broker", "none", cwd=away, env=here)
+
+    packages = install(release.wheel, tmp_path / "installed")
+    give_kernels(packages)
+    programs = tmp_path / "installed" / "bin"
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(away)}
+
+    def glasstream(*arguments: str) -> str:
+        return done(programs / "glasstream", *arguments, cwd=away, env=environment)
+
+    where = done(programs / "python", "-c", "import pipeline, topics; print(pipeline.__file__, topics.__file__)",
+                 cwd=away, env=environment)  # fmt: skip
+    assert where.split() == [str(packages / "pipeline" / "__init__.py"), str(packages / "topics" / "__init__.py")]
+    assert glasstream("--version").split()[-1] == VERSION
+    assert "--port" in glasstream("page", "--help")
+    for broker in ("none", "embedded"):
+        assert "300 rows explained" in glasstream(*RUN, broker, "--broker", broker)
+    expected = files(".", root=away / "source")
+    assert expected["importance.jsonl"] and expected["effects.jsonl"]
+    for broker in ("none", "embedded"):
+        assert files(".", root=away / broker) == expected, broker
+
+
+@pytest.mark.slow
+def test_tests_of_the_source_distribution_can_be_collected(release: Release) -> None:
+    """Those that look at files of the project; the others import what is in the wheel as well."""
+    path = os.pathsep.join([str(release.unpacked), os.environ.get("PYTHONPATH", "")])
+    collect = (sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--slow", "-p", "no:cacheprovider")
+    asked = ("tests/ops", "tests/topics", "tests/test_architecture.py", "tests/test_readme.py")
+    told = done(*collect, *asked, cwd=release.unpacked, env={**os.environ, "PYTHONPATH": path})
+    found = {line.partition("::")[0] for line in told.splitlines() if "::" in line}
+    assert found == {
+        str(file.relative_to(ROOT))
+        for one in asked
+        for file in (ROOT / one, *(ROOT / one).rglob("test_*.py"))
+        if file.is_file()
+    }

@@ -1,0 +1,79 @@
+"""Secrets: one rule for all of them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from pipeline.command.page import page_token
+from pipeline.command.run import environment as of_children
+from pipeline.configuration import SECRET_SETTINGS, load
+from pipeline.errors import SettingsError
+from pipeline.stages.build import hmac_key
+
+SECRET = "0123456789abcdef-secret"
+
+Read = Callable[[Mapping[str, str]], str | None]
+
+
+def _hmac_key(environment: Mapping[str, str]) -> str | None:
+    key = hmac_key(environment)
+    return None if key is None else key.decode()
+
+
+READERS: dict[str, Read] = {
+    "GLASSTREAM_HMAC_KEY": _hmac_key,
+    "GLASSTREAM_PAGE_TOKEN": page_token,
+    "GLASSTREAM_KAFKA_SASL_PASSWORD": lambda environment: load(environment=environment).kafka.get("sasl.password"),
+    "GLASSTREAM_KAFKA_SSL_KEY_PASSWORD": lambda environment: load(environment=environment).kafka.get(
+        "ssl.key.password"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_secret_comes_from_its_variable_or_a_file_and_never_from_both(name: str, tmp_path: Path) -> None:
+    read, file, variable = READERS[name], tmp_path / "secret", f"{name}_FILE"
+    file.write_text(f"{SECRET}\n")
+    assert read({}) is None
+    assert read({name: "", variable: ""}) is None
+    assert read({name: SECRET}) == SECRET
+    assert read({variable: str(file)}) == SECRET
+    assert read({name: "", variable: str(file)}) == SECRET
+    with pytest.raises(SettingsError, match=f"{name}: expected it or {variable}, got both; unset one") as both:
+        read({name: SECRET, variable: str(file)})
+    assert SECRET not in str(both.value)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_without_a_secret_is_an_error(name: str, tmp_path: Path) -> None:
+    read, file, variable = READERS[name], tmp_path / "secret", f"{name}_FILE"
+    with pytest.raises(SettingsError, match=rf"{variable}: {file} cannot be read: No such file"):
+        read({variable: str(file)})
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match=f"{variable}: {file} cannot be read: it is no text"):
+        read({variable: str(file)})
+    file.write_text(" \n")
+    with pytest.raises(SettingsError, match=f"{variable}: expected a secret in {file}, got an empty file"):
+        read({variable: str(file)})
+
+
+def test_key_and_token_are_no_settings() -> None:
+    given = {"GLASSTREAM_HMAC_KEY": SECRET, "GLASSTREAM_PAGE_TOKEN": SECRET}
+    assert load(environment=given) == load()
+
+
+def test_the_stages_of_a_run_get_what_it_was_given_and_a_key_of_its_own_only_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in READERS:
+        monkeypatch.delenv(name, raising=False)
+    assert len(of_children(load())["GLASSTREAM_HMAC_KEY"]) == 64
+    file = tmp_path / "secret"
+    file.write_text(SECRET)
+    for name in ("GLASSTREAM_HMAC_KEY", *SECRET_SETTINGS):
+        monkeypatch.setenv(f"{name}_FILE", str(file))
+    settings = load(environment={f"{name}_FILE": str(file) for name in SECRET_SETTINGS})
+    children = of_children(settings)
+    assert _hmac_key(children) == SECRET
+    assert load(environment=children).kafka == settings.kafka
