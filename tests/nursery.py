@@ -24,6 +24,9 @@ _LOOK_SECONDS = 0.02
 class Forked:
     """A worker; to be used as a `subprocess.Popen`."""
 
+    stdin = None
+    """The nursery holds the other end of it, and lets go when the worker ends."""
+
     def __init__(self, pid: int, codes: dict[int, int], changed: threading.Condition) -> None:
         self.pid = pid
         self._codes = codes
@@ -63,12 +66,15 @@ class Nursery:
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> Forked:
-        """`glasstream` with these arguments and variables; what it says is added to `log`."""
+    def start(
+        self, arguments: Sequence[str], variables: Mapping[str, str], log: Path, folder: Path = ROOT
+    ) -> Forked:
+        """`glasstream` with these arguments and variables in a folder; what it says is added to `log`."""
         stdin = self._process.stdin
         assert stdin is not None
         with self._changed:
-            stdin.write(json.dumps({"arguments": [*arguments], "variables": {**variables}, "log": str(log)}) + "\n")
+            asked = {"arguments": [*arguments], "variables": {**variables}, "log": str(log), "folder": str(folder)}
+            stdin.write(json.dumps(asked) + "\n")
             stdin.flush()
             assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no worker was born"
             return Forked(self._born.pop(), self._codes, self._changed)
@@ -130,6 +136,7 @@ def _become(asked: dict, stdin: int) -> None:
         os.close(number)
     os.environ.clear()
     os.environ.update(asked["variables"])
+    os.chdir(asked["folder"])
 
 
 def _bury() -> None:
