@@ -66,9 +66,7 @@ class Nursery:
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
-    def start(
-        self, arguments: Sequence[str], variables: Mapping[str, str], log: Path, folder: Path = ROOT
-    ) -> Forked:
+    def start(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path, folder: Path = ROOT) -> Forked:
         """`glasstream` with these arguments and variables in a folder; what it says is added to `log`."""
         stdin = self._process.stdin
         assert stdin is not None

@@ -28,6 +28,11 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     ("pip", "install"): "needs a package index; ops/environment.sh and tests/ops/test_image.py install the project",
     ("docker", "compose"): "needs a Docker engine; tests/ops/test_containers.py checks what it would read",
     ("kubectl",): "needs a cluster; tests/ops/test_kubernetes.py checks what it would read",
+    (
+        "python",
+        "-m",
+        "topics.reference",
+    ): "it writes files here; tests/topics/test_reference.py holds them against it",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
     ("glasstream", "health"): "asks a port of its own container; tests/command/test_health.py asks one of its own",
 }
@@ -77,14 +82,14 @@ class Line:
 
 
 def lines(block: Block) -> list[Line]:
-    """Of a block of shell or a session."""
+    """Of a block of shell or of a terminal."""
     return [Line(block.where, text, prints) for text, prints in block.commands]
 
 
 def whole(where: str, span: str) -> Line | None:
     """What stands in backticks as a line that can be run; None where it only names one."""
     line = Line(where, span)
-    if not re.match(r"(glasstream|\./ops/demo|python tests/\S+|docker compose) ?\w", span):
+    if not re.match(r"(glasstream|\./ops/demo|python|docker compose|kubectl) \S", span):
         return None
     return None if any(_PLACEHOLDER.search(word) for word in line.words if word not in ADDRESSES) else line
 
@@ -100,7 +105,8 @@ def here(arguments: list[str], address: str) -> list[str]:
 def given(arguments: list[str]) -> tuple[str | None, set[str]]:
     """The command and the options that arguments name; click raises where it would refuse them."""
     context = parsed(arguments)
-    names = {name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
+    typed = click.core.ParameterSource.COMMANDLINE
+    names = {name for name in context.params if context.get_parameter_source(name) is typed}
     return context.command_path, names
 
 

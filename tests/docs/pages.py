@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "ops" / "docs").glob("*.md"))]
 NAMES = [path.name for path in PAGES]
 
-PROGRAMS = {".", "./ops/demo", "./ops/test", "cmp", "docker", "export", "glasstream", "kubectl", "openssl", "pip"}
-PROGRAMS |= {"python", "python3"}
+PROGRAMS = {".", "./ops/demo", "./ops/test", "cmp", "docker", "export", "glasstream", "install"}
+PROGRAMS |= {"kubectl", "openssl", "pip", "python", "python3"}
 """What a line of shell may begin with."""
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 
@@ -44,7 +44,7 @@ class Block:
         if text.startswith(">>> "):
             return "examples"
         if text.startswith("$ "):
-            return "session"
+            return "terminal"
         if _FILE.match(text):
             return "file"
         if text.startswith("{"):
@@ -60,7 +60,7 @@ class Block:
         if all(line.split()[0] in PROGRAMS for line in text.splitlines() if line.strip()):
             return "shell"
         raise ValueError(
-            f"{self.where}: expected Python examples, a program, a file, events, settings or commands, got {text[:80]!r}"
+            f"{self.where}: expected examples, a program, a file, events, settings or commands, got {text[:80]!r}"
         )
 
     @property
@@ -72,10 +72,10 @@ class Block:
 
     @property
     def commands(self) -> list[tuple[str, str | None]]:
-        """Lines of shell; in a session each with what it prints, else with None."""
+        """Lines of shell; of a terminal each with what it prints, else with None."""
         if self.kind == "shell":
             return [(line.strip(), None) for line in self.text.splitlines() if line.strip()]
-        if self.kind != "session":
+        if self.kind != "terminal":
             return []
         parts = re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]
         return [(line, said) for line, _, said in (part.partition("\n") for part in parts)]

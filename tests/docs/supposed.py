@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Producer
 
-from pipeline.operate.state import state
+from pipeline.consume import importance
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from topics import events
@@ -34,7 +34,7 @@ def files(folder: Path) -> None:
 
 
 def loans(settings: Settings) -> None:
-    """Events of the stream, and after them two that are rejected."""
+    """Events of the stream, and among them two that are rejected."""
     producer = Producer(connection(settings).producer())
     random = np.random.Generator(np.random.PCG64(2))
     sent = [
@@ -42,16 +42,17 @@ def loans(settings: Settings) -> None:
         for number, age in enumerate(random.integers(18, 80, LOANS).tolist())
     ]
     odd = b'{"x": {"age": 30, "income": 1000.0}, "y": 3}', b'{"x": {"age": NaN, "income": 1000.0}, "y": "paid"}'
-    values = [*(events.encode(sent[first : first + 100]) for first in range(0, LOANS, 100)), *odd, events.FLUSH]
+    blocks = [events.encode(sent[first : first + 100]) for first in range(0, LOANS, 100)]
+    values = [*blocks[:-1], *odd, blocks[-1], events.FLUSH]
     for value in values:
         producer.produce(settings.prefix + events.TOPIC.name, value, STREAM.encode())
     assert producer.flush(30.0) == 0
 
 
-def explained(settings: Settings) -> bool:
-    """Whether all of that has been learned and folded."""
-    streams = [one for one in state(settings).streams if one.stream == STREAM]
-    return any(one.rows >= LOANS and (one.published or 0) >= LOANS - 1 for one in streams)
+def wait_explained(settings: Settings, seconds: float) -> None:
+    """Until all of them have been learned and explained."""
+    with importance(settings.broker, prefix=settings.prefix, streams=STREAM, timeout=seconds) as records:
+        assert any(record.row == LOANS - 1 for record in records), f"not explained within {seconds:.0f} s"
 
 
 def _write(path: Path, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:

@@ -35,6 +35,7 @@ AFTER_ALL = {"dead", "explain-at", "state", "tail"}
 """What is asked of a deployment when the stream that it is asked about has been explained."""
 ENDLESS = {"page": "page: http://", "tail": "{", "worker": "health and metrics on"}
 """What runs until it is told to stop, and what it says when it is at work."""
+_LOOK_SECONDS = 0.1
 PLAIN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -171,7 +172,7 @@ class Walk:
             return self.run_here(line, arguments)
         if arguments[0] in AFTER_ALL:
             self.wait_explained()
-        log = self.folder / f"{len(os.listdir(self.folder))}.log"
+        log = self.new_log()
         variables = self.environment()
         if arguments[0] == "worker":
             self.end_worker(arguments)
@@ -182,7 +183,7 @@ class Walk:
 
         if arguments[0] in ENDLESS and "--max" not in arguments:
             sign = ENDLESS[arguments[0]]
-            wait_for(f"{line.text}: {sign}", lambda: sign in said() or process.poll() is not None)
+            wait_for(f"{line.text}: {sign}", lambda: ended(process, _LOOK_SECONDS) or sign in said())
             assert process.poll() is None, f"{line.where}: {line.text}: {said()}"
             if arguments[0] == "worker":
                 self.workers[key_of(arguments)] = process
@@ -200,9 +201,9 @@ class Walk:
         return said()
 
     def run_here(self, line: Line, arguments: list[str]) -> str:
-        """In this process, its stages from the nursery. Without a Kafka of its own in a plain loop, but for the page."""
+        """In this process, its stages from the nursery; in a plain loop if it names no broker and has no page."""
         broker = {} if {"--page", "--broker"} & {*arguments} else {"GLASSTREAM_BROKER": "none"}
-        log = self.folder / f"{len(os.listdir(self.folder))}.log"
+        log = self.new_log()
         folder = Path.cwd()
 
         def popen(command: list[str], env: Mapping[str, str], **_: object) -> Forked:
@@ -219,6 +220,9 @@ class Walk:
         assert not result.return_value, f"{line.where}: {line.text}: {result.output}{children}"
         return result.output
 
+    def new_log(self) -> Path:
+        return self.folder / f"{len([*self.folder.iterdir()])}.log"
+
     def environment(self) -> dict[str, str]:
         """Of what a deployment is asked with."""
         own = {"GLASSTREAM_PREFIX": self.prefix, "GLASSTREAM_WORKER_SESSION_SECONDS": "6", "COLUMNS": "80"}
@@ -230,8 +234,7 @@ class Walk:
 
     def wait_explained(self) -> None:
         if not self.waited:
-            settings = load(environment=self.environment(), file=self.config())
-            wait_for("the loans are explained", lambda: supposed.explained(settings))
+            supposed.wait_explained(load(environment=self.environment(), file=self.config()), DEADLINE)
             self.waited = True
 
     def end_worker(self, arguments: list[str]) -> None:
@@ -245,6 +248,15 @@ class Walk:
         for process in self.workers.values():
             process.kill()
             process.wait()
+
+
+def ended(process: Forked, seconds: float) -> bool:
+    """Whether it ends within some seconds."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def key_of(arguments: list[str]) -> str:
@@ -272,9 +284,7 @@ def test_a_page_that_needs_no_kafka(name: str, tmp_path: Path, monkeypatch: pyte
         one.through(page(name))
 
 
-def test_the_deployment_of_the_readme(
-    kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_deployment_of_the_readme(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with walk(tmp_path, monkeypatch, kafka, prefix) as one:
         for name in WITH_A_DEPLOYMENT:
             one.through(page(name))
