@@ -6,19 +6,20 @@ import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import click
 import yaml
 
 from pipeline.command.cli import cli
-from tests.docs.pages import ROOT, Block
+from tests.docs.pages import ROOT, Block, Page
 from tests.ops.command_line import parsed
 
 ADDRESSES = ("kafka:9092", "kafka:9093", "localhost:9094", "HOST:PORT")
 """Values that stand for a Kafka."""
 NUMBERS = {"48211": "411", "48212": "412"}
 """Values that stand for an event of a stream that is long enough; the one of the tests has 500."""
-ROWS = "1200"
+ROWS = "600"
 """Of the bundled stream, where a command does not say how many."""
 
 NOT_RUN: Mapping[tuple[str, ...], str] = {
@@ -92,6 +93,16 @@ def whole(where: str, span: str) -> Line | None:
     if not re.match(r"(glasstream|\./ops/demo|python|docker compose|kubectl) \S", span):
         return None
     return None if any(_PLACEHOLDER.search(word) for word in line.words if word not in ADDRESSES) else line
+
+
+def inline(page: Page) -> list[Line]:
+    """What stands in backticks and can be run."""
+    return [line for where, span in page.spans if (line := whole(where, span)) is not None]
+
+
+def commands(page: Page) -> list[Line]:
+    """All of a page that can be run: blocks first."""
+    return [*chain.from_iterable(map(lines, page.blocks)), *inline(page)]
 
 
 def here(arguments: list[str], address: str) -> list[str]:

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
+from pipeline.command.execute import execute
 from pipeline.command.exit_codes import INTERRUPTED
 from pipeline.configuration import load
 from tests.deployment import DEADLINE, wait_for
 from tests.docs import supposed
-from tests.docs.commands import ADDRESSES, Line, here, lines, whole
+from tests.docs.commands import ADDRESSES, Line, commands, here, inline, lines
 from tests.docs.pages import NAMES, ROOT, Block, Page, page
 from tests.nursery import Forked, nursery
 
@@ -31,24 +31,21 @@ OF_A_DEPLOYMENT = {"dead", "doctor", "explain-at", "page", "produce", "state", "
 """Commands that need a Kafka."""
 WITH_A_DEPLOYMENT = ["README.md", "containers.md", "labels.md", "page.md", "runbook.md", "security.md", "watching.md"]
 """Pages that speak of the deployment that the README begins."""
+OF_THE_README = [line.words for name in WITH_A_DEPLOYMENT for line in commands(page(name))]
+"""What is run there need not be run again where another page mentions it."""
 AFTER_ALL = {"dead", "explain-at", "state", "tail"}
 """What is asked of a deployment when the stream that it is asked about has been explained."""
 ENDLESS = {"page": "page: http://", "tail": "{", "worker": "health and metrics on"}
 """What runs until it is told to stop, and what it says when it is at work."""
+_AS_SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _LOOK_SECONDS = 0.1
-PLAIN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def lines_of(name: str) -> list[Line]:
-    return [line for block in page(name).blocks for line in lines(block)]
-
-
-def needs_kafka(name: str) -> bool:
+def needs_kafka(one: Page) -> bool:
     """Whether a page has a command or a program that needs one."""
-    programs = any(block.kind == "program" for block in page(name).blocks)
-    return programs or any(
+    return any(block.kind == "program" for block in one.blocks) or any(
         line.arguments and not line.not_run and (line.arguments[0] in OF_A_DEPLOYMENT or "--broker" in line.words)
-        for line in [*lines_of(name), *filter(None, (whole(where, span) for where, span in page(name).spans))]
+        for line in commands(one)
     )
 
 
@@ -78,7 +75,7 @@ class Walk:
     waited: bool = False
 
     def through(self, one: Page) -> None:
-        """Blocks first, then the commands in backticks that are whole."""
+        """Blocks first, then the commands in backticks."""
         place = self.folder / one.path.stem
         place.mkdir()
         supposed.files(place)
@@ -97,9 +94,8 @@ class Walk:
                 (place / block.file_name).write_text(text, encoding="utf-8")
             for line in lines(block):
                 self.run(line)
-        for where, span in one.spans:
-            line = whole(where, span)
-            if line is not None:
+        for line in inline(one):
+            if one.name in WITH_A_DEPLOYMENT or line.words not in OF_THE_README:
                 self.run(line)
 
     def examples(self, block: Block, names: dict[str, Any]) -> None:
@@ -135,7 +131,7 @@ class Walk:
         else:
             printed = self.shell(line)
         if line.prints is not None:
-            assert doctest.OutputChecker().check_output(line.prints, printed, PLAIN), (
+            assert doctest.OutputChecker().check_output(line.prints, printed, _AS_SHOWN), (
                 f"{line.where}: {line.text}\nexpected\n{line.prints}\ngot\n{printed}"
             )
 
@@ -168,57 +164,56 @@ class Walk:
             if tuple(arguments) in self.done:
                 return ""
             self.done.add(tuple(arguments))
-        if arguments[0] == "run":
-            return self.run_here(line, arguments)
         if arguments[0] in AFTER_ALL:
             self.wait_explained()
-        log = self.new_log()
-        variables = self.environment()
-        if arguments[0] == "worker":
-            self.end_worker(arguments)
-        process = nursery().start(arguments, variables, log, Path.cwd())
-
-        def said() -> str:
-            return log.read_text(encoding="utf-8") if log.exists() else ""
-
         if arguments[0] in ENDLESS and "--max" not in arguments:
-            sign = ENDLESS[arguments[0]]
-            wait_for(f"{line.text}: {sign}", lambda: ended(process, _LOOK_SECONDS) or sign in said())
-            assert process.poll() is None, f"{line.where}: {line.text}: {said()}"
-            if arguments[0] == "worker":
-                self.workers[key_of(arguments)] = process
-                return said()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(DEADLINE) in (0, INTERRUPTED, -signal.SIGINT), f"{line.where}: {line.text}: {said()}"
-            return said()
-        code = process.wait(DEADLINE)
-        if line.refused:
-            assert code != 0 and line.refused in said(), f"{line.where}: {line.text}: {said()}"
-        else:
-            assert code == 0, f"{line.where}: {line.text}: exit code {code}: {said()}"
+            return self.beside(line, arguments)
+        printed = self.in_this_process(line, arguments)
         if arguments[:2] == ["topics", "create"]:
             supposed.loans(load(environment=self.environment(), file=self.config()))
-        return said()
+        return printed
 
-    def run_here(self, line: Line, arguments: list[str]) -> str:
-        """In this process, its stages from the nursery; in a plain loop if it names no broker and has no page."""
-        broker = {} if {"--page", "--broker"} & {*arguments} else {"GLASSTREAM_BROKER": "none"}
+    def beside(self, line: Line, arguments: list[str]) -> str:
+        """In a process, until it is at work; a worker goes on."""
+        if arguments[0] == "worker":
+            self.end_worker(arguments)
         log = self.new_log()
-        folder = Path.cwd()
+        process = nursery().start(arguments, self.environment(), log, Path.cwd())
+        sign = ENDLESS[arguments[0]]
+        wait_for(f"{line.text}: {sign}", lambda: ended(process, _LOOK_SECONDS) or sign in text_of(log))
+        assert process.poll() is None, f"{line.where}: {line.text}: {text_of(log)}"
+        if arguments[0] == "worker":
+            self.workers[key_of(arguments)] = process
+        else:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(DEADLINE) in (0, INTERRUPTED), f"{line.where}: {line.text}: {text_of(log)}"
+        return text_of(log)
+
+    def in_this_process(self, line: Line, arguments: list[str]) -> str:
+        """To its end; what `run` starts comes from the nursery. Without a broker and a page it runs in a plain loop."""
+        log, folder = self.new_log(), Path.cwd()
 
         def popen(command: list[str], env: Mapping[str, str], **_: object) -> Forked:
             assert command[1:3] == ["-m", "pipeline.command.main"]
             return nursery().start(command[3:], env, log, folder)
 
-        with self.monkeypatch.context() as patch:
+        variables = self.environment()
+        if arguments[0] == "run":
+            variables = {"COLUMNS": "80"}
+            if not {"--page", "--broker"} & {*arguments}:
+                variables["GLASSTREAM_BROKER"] = "none"
+        with self.monkeypatch.context() as patch, CliRunner(env=variables).isolation() as (_, _, output):
             forks = SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
             patch.setattr("pipeline.command.children.subprocess", forks)
-            result = CliRunner(env={**broker, "COLUMNS": "80"}).invoke(cli, arguments, standalone_mode=False)
-        if result.exception is not None:
-            raise result.exception
-        children = log.read_text(encoding="utf-8") if log.exists() else ""
-        assert not result.return_value, f"{line.where}: {line.text}: {result.output}{children}"
-        return result.output
+            patch.setattr(sys, "argv", ["glasstream", *arguments])
+            code = execute()
+            said = output.getvalue().decode()
+        told = f"{line.where}: {line.text}: exit code {code}: {said}{text_of(log)}"
+        if line.refused:
+            assert code != 0 and line.refused in said, told
+        else:
+            assert code == 0, told
+        return said
 
     def new_log(self) -> Path:
         return self.folder / f"{len([*self.folder.iterdir()])}.log"
@@ -259,6 +254,11 @@ def ended(process: Forked, seconds: float) -> bool:
     return True
 
 
+def text_of(log: Path) -> str:
+    """What was said; nothing yet is nothing."""
+    return log.read_text(encoding="utf-8") if log.exists() else ""
+
+
 def key_of(arguments: list[str]) -> str:
     """The stage and the name of a worker."""
     return " ".join(word for word in arguments if word != "--new-epoch")
@@ -271,11 +271,12 @@ def walk(folder: Path, monkeypatch: pytest.MonkeyPatch, kafka: str = "", prefix:
     one = Walk(folder, monkeypatch, kafka, prefix)
     try:
         yield one
+        assert [worker for worker, process in one.workers.items() if process.poll() is not None] == []
     finally:
         one.close()
 
 
-ALONE = [name for name in NAMES if name not in WITH_A_DEPLOYMENT and not needs_kafka(name)]
+ALONE = [name for name in NAMES if name not in WITH_A_DEPLOYMENT and not needs_kafka(page(name))]
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-from itertools import chain
 from pathlib import Path
 
 import click
@@ -21,14 +20,12 @@ from tests.docs.commands import (
     NOT_RUN,
     NUMBERS,
     REFUSED,
-    Line,
+    commands,
     expect_foreign,
     expect_names,
     given,
     here,
-    lines,
     options,
-    whole,
 )
 from tests.docs.pages import NAMES, PAGES, ROOT, Block, page
 
@@ -42,12 +39,6 @@ ELSEWHERE = {"--profile", "--slow"}
 FILES = {"jsonl", "json", "png", "md"}
 
 every = pytest.mark.parametrize("name", NAMES)
-
-
-def commands(name: str) -> list[Line]:
-    """All that can be run: blocks, and words in backticks."""
-    inline = (whole(where, span) for where, span in page(name).spans)
-    return [*chain.from_iterable(map(lines, page(name).blocks)), *(line for line in inline if line is not None)]
 
 
 @every
@@ -72,14 +63,14 @@ def test_a_block_without_a_rule_would_be_found() -> None:
 
 def test_what_is_not_run_stands_somewhere() -> None:
     """Otherwise it needs no excuse any more."""
-    every_line = [line for name in NAMES for line in commands(name)]
+    every_line = [line for name in NAMES for line in commands(page(name))]
     assert {line.not_run for line in every_line} == {None, *NOT_RUN.values()}
     assert {line.refused for line in every_line} == {None, *REFUSED.values()}
 
 
 @every
 def test_every_command_is_one_that_its_program_takes(name: str) -> None:
-    for line in commands(name):
+    for line in commands(page(name)):
         try:
             if line.arguments:
                 given(line.arguments)
@@ -104,7 +95,7 @@ def test_a_command_that_its_program_does_not_take_would_be_found() -> None:
 
 @every
 def test_what_is_put_in_place_of_values_hides_no_command_and_no_option(name: str) -> None:
-    for line in commands(name):
+    for line in commands(page(name)):
         if line.arguments:
             changed = here(line.arguments, "127.0.0.1:9092")
             added = {"rows"} if "--rows" in changed[len(line.arguments) :] else set()
