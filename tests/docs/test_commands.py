@@ -27,14 +27,14 @@ from tests.docs.commands import ADDRESSES, Line, commands, here, inline, lines
 from tests.docs.pages import NAMES, ROOT, Block, Page, page
 from tests.nursery import Forked, nursery
 
-OF_A_DEPLOYMENT = {"dead", "doctor", "explain-at", "page", "produce", "state", "tail", "topics", "worker"}
-"""Commands that need a Kafka."""
+OF_FILES = {"gbmap", "paper", "plot", "run"}
+"""Commands that need no Kafka unless they name one."""
+AT_ONCE = {"page", "produce", "topics", "worker"}
+"""Those that do and need not wait until the loans are explained."""
 WITH_A_DEPLOYMENT = ["README.md", "containers.md", "labels.md", "page.md", "runbook.md", "security.md", "watching.md"]
 """Pages that speak of the deployment that the README begins."""
 OF_THE_README = [line.words for name in WITH_A_DEPLOYMENT for line in commands(page(name))]
 """What is run there need not be run again where another page mentions it."""
-AFTER_ALL = {"dead", "explain-at", "state", "tail"}
-"""What is asked of a deployment when the stream that it is asked about has been explained."""
 ENDLESS = {"page": "page: http://", "tail": "{", "worker": "health and metrics on"}
 """What runs until it is told to stop, and what it says when it is at work."""
 _AS_SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -44,7 +44,7 @@ _LOOK_SECONDS = 0.1
 def needs_kafka(one: Page) -> bool:
     """Whether a page has a command or a program that needs one."""
     return any(block.kind == "program" for block in one.blocks) or any(
-        line.arguments and not line.not_run and (line.arguments[0] in OF_A_DEPLOYMENT or "--broker" in line.words)
+        line.arguments and not line.not_run and (line.arguments[0] not in OF_FILES or "--broker" in line.words)
         for line in commands(one)
     )
 
@@ -164,7 +164,7 @@ class Walk:
             if tuple(arguments) in self.done:
                 return ""
             self.done.add(tuple(arguments))
-        if arguments[0] in AFTER_ALL:
+        if arguments[0] not in OF_FILES | AT_ONCE:
             self.wait_explained()
         if arguments[0] in ENDLESS and "--max" not in arguments:
             return self.beside(line, arguments)
@@ -202,7 +202,8 @@ class Walk:
             variables = {"COLUMNS": "80"}
             if not {"--page", "--broker"} & {*arguments}:
                 variables["GLASSTREAM_BROKER"] = "none"
-        with self.monkeypatch.context() as patch, CliRunner(env=variables).isolation() as (_, _, output):
+        person = CliRunner(env=variables).isolation("y\n")  # whoever is asked says yes
+        with self.monkeypatch.context() as patch, person as (_, _, output):
             forks = SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
             patch.setattr("pipeline.command.children.subprocess", forks)
             patch.setattr(sys, "argv", ["glasstream", *arguments])

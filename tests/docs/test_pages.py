@@ -29,7 +29,7 @@ from tests.docs.commands import (
 )
 from tests.docs.pages import NAMES, PAGES, ROOT, Block, page
 
-EVENTS = json.loads((ROOT / "topics" / "schemas" / "events.v2.json").read_text(encoding="utf-8"))
+EVENTS = json.loads(max((ROOT / "topics" / "schemas").glob("events.v*.json")).read_text(encoding="utf-8"))
 SETTINGS = flatten(msgspec.to_builtins(Settings()))
 SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key}
 VARIABLES = {ENVIRONMENT + name.replace(".", "_").upper() for name in (*SETTINGS, *NOT_SETTINGS)}
