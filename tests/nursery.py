@@ -31,6 +31,7 @@ class Forked:
     """A process; to be used as a `subprocess.Popen`."""
 
     stdin = None
+    """The nursery holds the other end of it, and lets go when the worker ends."""
 
     def __init__(self, pid: int, codes: dict[int, int], changed: threading.Condition) -> None:
         self.pid = pid
@@ -70,9 +71,17 @@ class Nursery:
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path | None = None) -> Forked:
-        """`glasstream` with these arguments and variables; what it says is added to `log`, or to that of the asker."""
-        asked = {"arguments": [*arguments], "variables": {**variables}, "log": log and str(log)}
+    def start(
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str],
+        log: Path | None = None,
+        folder: Path | None = None,
+    ) -> Forked:
+        """`glasstream` with these arguments and variables in a folder; what it says is added to `log`. Of a `run` that
+        has workers from here None stands for its own log and folder."""
+        asked = {"arguments": [*arguments], "variables": {**variables}}
+        asked |= {"log": str(log) if log else None, "folder": str(folder) if folder else None}
         with self._changed:
             self._questions.write(json.dumps(asked) + "\n")
             self._questions.flush()
@@ -108,6 +117,7 @@ class _Asker:
     reads: int
     writes: int
     log: str = ""
+    folder: str = str(ROOT)
     waiting: bytes = b""
 
     def say(self, **what: int) -> None:
@@ -154,7 +164,7 @@ class _Server:
     def _fork(self, asker: _Asker, asked: dict) -> list[str] | None:
         stdin, hold = os.pipe()  # `hold` stays open in this process alone
         own, theirs = socket.socketpair()
-        log = asked["log"] or asker.log
+        log, folder = asked["log"] or asker.log, asked["folder"] or asker.folder
         pid = os.fork()
         if pid == 0:
             own.close()
@@ -162,13 +172,13 @@ class _Server:
             self._leave()
             if asker is not self._tests:
                 os.setsid()
-            _become(stdin, log, asked["variables"])
+            _become(stdin, log, asked["variables"], folder)
             _ask_for_children(theirs)
             return list(asked["arguments"])
         os.close(stdin)
         theirs.close()
         self._born[pid] = _Born(asker, hold)
-        further = _Asker(own.fileno(), own.detach(), log)
+        further = _Asker(own.fileno(), own.detach(), log, folder)
         self._askers.register(further.reads, selectors.EVENT_READ, further)
         asker.say(pid=pid)
         return None
@@ -203,7 +213,7 @@ class _Server:
             born.asker.say(pid=pid, code=os.waitstatus_to_exitcode(status))
 
 
-def _become(stdin: int, log: str, variables: Mapping[str, str]) -> None:
+def _become(stdin: int, log: str, variables: Mapping[str, str], folder: str) -> None:
     said = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for number, here in ((stdin, 0), (said, 1), (said, 2)):
         os.dup2(number, here)
@@ -211,6 +221,7 @@ def _become(stdin: int, log: str, variables: Mapping[str, str]) -> None:
         os.close(number)
     os.environ.clear()
     os.environ.update(variables)
+    os.chdir(folder)
 
 
 def _ask_for_children(nursery_: socket.socket) -> None:
