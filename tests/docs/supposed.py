@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import trustme
 from confluent_kafka import Producer
 
 from pipeline.consume import importance
@@ -20,7 +21,7 @@ HOUSES = 400
 
 
 def files(folder: Path) -> None:
-    """`houses.csv` and `events.csv`, gzipped too, with a column `price`."""
+    """`houses.csv` and `events.csv`, gzipped too, with a column `price`; a certificate of the page and its key."""
     random = np.random.Generator(np.random.PCG64(1))
     rooms, size = random.integers(1, 6, HOUSES).tolist(), random.normal(90.0, 20.0, HOUSES).round(1).tolist()
     towns = random.choice(["A", "B", "C"], HOUSES).tolist()
@@ -31,6 +32,9 @@ def files(folder: Path) -> None:
     for name in ("houses.csv", "events.csv"):
         _write(folder / name, ("rooms", "size", "town", "price"), rows)
     (folder / "events.csv.gz").write_bytes(gzip.compress((folder / "events.csv").read_bytes()))
+    certificate = trustme.CA().issue_cert("localhost")
+    certificate.cert_chain_pems[0].write_to_path(folder / "chain.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
 
 
 def loans(settings: Settings) -> None:

@@ -34,7 +34,7 @@ WITH_A_DEPLOYMENT = ["README.md", "containers.md", "labels.md", "page.md", "runb
 """Pages that speak of the deployment that the README begins."""
 OF_THE_README = [line.words for name in WITH_A_DEPLOYMENT for line in commands(page(name))]
 """What is run there need not be run again where another page mentions it."""
-ENDLESS = {"page": "page: http://", "tail": "{", "worker": "health and metrics on"}
+ENDLESS = {"page": "page: http", "tail": "{", "worker": "health and metrics on"}
 """What runs until it is told to stop, and what it says when it is at work."""
 _AS_SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _LOOK_SECONDS = 0.1
