@@ -1,8 +1,8 @@
 """Who may do what on a Kafka with an authorizer: the least that each role needs.
 
 Roles are the stages, `producer` (whoever sends events and labels), `consumer` (whoever reads what is published, in
-groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics
-and sends dead letters again).
+groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics,
+sends dead letters again, and resets streams).
 """
 
 from collections.abc import Iterator, Mapping

@@ -49,7 +49,7 @@ class Contributions:
 
     Attributes
     ----------
-    stream, epoch, partition, first_row, version, flush_before
+    stream, epoch, partition, first_row, version, flush_before, ends
         as in the block.
     kind
         `ok`; `failed`: the model raised, the rows count as unexplained; `flush`: there are no rows, a flush mark
@@ -87,6 +87,7 @@ class Contributions:
     reason: str = ""
     loss: str = ""
     flush_before: bool = False
+    ends: bool = False
 
     @property
     def count(self) -> int:
@@ -94,8 +95,8 @@ class Contributions:
         return len(self.seqs)
 
 
-def flush_item(*, stream: str, epoch: int, partition: int, first_row: int) -> Contributions:
-    """The item without rows that stands for a flush mark right before `first_row`."""
+def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends: bool = False) -> Contributions:
+    """The item without rows that stands for a flush mark right before `first_row`, or with `ends` for a reset mark."""
     return Contributions(
         stream=stream,
         epoch=epoch,
@@ -105,6 +106,7 @@ def flush_item(*, stream: str, epoch: int, partition: int, first_row: int) -> Co
         seqs=np.empty(0, np.int64),
         kind="flush",
         flush_before=True,
+        ends=ends,
     )
 
 
@@ -127,6 +129,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     reason: str
     loss: str
     flush_before: bool
+    ends: bool = False
 
 
 def key(stream: str) -> bytes:
@@ -164,6 +167,7 @@ def encode(contributions: Contributions) -> bytes:
         "reason": contributions.reason,
         "loss": contributions.loss,
         "flush_before": contributions.flush_before,
+        **({"ends": True} if contributions.ends else {}),
     }
     arrays = {_VALUES + method: values for method, values in contributions.values.items()}
     return frames.encode(_FRAME_KIND, VERSION, meta, {"seqs": contributions.seqs, **arrays})
@@ -204,6 +208,7 @@ def decode(data: bytes | memoryview) -> Contributions:
         reason=meta.reason,
         loss=meta.loss,
         flush_before=meta.flush_before,
+        ends=meta.ends,
     )
     _check(contributions)
     return contributions
@@ -229,6 +234,8 @@ def _check(record: Contributions) -> None:
         findings.append(f"expected a kind of {', '.join(_KINDS)}, got {record.kind!r}")
     elif (record.kind == "flush") != (count == 0) or (record.kind == "flush" and not record.flush_before):
         findings.append(f"expected rows, or none and a flush mark, got {count} rows of kind {record.kind!r}")
+    if record.ends and record.kind != "flush":
+        findings.append(f"expected no rows where a stream ends, got {count} of kind {record.kind!r}")
     if (record.kind == "ok") != bool(record.values) or (record.kind == "failed") != bool(record.reason):
         findings.append(
             f"expected values where the kind is ok and a reason where it is failed, got kind {record.kind!r}, "

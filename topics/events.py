@@ -1,4 +1,4 @@
-"""`events`: what goes in. An event or a label, an array of them, or the flush mark, as JSON; the key is the stream's
+"""`events`: what goes in. An event or a label, an array of them, or a mark, as JSON; the key is the stream's
 name. A label (`topics.labels.Label`) is that of an event before it, on the same topic, that came without one.
 
 This module says what a good message is. A reader that must say what is wrong with a bad one looks at it again, element
@@ -18,11 +18,11 @@ from topics.labels import Label
 from topics.murmur2 import crc32_partition, murmur2_partition
 from topics.record import encode_record
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 TOPIC: Final = Topic(
     name="events",
-    holds="one event or late label, an array of them, or the flush mark",
+    holds="one event or late label, an array of them, or a mark (flush, reset)",
     key="stream",
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
     partitions="events",
@@ -63,6 +63,9 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
 
 FLUSH: Final = b'{"flush":true}'
 """The flush mark: what is unpublished is to be published. Alone in its message, never inside an array."""
+
+RESET: Final = b'{"reset":true}'
+"""The reset mark: the stream ends here as at a flush mark, and begins anew after it, in its next epoch. Alone too."""
 
 PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
     {"murmur2": murmur2_partition, "crc32": crc32_partition}
@@ -121,7 +124,7 @@ def decode(data: bytes) -> list[Event]:
     Raises
     ------
     RecordError
-        anything in it is not an event; a label and the flush mark are none.
+        anything in it is not an event; a label and the marks are none.
     """
     try:
         return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
@@ -135,7 +138,7 @@ def decode_with_labels(data: bytes) -> list[Event | Label]:
     Raises
     ------
     RecordError
-        anything in it is neither; the flush mark is none.
+        anything in it is neither; the marks are none.
     """
     try:
         found = _any_many.decode(data) if data[:1] == b"[" else [_any.decode(data)]
@@ -150,12 +153,23 @@ def is_flush(data: bytes) -> bool:
     >>> is_flush(b'{"flush": true}'), is_flush(b'{"flush": false}'), is_flush(b'[{"flush": true}]')
     (True, False, False)
     """
-    if data == FLUSH:
-        return True
-    if b'"flush"' not in data[:64]:  # no message of events pays for the parse
+    return data == FLUSH or _says(data, "flush")
+
+
+def is_reset(data: bytes) -> bool:
+    """Whether a message is the reset mark, however it is spaced.
+
+    >>> is_reset(b'{"reset": true}'), is_reset(b'{"reset": false}'), is_reset(b'[{"reset": true}]')
+    (True, False, False)
+    """
+    return data == RESET or _says(data, "reset")
+
+
+def _says(data: bytes, mark: str) -> bool:
+    if f'"{mark}"'.encode() not in data[:64]:  # no message of events pays for the parse
         return False
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(found, dict) and found.keys() == {"flush"} and found["flush"] is True
+    return isinstance(found, dict) and found.keys() == {mark} and found[mark] is True

@@ -25,13 +25,19 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Final = "#/$defs/{name}"
 
 
-_FLUSH: Final = {
-    "description": "The flush mark: what is unpublished is to be published.",
-    "type": "object",
-    "properties": {"flush": {"const": True}},
-    "required": ["flush"],
-    "additionalProperties": False,
-}
+_MARKS: Final = [
+    {
+        "description": description,
+        "type": "object",
+        "properties": {mark: {"const": True}},
+        "required": [mark],
+        "additionalProperties": False,
+    }
+    for mark, description in (
+        ("flush", "The flush mark: what is unpublished is to be published."),
+        ("reset", "The reset mark: the stream ends here as at a flush mark, and begins anew in its next epoch."),
+    )
+]
 
 
 def generate() -> dict[str, dict[str, Any]]:
@@ -39,7 +45,8 @@ def generate() -> dict[str, dict[str, Any]]:
     event, parts = _parts(events.Event)
     label, parts_of_label = _parts(labels.Label)
     both = {"anyOf": [event, label]}
-    message = {"anyOf": [event, label, {"type": "array", "items": both}, _FLUSH], "$defs": {**parts, **parts_of_label}}
+    several = {"type": "array", "items": both}
+    message = {"anyOf": [event, label, several, *_MARKS], "$defs": {**parts, **parts_of_label}}
     of_labels = {"anyOf": [label, {"type": "array", "items": label}], "$defs": parts_of_label}
     return {
         f"events.v{events.VERSION}": _document("A message of events", message),

@@ -95,6 +95,8 @@ class Work:
         how far the model of `version` is from the scheduled one before it; None where that was not measured.
     flush_before
         whether a flush mark stands right before `first_row`.
+    ends
+        whether a reset mark stands there: the stream has no rows from `first_row` on in this epoch. Without rows only.
     """
 
     stream: str
@@ -117,6 +119,7 @@ class Work:
     corrected: bool = False
     staleness: float | None = None
     flush_before: bool = False
+    ends: bool = False
 
     @property
     def count(self) -> int:
@@ -124,8 +127,8 @@ class Work:
         return len(self.seqs)
 
 
-def flush_item(*, stream: str, epoch: int, partition: int, first_row: int) -> Work:
-    """The item without rows that stands for a flush mark right before `first_row`."""
+def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends: bool = False) -> Work:
+    """The item without rows that stands for a flush mark right before `first_row`, or with `ends` for a reset mark."""
     return Work(
         stream=stream,
         epoch=epoch,
@@ -142,6 +145,7 @@ def flush_item(*, stream: str, epoch: int, partition: int, first_row: int) -> Wo
         task="",
         loss="",
         flush_before=True,
+        ends=ends,
     )
 
 
@@ -165,6 +169,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     corrected: bool
     staleness: float | None
     flush_before: bool
+    ends: bool = False
 
 
 def key(stream: str, first_row: int) -> bytes:
@@ -203,6 +208,7 @@ def encode(work: Work) -> bytes:
         "corrected": work.corrected,
         "staleness": work.staleness,
         "flush_before": work.flush_before,
+        **({"ends": True} if work.ends else {}),
     }
     arrays = {"seqs": work.seqs, "x": work.x, "y": work.y}
     arrays.update({_DRAWS + method: rows for method, rows in work.draws.items()})
@@ -254,6 +260,7 @@ def decode(data: bytes | memoryview) -> Work:
         corrected=meta.corrected,
         staleness=meta.staleness,
         flush_before=meta.flush_before,
+        ends=meta.ends,
     )
     _check(work)
     return work
@@ -290,6 +297,8 @@ def _check(work: Work) -> None:
 
 def _check_rows(work: Work) -> list[str]:
     findings: list[str] = []
+    if work.ends:
+        findings.append(f"expected no rows where a stream ends, got {work.count}")
     if not 1 <= work.version <= work.first_row:
         findings.append(
             f"expected a model version from 1 to the first row {work.first_row}, got {work.version}: "

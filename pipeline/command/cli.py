@@ -17,6 +17,7 @@ from pipeline.command.health import health
 from pipeline.command.options import change_options, label_options, load_settings, settings_options
 from pipeline.command.paper import paper
 from pipeline.command.plot import plot
+from pipeline.command.reset import reset
 from pipeline.command.state import state_commands
 
 if TYPE_CHECKING:
@@ -333,6 +334,7 @@ cli.add_command(gbmap)
 cli.add_command(health)
 cli.add_command(paper)
 cli.add_command(plot)
+cli.add_command(reset)
 cli.add_command(state_commands)
 
 

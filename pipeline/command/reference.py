@@ -36,7 +36,7 @@ class Reference:
         self._folds: dict[int, PartitionFold] = {}
         self._watched = settings.watch() if settings.novelty else None
         self._sentinels: dict[int, PartitionSentinel] = {}
-        self._models: dict[tuple[str, int], Predictor] = {}
+        self._models: dict[tuple[str, int, int], Predictor] = {}
         self._contributions = 0
         self._next: dict[int, int] = {}
         self.notices: list[str] = []
@@ -72,11 +72,11 @@ class Reference:
         for rejections in dead:
             yield "events.dead", dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes).as_json()
         for block in outbox.work:
-            model = self._models[block.stream, block.version] if block.count else None
+            model = self._models[block.stream, block.epoch, block.version] if block.count else None
             for contribution in explain(block, model):
                 fold.offer(contribution, self._contributions)
                 self._contributions += 1
-            self._forget(block.stream, block.version)
+            self._forget(block.stream, block.epoch, block.version)
         for published in fold.take_records():
             yield published.topic, published.value
         fold.take_changed()
@@ -99,13 +99,13 @@ class Reference:
             data = codec.encode(
                 snapshot.predictor,
                 stream=snapshot.stream,
-                epoch=self.settings.epoch,
+                epoch=snapshot.epoch,
                 version=snapshot.version,
                 key=_KEY,
             )
-            self._models[snapshot.stream, snapshot.version] = codec.decode(data, key=_KEY)
+            self._models[snapshot.stream, snapshot.epoch, snapshot.version] = codec.decode(data, key=_KEY)
         learner.outbox.snapshots.clear()
 
-    def _forget(self, stream: str, version: int) -> None:
-        for name, old in [key for key in self._models if key[0] == stream and key[1] < version]:
-            del self._models[name, old]
+    def _forget(self, stream: str, epoch: int, version: int) -> None:
+        for key in [key for key in self._models if key[0] == stream and key[1:] < (epoch, version)]:
+            del self._models[key]

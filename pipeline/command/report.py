@@ -34,6 +34,7 @@ _HISTORY = 400
 class _Predicted(msgspec.Struct):
     """What is read of a record of `predictions`, of every one: so no more than is shown."""
 
+    epoch: int
     stream: str
     target: str | float | None
     metric: Metric
@@ -42,6 +43,7 @@ class _Predicted(msgspec.Struct):
 class _Novel(msgspec.Struct):
     """Likewise of `novelty`."""
 
+    epoch: int
     stream: str
     seq: int
     flagged: bool
@@ -74,6 +76,9 @@ class _Method:
 
 @dataclass(slots=True)
 class _Stream:
+    """What is shown of a stream: of its newest epoch."""
+
+    epoch: int = 0
     predicted: int = 0
     unlabelled: int = 0
     metric: Metric | None = None
@@ -119,6 +124,7 @@ class Report:
         self._novelty = novelty
         self._total = total
         self._streams: dict[str, _Stream] = {}
+        self._predicted = 0
         self._dead: Counter[str] = Counter()
         self._example = ""
         self._shown_at: float | None = None
@@ -127,7 +133,7 @@ class Report:
     @property
     def predicted(self) -> int:
         """Predictions seen."""
-        return sum(stream.predicted for stream in self._streams.values())
+        return self._predicted
 
     def add(self, topic: str, records: list[bytes]) -> None:
         """Take records of one topic, in order."""
@@ -140,11 +146,11 @@ class Report:
         elif topic == "effects":
             for record in records:
                 effect = effects.decode(record)
-                self._streams.setdefault(effect.stream, _Stream()).effects[effect.feature, effect.output] = effect
+                self._stream(effect.stream, effect.epoch).effects[effect.feature, effect.output] = effect
         elif topic == "drift":
             for record in records:
                 alarm = drift.decode(record)
-                self._streams.setdefault(alarm.stream, _Stream()).alarms.append((alarm.row, alarm.feature))
+                self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
         elif topic == "novelty":
             for record in records:
                 self._add_novelty(_novel_decoder.decode(record))
@@ -236,15 +242,23 @@ class Report:
             f"({stream.flagged / stream.scored:.1%}), alarms on that share: {alarms}"
         )
 
+    def _stream(self, name: str, epoch: int) -> _Stream:
+        """What a record of an epoch adds to; nothing that is shown, where a later one has begun."""
+        stream = self._streams.get(name)
+        if stream is None or epoch > stream.epoch:
+            stream = self._streams[name] = _Stream(epoch)
+        return stream if epoch == stream.epoch else _Stream(epoch)
+
     def _add_novelty(self, novel: _Novel) -> None:
-        stream = self._streams.setdefault(novel.stream, _Stream())
+        stream = self._stream(novel.stream, novel.epoch)
         stream.scored += 1
         stream.flagged += novel.flagged
         if bytes(novel.alarm):
             stream.flag_alarms.append(novel.seq)
 
     def _add_prediction(self, prediction: _Predicted) -> None:
-        stream = self._streams.setdefault(prediction.stream, _Stream())
+        self._predicted += 1
+        stream = self._stream(prediction.stream, prediction.epoch)
         stream.predicted += 1
         stream.metric = metric = prediction.metric
         if prediction.target is None:
@@ -255,7 +269,7 @@ class Report:
                 self._say(f"{prediction.stream}: {told}", style="yellow")
 
     def _add_importance(self, record: Importance) -> None:
-        methods = self._streams.setdefault(record.stream, _Stream()).methods
+        methods = self._stream(record.stream, record.epoch).methods
         methods.setdefault(record.method, _Method(record)).add(record)
 
     def _of_total(self) -> str:

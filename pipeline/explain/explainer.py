@@ -25,7 +25,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
 
     Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
     contributions of kind ``failed``, with the reason; they count as unexplained, for every method. Which rows those
-    are does not depend on the rows beside them. A block without rows passes on its flush mark.
+    are does not depend on the rows beside them. A block without rows passes on its mark.
 
     Parameters
     ----------
@@ -174,6 +174,7 @@ def _answer(
         values=values or {},
         loss=block.loss,
         flush_before=block.flush_before and rows.start == 0,
+        ends=block.ends,
     )
 
 

@@ -18,9 +18,13 @@ class PartitionFold:
     streams: dict[str, StreamFold] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     """Streams whose state is newer than what was last taken."""
+    over: int = 0
+    """Blocks of epochs that their streams have left."""
 
     def offer(self, block: Contributions, offset: int) -> None:
         """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over.
+
+        An epoch begins with its first block, or with the end of the one before it.
 
         Raises
         ------
@@ -30,13 +34,23 @@ class PartitionFold:
         self.next_offset = offset + 1
         stream = self.streams.get(block.stream)
         epoch = self.settings.epoch if stream is None else stream.settings.epoch
-        if block.epoch >= epoch:
-            if stream is None or block.epoch > epoch:
-                fresh = StreamFold.empty(block.stream, replace(self.settings, epoch=block.epoch))
-                fresh.records = [] if stream is None else stream.records
-                stream = self.streams[block.stream] = fresh
-            stream.offer(block, offset)
-            self.changed.add(block.stream)
+        if block.epoch < epoch:
+            self.over += 1
+            return
+        if stream is None or block.epoch > epoch:
+            stream = self._begin(block.stream, block.epoch)
+        stream.offer(block, offset)
+        if stream.ended:
+            self._begin(block.stream, block.epoch + 1)
+        self.changed.add(block.stream)
+
+    def _begin(self, name: str, epoch: int) -> StreamFold:
+        """Forget a stream, but not its records."""
+        fresh = StreamFold.empty(name, replace(self.settings, epoch=epoch))
+        if name in self.streams:
+            fresh.records = self.streams[name].records
+        self.streams[name] = fresh
+        return fresh
 
     @property
     def offset(self) -> int:

@@ -1,7 +1,8 @@
 """The fold of one stream: contributions back in the order of their rows, smoothed, published.
 
 Blocks may come in any order, twice, and cut differently each time; what counts is the row. Rows that are already
-folded are dropped, a block that straddles is trimmed, a block that is ahead waits.
+folded are dropped, a block that straddles is trimmed, a block that is ahead waits. After the item of a reset
+mark nothing comes.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,8 @@ class StreamFold:
     names: list[str] = field(default_factory=list)
     """Of the features, as of the newest folded row."""
     failed: int = 0
+    ended: bool = False
+    """Whether all rows before a reset mark are folded: no more come in this epoch."""
     _features: list[tuple[str, int]] = field(default_factory=list)
     """Name and kind of every feature that a block has told of."""
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
@@ -96,7 +99,7 @@ class StreamFold:
         self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
         if block.first_row > self.next_row:
             held = self._waiting.get(block.first_row)
-            if held is None or block.count > held.block.count:
+            if held is None or block.count > held.block.count or block.ends:
                 # of two cuts that begin alike the longer one says more; its offset may be the later one, but the
                 # position that is committed must not pass the earlier
                 first = offset if held is None else min(offset, held.offset)
@@ -112,6 +115,10 @@ class StreamFold:
     def _fold(self, block: Contributions) -> None:
         if block.flush_before and block.first_row == self.next_row:
             self._publish_if_new()
+        if block.ends:
+            self._publish_if_new()
+            self.ended = True
+            return
         skip = self.next_row - block.first_row
         if skip >= block.count:
             return

@@ -86,6 +86,7 @@ SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots forgotten be
 FOLDED: Final = _counter("rows_folded", "Rows folded since the stream began.", "stream")
 COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
 FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
+OVER: Final = _counter("blocks_over", "Blocks of an epoch that their stream had left, which are not folded.")
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 

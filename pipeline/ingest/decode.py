@@ -1,6 +1,6 @@
 """From the bytes of a message on `events` to events and labels, with a reason for all that is neither.
 
-A message is one of them, an array of them, or the flush mark. Good messages take the fast path, one typed decode of
+A message is one of them, an array of them, or a mark. Good messages take the fast path, one typed decode of
 the whole, or a second one where there are labels; only when that fails is every element looked at by itself, so that
 the good ones go on and each bad one has its reason.
 """
@@ -42,6 +42,7 @@ class Decoded:
     array: bool = False
     """Whether it was an array; a single event stands at index 0."""
     flush: bool = False
+    reset: bool = False
 
 
 _KEYS = frozenset(Event.__struct_fields__)
@@ -99,6 +100,8 @@ def _each(value: bytes) -> Decoded:
     if not isinstance(content, list):
         if events.is_flush(value):
             return Decoded(flush=True)
+        if events.is_reset(value):
+            return Decoded(reset=True)
         found = _examine(content)
         if isinstance(found, tuple):
             return _whole(*found)

@@ -104,6 +104,11 @@ class Waiting(Generic[Kept]):
             del events[event_id]
             self._miss(kept)
 
+    def give_up(self) -> int:
+        """Wait for no label any more; how many never came, of all."""
+        self.expire(max((seq for seq, _ in self.events.values()), default=0) + self.window + 1)
+        return self.missed
+
     def _remember(self, event_id: str, seq: int, kept: Kept | None) -> None:
         before = self.events.pop(event_id, None)
         if before is not None:

@@ -35,6 +35,7 @@ class Snapshot:
     """The model of a stream as of a version, in the form that is sent to the explainers."""
 
     stream: str
+    epoch: int
     version: int
     predictor: Predictor
     until: int
@@ -90,7 +91,7 @@ class StreamLearner:
     stream, partition
         Its name and its partition of `events`.
     settings
-        Everything that is configured.
+        Everything that is configured, with the stream's own epoch.
     outbox
         Where records go.
     """
@@ -105,6 +106,8 @@ class StreamLearner:
         """Events accepted so far."""
         self.unlabelled = 0
         """Events that came without a label."""
+        self.ended = False
+        """Whether a reset mark has come: nothing more is learned in this epoch."""
         self.waiting: Waiting[Unlabelled] = Waiting(settings.labels_window)
         self.outbox = outbox
         self._schedule = settings.schedule
@@ -208,6 +211,21 @@ class StreamLearner:
                 )
             )
 
+    def end(self) -> None:
+        """A reset mark stands here: close the block, wait for no label, and say to the fold that nothing follows."""
+        self.cut()
+        self.ended = True
+        missed = self.waiting.give_up()
+        self.outbox.work.append(
+            work.flush_item(
+                stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows, ends=True
+            )
+        )
+        self.outbox.notices.append(
+            f"stream {self.stream!r}: a reset mark ends epoch {self.epoch} after {self.seqs:,} events and "
+            f"{self.rows:,} rows; {missed:,} labels never came"
+        )
+
     def cut(self) -> None:
         """Write out what was predicted, and close the open block. When this is called changes no number."""
         self._publish()
@@ -307,6 +325,11 @@ class StreamLearner:
         return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
 
     @property
+    def epoch(self) -> int:
+        """The stream's."""
+        return self.settings.epoch
+
+    @property
     def version(self) -> int:
         """What the next row is explained with."""
         return self._version
@@ -345,7 +368,7 @@ class StreamLearner:
         if self._model is not None:
             predictor = self._predictor(self._model)
             self._compiled = predictor if predictor.compiled else None
-            self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor, self._next_due))
+            self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
 
     def _predictor(self, model: StreamModel) -> Predictor:
         """The model as it is now, compiled if that can be."""
@@ -363,7 +386,7 @@ class StreamLearner:
         self._known_categories = [len(codes) for codes in self._features.categories]
         change = self._measure(predictor) if predictor.compiled else None
         self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
-        self.outbox.snapshots.append(Snapshot(self.stream, self.rows, predictor, self._next_due))
+        self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
 
     def _measure(self, predictor: Predictor) -> float | None:
         """How much the model has changed since the newest snapshot, in the schedule's units."""

@@ -2,10 +2,15 @@
 
 `consume` is a generator: it stops after every event, and at each stop the state is whole, so that the stage around it
 can yield to its event loop, commit, or hold back, in the middle of a message as well.
+
+A reset mark ends a stream, and puts a new one, of the next epoch, in its place. Between the two it stops with the
+position before the mark: the stage goes on when the fold has finished what has ended. So a mark that a predecessor has
+used lies before the first offset of its stream, and is not met again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Accepted, Admission
@@ -70,6 +75,8 @@ class PartitionLearner:
         self.dead: list[Rejections] = []
         self.rejected = 0
         """Messages and elements of messages that were rejected."""
+        self.missed: Counter[str] = Counter()
+        """Per stream: labels that never came in epochs that have ended."""
         self._offset = first_offset
         self._used = 0
         self._rejections: Rejections | None = None
@@ -85,7 +92,7 @@ class PartitionLearner:
         return Position(self._offset, self._used)
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
-        """Take one message, stopping after every event; yields the learner of the event."""
+        """Take one message, stopping after every event; yields the learner of the event, or one that has `ended`."""
         rejections = self._rejections = Rejections(message)
         self._offset, self._used = message.offset, 0
         name = stream_name(message, self.settings, self.streams)
@@ -97,6 +104,9 @@ class PartitionLearner:
             if decoded.flush:
                 if name in self.streams:
                     self.streams[name].learner.flush()
+            elif decoded.reset:
+                if name in self.streams:
+                    yield from self._reset(name)
             elif decoded.events:
                 yield from self._learn(self._stream(name), decoded, rejections)
         if rejections:
@@ -140,6 +150,23 @@ class PartitionLearner:
                 self._withhold()
             yield learner
 
+    def _reset(self, name: str) -> Iterator[StreamLearner]:
+        """End a stream, and begin it anew after the message."""
+        if self.silent:
+            self._withhold()
+        if self.silent:
+            return  # by a release that knew no such mark
+        ended = self.streams[name].learner
+        ended.end()
+        self.missed[name] += ended.waiting.missed
+        yield ended
+        self.begin(name, ended.epoch + 1, self._offset + 1)
+
+    def begin(self, name: str, epoch: int, first_offset: int) -> None:
+        """Begin a stream in an epoch of its own; what lies before an offset is not learned again."""
+        learner = StreamLearner(name, self.partition, replace(self.settings, epoch=epoch), self.outbox)
+        self.streams[name] = _Stream(Admission(self.settings.task), learner, first_offset, Position(first_offset, 0))
+
     def state(self, name: str) -> StreamState:
         """What a stream goes on with from the position; only while its learner is `at_snapshot`."""
         stream = self.streams[name]
@@ -147,9 +174,16 @@ class PartitionLearner:
         rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
         return StreamState(admission.task, admission.target_kind, stream.first_offset, rejected, stream.learner.state())
 
-    def resume(self, name: str, state: StreamState, at: Position) -> None:
-        """Go on with a stream from where its state was taken; what lies before is not learned again."""
-        learner = StreamLearner(name, self.partition, self.settings, self.outbox)
+    def resume(self, name: str, state: StreamState, at: Position, epoch: int | None = None) -> None:
+        """Go on with a stream from where its state was taken; what lies before is not learned again.
+
+        Parameters
+        ----------
+        epoch
+            The stream's; None: the partition's.
+        """
+        settings = self.settings if epoch is None else replace(self.settings, epoch=epoch)
+        learner = StreamLearner(name, self.partition, settings, self.outbox)
         learner.resume(state.learner)
         admission = Admission(state.task, learner.seqs, state.target_kind)
         self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected)

@@ -19,6 +19,7 @@ class LearnSettings:
     many_classes: bool
     seed: int
     epoch: int
+    """Of the partition; of a stream after a reset mark a later one."""
     loss: str | None
     background: BackgroundSettings
     corrected: bool

@@ -59,6 +59,9 @@ def learn_again(
     for message in messages:
         passed = False
         for learner in core.consume(message):
+            if learner.ended:
+                passed = True
+                break
             if core.outbox.work or core.outbox.snapshots:
                 take(core.take_outbox()[0])
             passed = learner.seqs > last and not learner.waiting.awaits(wanted)

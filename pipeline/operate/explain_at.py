@@ -160,6 +160,8 @@ def explain_at(
 
 
 def _expect(of: Life, seqs: Sequence[int]) -> None:
+    if not of.progress.seqs:
+        raise InputError(f"stream {of.stream!r}: no event has been accepted in epoch {of.settings.epoch}")
     if outside := [seq for seq in seqs if not 0 <= seq < of.progress.seqs]:
         raise InputError(
             f"stream {of.stream!r}: expected a seq from 0 to {of.progress.seqs - 1}, of the events that were accepted "

@@ -63,7 +63,7 @@ def life(settings: Settings, stream: str) -> Life:
             f"stream {stream!r}: expected one that the learner has seen; on its partition, {partition} of "
             f"{settings.prefix}events, there are {there}; `glasstream state show` lists all of them"
         )
-    if progress.epoch != found.partition.epoch:
+    if progress.epoch < found.partition.epoch:
         raise InputError(
             f"stream {stream!r}: expected one of epoch {found.partition.epoch}, which partition {partition} is in; its "
             f"last event came in epoch {progress.epoch}, and what that was learned under is not kept"

@@ -72,7 +72,10 @@ def place(settings: SentinelSettings, begin: Beginning, messages: Iterable[Messa
     found: dict[int, Placed] = {}
     for message in messages:
         used = begin.at.used if message.offset == begin.at.offset else 0
-        for index, event in decode(message.value, settings.message_bytes).events[used:]:
+        decoded = decode(message.value, settings.message_bytes)
+        if decoded.reset:
+            break
+        for index, event in decoded.events[used:]:
             if isinstance(event, Label):
                 joined = waiting.join(event, admission)
                 if isinstance(joined, Joined) and joined.seq in found:

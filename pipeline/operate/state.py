@@ -167,6 +167,8 @@ class _Partition:
             fold, sentinel = self._fold.get(name), self._sentinel.get(name)
             mine = fold if fold is not None and fold.epoch == learned.epoch else None
             folded = start if mine is None else mine.next_row
+            if fold is not None and fold.epoch > learned.epoch:
+                folded = learned.rows  # it is past a reset mark that the learner is still before
             yield Stream(
                 stream=name,
                 partition=self._number,

@@ -2,10 +2,11 @@
 
 `consume` is a generator: it stops after every so many events, and where a map is due. At each stop the state is whole,
 so that the stage around it can yield to its event loop, commit, or wait for a map, in the middle of a message as well.
+A reset mark puts a stream of the next epoch in the place of the one that it ends.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pipeline.ingest.decode import decode
@@ -54,6 +55,8 @@ class PartitionSentinel:
         """(stream, record) that nobody has taken yet, in order."""
         self.changed: set[str] = set()
         """Streams that have used events since this was last emptied."""
+        self.ended: list[str] = []
+        """Streams that a reset mark has ended since this was last emptied."""
         self.requests: list[Request] = []
         """Windows that maps are to be fitted to, and that nobody has taken yet."""
         self.position = Position(first_offset, 0)
@@ -81,6 +84,16 @@ class PartitionSentinel:
         self.streams[name] = Watched(sentinel, first_offset, at)
         self.requests += sentinel.take_request()
 
+    def begin(self, name: str, epoch: int, first_offset: int) -> None:
+        """Begin a stream in an epoch of its own; what lies before an offset is not used."""
+        sentinel = StreamSentinel.empty(name, replace(self.settings, epoch=epoch))
+        self.streams[name] = Watched(sentinel, first_offset, Position(first_offset, 0))
+
+    def take_ended(self) -> list[str]:
+        """The streams that reset marks have ended, since the last call."""
+        taken, self.ended = self.ended, []
+        return taken
+
     def take_requests(self) -> list[Request]:
         """What maps are to be fitted to, since the last call."""
         taken, self.requests = self.requests, []
@@ -98,9 +111,14 @@ class PartitionSentinel:
 
     def _watch(self, name: str, message: Message) -> Iterator[StreamSentinel | None]:
         decoded = decode(message.value, self.settings.message_bytes)
+        watched = self.streams.get(name)
+        if decoded.reset and watched is not None and not self.silent:  # silently: a release that knew no such mark
+            self.begin(name, watched.sentinel.settings.epoch + 1, message.offset + 1)
+            self.requests = [request for request in self.requests if request.stream != name]
+            self.ended.append(name)
+            self.changed.add(name)
         if not decoded.events:
             return
-        watched = self.streams.get(name)
         if watched is None:
             watched = self.streams[name] = Watched(StreamSentinel.empty(name, self.settings), message.offset)
         sentinel = watched.sentinel

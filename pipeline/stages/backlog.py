@@ -32,6 +32,7 @@ class _Sent:
     """A block that is under way."""
 
     stream: str
+    epoch: int
     end_row: int
     size: int
 
@@ -53,7 +54,8 @@ class Backlog:
         self._settings = settings
         self._key = key
         self._progress = progress
-        self._next_row = progress.next_row(settings.epoch)
+        self._epochs: dict[str, int] = {}
+        """Per stream: its epoch, where that is not the partition's."""
         self._superseded: dict[str, tuple[int, dict[int, int]]] = {}
         """Per stream: an earlier epoch, and versions and chunks of its snapshots."""
         self._live: dict[str, dict[int, _Live]] = {}
@@ -67,6 +69,7 @@ class Backlog:
     def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
         """Snapshots that the predecessor has published: those that learning again does not need are ended."""
         for name, stream in streams.items():
+            self._epochs[name] = stream.epoch
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
 
     def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
@@ -74,6 +77,22 @@ class Backlog:
         for name, stream in streams.items():
             chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
             self._superseded[name] = stream.epoch, chunks
+
+    def end(self, stream: str) -> None:
+        """A stream has gone on to its next epoch, and nobody needs the snapshots of the one before any more."""
+        for live in self._live.pop(stream, {}).values():
+            self._forget(live)
+        for version, chunks in self._inherited.pop(stream, {}).items():
+            self._end(stream, version, chunks)
+        self._epochs[stream] = self._epoch(stream) + 1
+
+    def _epoch(self, stream: str) -> int:
+        return self._epochs.get(stream, self._settings.epoch)
+
+    def _folded(self, stream: str, unknown: int = 0) -> int:
+        """The next row of a stream that the fold will fold; `unknown` where it has not begun."""
+        found = self._progress.folded(stream, self._epoch(stream))
+        return unknown if found is None else found
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
         """Publish a snapshot, unless all rows that could need it are folded.
@@ -83,15 +102,13 @@ class Backlog:
         BrokerError
             It is larger than the broker can hold.
         """
-        stream, version = snapshot.stream, snapshot.version
+        stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
         inherited = self._inherited.get(stream, {}).pop(version, None)
-        if snapshot.until <= self._next_row.get(stream, 0):
+        if snapshot.until <= self._folded(stream):
             if inherited is not None:
                 self._end(stream, version, inherited)
             return
-        data = codec.encode(
-            snapshot.predictor, stream=stream, epoch=self._settings.epoch, version=version, key=self._key
-        )
+        data = codec.encode(snapshot.predictor, stream=stream, epoch=epoch, version=version, key=self._key)
         if len(data) > self._settings.limits.snapshot_largest:
             raise BrokerError(
                 f"stream {stream!r}: a snapshot of {len(data):,} bytes is more than the "
@@ -99,16 +116,14 @@ class Backlog:
                 "or a smaller model"
             )
         name = topic(self._settings, "snapshots")
-        records = [
-            Record(name, key, value, 0) for key, value in snapshots.split(stream, self._settings.epoch, version, data)
-        ]
+        records = [Record(name, key, value, 0) for key, value in snapshots.split(stream, epoch, version, data)]
         self._live.setdefault(stream, {})[version] = _Live(records, len(data), snapshot.until)
         self._live_bytes += len(data)
         self._records += records
 
     def sent_work(self, block: Work, size: int) -> None:
         """A block of so many bytes is on its way."""
-        self._work.append(_Sent(block.stream, block.first_row + block.count, size))
+        self._work.append(_Sent(block.stream, block.epoch, block.first_row + block.count, size))
         self._work_bytes += size
 
     def full(self, stream: str, rows: int) -> bool:
@@ -116,7 +131,7 @@ class Backlog:
         if self._progress.changes != self._seen:
             self._advance()
         limits = self._settings.limits
-        folded = self._next_row.get(stream, self._settings.start)
+        folded = self._folded(stream, self._settings.start)
         return (
             rows - folded > limits.rows_ahead
             or self._work_bytes > limits.work_bytes
@@ -171,15 +186,17 @@ class Backlog:
     def _advance(self) -> None:
         """The fold has moved: forget what it has finished."""
         self._seen = self._progress.changes
-        next_row = self._next_row
-        while self._work and self._work[0].end_row <= next_row.get(self._work[0].stream, 0):
+        while self._work and self._work[0].end_row <= (
+            self._progress.folded(self._work[0].stream, self._work[0].epoch) or 0
+        ):
             self._work_bytes -= self._work.popleft().size
         for stream, (epoch, chunks) in list(self._superseded.items()):
-            if self._progress.epochs.get(stream, 0) > epoch:
+            if self._progress.left(stream, epoch):
                 del self._superseded[stream]
                 for version, count in chunks.items():
                     self._end(stream, version, count, epoch)
-        for stream, folded in next_row.items():
+        for stream in {**self._inherited, **self._live}:
+            folded = self._folded(stream)
             known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
             for version, later in pairwise(known):
                 if later <= folded and version in self._inherited.get(stream, {}):
@@ -195,5 +212,5 @@ class Backlog:
     def _end(self, stream: str, version: int, chunks: int, epoch: int | None = None) -> None:
         """Take back a snapshot of the predecessor."""
         name = topic(self._settings, "snapshots")
-        keys = snapshots.tombstones(stream, self._settings.epoch if epoch is None else epoch, version, chunks)
+        keys = snapshots.tombstones(stream, self._epoch(stream) if epoch is None else epoch, version, chunks)
         self._records += [Record(name, key, None, 0) for key in keys]

@@ -55,7 +55,7 @@ class Checkpoints:
         self._kept: dict[str, dict[int, int]] = {}
         """Per stream: row and number of chunks of the checkpoints on the topic."""
         self._superseded: list[Record] = []
-        """Tombstones for checkpoints of earlier epochs."""
+        """Tombstones for checkpoints of earlier epochs, written with the next of this one."""
         self._begun: dict[str, float] = {}
         """Per stream: when its newest checkpoint was made, or it was first looked at."""
         self._cost: dict[str, float] = {}
@@ -80,7 +80,7 @@ class Checkpoints:
         offset, used = core.position
         checkpoint = Checkpoint(
             stream=stream,
-            epoch=self._settings.epoch,
+            epoch=learner.epoch,
             rows=learner.rows,
             seqs=learner.seqs,
             offset=offset,
@@ -93,7 +93,7 @@ class Checkpoints:
         self._records += self._superseded
         self._superseded = []
         self._kept.setdefault(stream, {})[learner.rows] = len(pairs)
-        self._end_old(stream)
+        self._end_old(stream, learner.epoch)
         self._begun[stream] = perf_counter()
         self._cost[stream] = self._begun[stream] - begun
         self._bytes[stream] = len(checkpoint.sealed)
@@ -108,8 +108,14 @@ class Checkpoints:
         """What there is belongs to an earlier epoch: it is ended with the first checkpoint of this one."""
         self._superseded = [Record(self._topic, key, None, self._partition) for key in records]
 
+    def end(self, stream: str, epoch: int) -> None:
+        """An epoch of a stream is over, as committed: nobody goes on from its checkpoints."""
+        for rows, chunks in self._kept.pop(stream, {}).items():
+            keys = checkpoints.tombstones(stream, epoch, rows, chunks)
+            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+
     def restore(
-        self, records: Mapping[bytes, bytes], folded: Mapping[str, int], sent: Position
+        self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], folded: Mapping[str, int], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
         """The newest state of each stream that can be gone on from.
 
@@ -117,6 +123,8 @@ class Checkpoints:
         ----------
         records
             The partition of `checkpoints`, read to its end.
+        epochs
+            Per stream: its epoch. What is of an earlier one is ended.
         folded
             Per stream: the next row that the fold will fold; rows from there on may need a snapshot again.
         sent
@@ -139,9 +147,13 @@ class Checkpoints:
             known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
         found: dict[str, tuple[Checkpoint, StreamState]] = {}
         for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
-            if identity.epoch == self._settings.epoch:
+            epoch = epochs.get(identity.stream, self._settings.epoch)
+            if identity.epoch < epoch:
+                keys = checkpoints.tombstones(*identity, known[identity])
+                self._superseded += [Record(self._topic, key, None, self._partition) for key in keys]
+            elif identity.epoch == epoch:
                 self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
-            if identity.stream in found or identity.epoch != self._settings.epoch:
+            if identity.stream in found or identity.epoch != epoch:
                 continue
             data = assembler.get(*identity)
             if data is None:
@@ -171,12 +183,12 @@ class Checkpoints:
             raise StateError(f"{where}: the checkpoint of stream {checkpoint.stream!r} is of other settings: {changed}")
         return checkpoint
 
-    def _end_old(self, stream: str) -> None:
+    def _end_old(self, stream: str, epoch: int) -> None:
         """Tombstones for those that nobody will go on from."""
-        folded = self._progress.next_row(self._settings.epoch).get(stream, 0)
+        folded = self._progress.folded(stream, epoch) or 0
         passed = sorted(rows for rows in self._kept[stream] if rows <= folded)
         for rows in passed[:-KEPT]:
-            keys = checkpoints.tombstones(stream, self._settings.epoch, rows, self._kept[stream].pop(rows))
+            keys = checkpoints.tombstones(stream, epoch, rows, self._kept[stream].pop(rows))
             self._records += [Record(self._topic, key, None, self._partition) for key in keys]
 
     def samples(self) -> list[Sample]:

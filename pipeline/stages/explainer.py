@@ -163,8 +163,7 @@ class Explainer:
         None for a block that needs no explanation any more: it is folded, or of an epoch that the fold has left.
         """
         while (data := self._snapshots.get(*identity)) is None:
-            folded = self._progress.next_row(block.epoch).get(block.stream, 0)
-            if folded >= block.first_row + block.count or self._progress.epochs.get(block.stream, 0) > block.epoch:
+            if (self._progress.folded(block.stream, block.epoch) or 0) >= block.first_row + block.count:
                 return None
             if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
                 raise _Shed(

@@ -182,13 +182,15 @@ class FoldPartition:
 
 def samples(partitions: Iterable[FoldPartition]) -> Iterator[Sample]:
     """Metrics of a worker."""
-    damaged = 0
+    damaged = over = 0
     published: Counter[str] = Counter()
     for partition in partitions:
         yield from partition.samples()
         damaged += partition.damaged
+        over += partition.core.over
         published += partition.published
     yield Sample(catalogue.DAMAGED, damaged)
+    yield Sample(catalogue.OVER, over)
     for name, count in sorted(published.items()):
         yield Sample(catalogue.RECORDS, count, (name,))
 

@@ -3,12 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from pipeline.errors import RecordError
 from topics import progress_fold
 
 log = logging.getLogger(__name__)
+
+ALL: Final = 2**63
+"""More rows than any stream has."""
 
 OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
 
@@ -24,20 +27,29 @@ class Followed(Protocol):
 
 
 class FoldProgress:
-    """The next row that the fold will fold, per stream."""
+    """The next row that the fold will fold, per stream and epoch."""
 
     def __init__(self) -> None:
-        self.epochs: dict[str, int] = {}
-        """Per stream: the epoch that the fold is in."""
         self.changes = 0
         """Grows whenever a stream moves."""
-        self._next_row: dict[int, dict[str, int]] = {}
+        self._at: dict[str, tuple[int, int]] = {}
+        """Per stream: the epoch that the fold is in, and its next row there."""
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
 
-    def next_row(self, epoch: int) -> dict[str, int]:
-        """Per stream: the next row of an epoch that the fold will fold; kept up to date."""
-        return self._next_row.setdefault(epoch, {})
+    def folded(self, stream: str, epoch: int) -> int | None:
+        """The next row of an epoch of a stream that the fold will fold.
+
+        `ALL` when the fold has left the epoch; None while it is not in it.
+        """
+        current, row = self._at.get(stream, (-1, 0))
+        if current == epoch:
+            return row
+        return ALL if current > epoch else None
+
+    def left(self, stream: str, epoch: int) -> bool:
+        """Whether the fold is in a later epoch of a stream."""
+        return self._at.get(stream, (-1, 0))[0] > epoch
 
     def attach(self, follower: Followed) -> None:
         """Say what reads the topic for us."""
@@ -64,10 +76,9 @@ class FoldProgress:
             return
         if not isinstance(record, progress_fold.StreamProgress):
             return
-        next_row = self.next_row(record.epoch)
-        if record.next_row > next_row.get(record.stream, -1):
-            next_row[record.stream] = record.next_row
-            self.epochs[record.stream] = max(record.epoch, self.epochs.get(record.stream, 0))
+        at = record.epoch, record.next_row
+        if at > self._at.get(record.stream, (-1, -1)):
+            self._at[record.stream] = at
             self.changes += 1
             self._moved.set()
 

@@ -2,7 +2,7 @@
 
 For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
 in `pipeline.learn`); records and position become durable in one transaction. The learner waits, between two events,
-while it is too far ahead of the fold.
+while it is too far ahead of the fold, and at a reset mark until the fold has finished what the mark ends.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from pipeline.learn.partition import PartitionLearner
 from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.names import agreed_epoch, fingerprint, known_state, topic
+from pipeline.stages.fold_progress import ALL, FoldProgress
+from pipeline.stages.names import agreed_epoch, expect_later, fingerprint, known_state, topic
 from pipeline.stages.standstill import Standstill
 from pipeline.transport.records import Message, Outputs, Record
 from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
@@ -66,6 +66,8 @@ class LearnerPartition:
         self._read = read
         self._first_offset = 0
         self._sent_position: Position | None = None
+        self._durable: Position | None = None
+        self._committed = asyncio.Event()
         self._fingerprint = fingerprint(settings)
         self.rejected: Counter[str] = Counter()
         """Rejected elements and messages, by reason."""
@@ -100,6 +102,8 @@ class LearnerPartition:
             self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
             return low
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        if epoch > found.epoch:
+            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if found.offset > high:
             raise StateError(
@@ -114,12 +118,12 @@ class LearnerPartition:
             self._first_offset = found.offset
             self.core = PartitionLearner(self.partition, self._learn, first_offset=found.offset)
             return found.offset
-        streams = {name: stream for name, stream in restored.streams.items() if stream.epoch == epoch}
+        streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
         self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
-        states = self._states(sent)
+        states = self._states(streams, sent)
         begins = [states[name][0].offset if name in states else stream.first_offset for name, stream in streams.items()]
         begin = min([found.offset, *begins])
         if begin < low:
@@ -129,21 +133,30 @@ class LearnerPartition:
                 "before the next start, and begin anew with another --prefix"
             )
         self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
+        for name, stream in streams.items():
+            if stream.epoch > epoch and name not in states:
+                self.core.begin(name, stream.epoch, stream.first_offset)
         for name, (checkpoint, state) in states.items():
-            self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used))
+            self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch)
             log.info("stream %r goes on from its checkpoint at row %d", name, checkpoint.rows)
         if self.core.silent:
             log.info("learning %s events again from offset %d up to %d", where, begin, found.offset)
         return begin
 
-    def _states(self, sent: Position) -> dict[str, tuple[Checkpoint, StreamState]]:
+    def _states(
+        self, streams: Mapping[str, progress_learner.StreamProgress], sent: Position
+    ) -> dict[str, tuple[Checkpoint, StreamState]]:
         """The checkpoints that can be gone on from; none where none are made."""
         if not self.settings.checkpoint.seconds:
             return {}
         fold = progress_fold.restore(self._read(progress_fold.TOPIC.name, self.partition))
-        mine = {name: stream.progress for name, stream in fold.streams.items()}
-        folded = {name: one.next_row for name, one in mine.items() if one.epoch == self.settings.epoch}
-        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), folded, sent)
+        epochs = {name: stream.epoch for name, stream in streams.items()}
+        folded = {
+            name: at.next_row if at.epoch == epochs[name] else ALL
+            for name, at in ((name, stream.progress) for name, stream in fold.streams.items())
+            if name in epochs and at.epoch >= epochs[name]
+        }
+        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, folded, sent)
 
     async def feed(self, message: Message) -> None:
         """Learn one message, yielding to the loop and holding back between events."""
@@ -153,8 +166,13 @@ class LearnerPartition:
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
         since_look = 0
+        ended: StreamLearner | None = None
         for learner in self.core.consume(source):
             since_look += 1
+            if learner.ended:
+                ended = learner
+                await self._end(learner)
+                continue
             if self.core.outbox.snapshots:
                 self._take()
                 self._checkpoints.consider(self.core, learner)
@@ -171,6 +189,24 @@ class LearnerPartition:
                 await asyncio.sleep(0)
                 last = now
         self._take()
+        if ended is not None:
+            await self._commit()
+            self._checkpoints.end(ended.stream, ended.epoch)
+
+    async def _end(self, learner: StreamLearner) -> None:
+        """Wait until the fold has folded all that a reset mark ends: no row of the next epoch overtakes it."""
+        log.info("stream %r waits for the fold at the reset mark after row %d", learner.stream, learner.rows)
+        self._holding_back = True
+        while not self._progress.left(learner.stream, learner.epoch):
+            await self._progress.moved()
+        self._holding_back = False
+        self._backlog.end(learner.stream)
+
+    async def _commit(self) -> None:
+        """Wait until the position is committed: a mark that is not would be used again after rows that follow it."""
+        while self._durable != self.core.position:
+            self._committed.clear()
+            await self._committed.wait()
 
     def _shed(self, learner: StreamLearner) -> None:
         """Go on, at the price of explanations."""
@@ -274,7 +310,7 @@ class LearnerPartition:
             key, value = progress_learner.encode(
                 progress_learner.StreamProgress(
                     stream=name,
-                    epoch=self.settings.epoch,
+                    epoch=stream.learner.epoch,
                     seqs=stream.learner.seqs,
                     rows=stream.learner.rows,
                     first_offset=stream.first_offset,
@@ -299,10 +335,11 @@ class LearnerPartition:
             yield Sample(catalogue.UNLABELLED, learner.unlabelled, of)
             learner.waiting.expire(learner.seqs)
             yield Sample(catalogue.LABELS_JOINED, learner.waiting.joined, of)
-            yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed, of)
+            yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed + self.core.missed[name], of)
             yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
-            folded = self._progress.next_row(self.settings.epoch).get(name, self.settings.start)
+            folded = self._progress.folded(name, learner.epoch)
+            folded = self.settings.start if folded is None else folded
             yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - folded), of)
             yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
@@ -311,7 +348,9 @@ class LearnerPartition:
         yield from self._checkpoints.samples()
 
     def committed(self) -> None:
-        """Nothing to do: what was collected is durable."""
+        """What was collected is durable."""
+        self._durable = self._sent_position
+        self._committed.set()
 
     def dropped(self) -> None:
         """The partition is another worker's now."""

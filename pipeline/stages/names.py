@@ -1,7 +1,7 @@
 """Topics by their full names, and the fingerprint that state is bound to."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -94,3 +94,26 @@ def agreed_epoch(
             "or use another --prefix"
         )
     return epoch + 1 if changed else epoch
+
+
+def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
+    """Check that a new epoch of a partition comes after those of its streams: reset marks count them on.
+
+    Parameters
+    ----------
+    where
+        The state's place, for messages.
+    epoch, streams
+        The new epoch, and those that the streams are in.
+
+    Raises
+    ------
+    StateError
+        A stream is in it already, or beyond.
+    """
+    latest = max(streams, default=-1)
+    if epoch <= latest:
+        raise StateError(
+            f"{where}: expected a new epoch above {latest}, which reset marks have brought a stream to, got {epoch}; "
+            f"start every stage with --set epoch={latest + 1}, or more if one of them asks for more"
+        )

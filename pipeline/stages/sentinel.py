@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from time import perf_counter
 
 import msgspec
@@ -24,7 +25,7 @@ from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.stream import StreamSentinel
 from pipeline.settings import Settings
 from pipeline.stages.fitter import Fitter, fitter_died
-from pipeline.stages.names import agreed_epoch, known_state, sentinel_fingerprint, topic
+from pipeline.stages.names import agreed_epoch, expect_later, known_state, sentinel_fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import events, novelty, progress_sentinel
 from topics.progress_sentinel import Anchor, PartitionProgress, Restored, StreamProgress
@@ -93,6 +94,8 @@ class SentinelPartition:
             self.core = PartitionSentinel(self._watch, first_offset=low)
             return low
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        if epoch > found.epoch:
+            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         self._chunks = dict(restored.chunks)
         if found.offset > high:
@@ -107,7 +110,7 @@ class SentinelPartition:
         return self._go_on(where, restored, Position(found.offset, found.used), low)
 
     def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
-        streams = {name: one for name, one in restored.streams.items() if one.epoch == self.settings.epoch}
+        streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
         starts: dict[str, Position] = {}
         for name, one in streams.items():
             anchor = restored.anchors.get(name)
@@ -124,9 +127,13 @@ class SentinelPartition:
             )
         self._sent_position = sent
         self.core = PartitionSentinel(self._watch, first_offset=begin.offset, silent_until=sent)
+        for name, one in streams.items():
+            if one.epoch > self.settings.epoch:
+                self.core.begin(name, one.epoch, one.first_offset)
         for name, anchor in restored.anchors.items():
             if name in streams:
-                made = StreamSentinel.restore(name, self._watch, anchor.meta, anchor.arrays)
+                watch = replace(self._watch, epoch=streams[name].epoch)
+                made = StreamSentinel.restore(name, watch, anchor.meta, anchor.arrays)
                 self.core.resume(name, made, streams[name].first_offset, starts[name])
                 self._anchors[name] = starts[name], anchor.seqs
                 self._seqs[name] = anchor.seqs
@@ -149,7 +156,18 @@ class SentinelPartition:
             elif (now := loop.time()) - last > _YIELD_SECONDS:
                 await asyncio.sleep(0)
                 last = now
+        for name in self.core.take_ended():
+            self._forget(name)
         self._ask()
+
+    def _forget(self, stream: str) -> None:
+        """A reset mark has ended a stream: its anchor is over, as are the maps that it has asked for."""
+        log.info("stream %r begins anew after a reset mark", stream)
+        self._anchors.pop(stream, None)
+        self._seqs.pop(stream, None)
+        self._said.pop(stream, None)
+        for asked in [asked for asked in self._fits if asked[0] == stream]:
+            self._fits.pop(asked).cancel()
 
     def _ask(self) -> None:
         """Have fitted what the streams ask for."""
@@ -230,7 +248,7 @@ class SentinelPartition:
         meta, arrays = sentinel.state()
         anchor = Anchor(
             stream=name,
-            epoch=self.settings.epoch,
+            epoch=sentinel.settings.epoch,
             offset=position.offset,
             used=position.used,
             seqs=sentinel.used,
@@ -249,7 +267,7 @@ class SentinelPartition:
         return progress_sentinel.encode(
             StreamProgress(
                 stream=name,
-                epoch=self.settings.epoch,
+                epoch=watched.sentinel.settings.epoch,
                 first_offset=watched.first_offset,
                 seqs=watched.sentinel.used,
                 anchor=anchored,

@@ -14,9 +14,9 @@ def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
     return Report(Console(file=shown, width=width, highlight=False), total), shown
 
 
-def prediction(seq: int, target: float | str | None, metric: float | None, name: str = "mae") -> bytes:
+def prediction(seq: int, target: float | str | None, metric: float | None, name: str = "mae", epoch: int = 0) -> bytes:
     return predictions.encode(
-        epoch=0, stream="s", seq=seq, id=str(seq), prediction=None, probabilities=None, target=target, loss=None,
+        epoch=epoch, stream="s", seq=seq, id=str(seq), prediction=None, probabilities=None, target=target, loss=None,
         loss_name="squared", metric_name=name, metric_value=metric, model_version=0,
     )  # fmt: skip
 
@@ -81,6 +81,19 @@ def test_novelty_is_counted_if_it_is_asked_for() -> None:
     one.add("predictions", [prediction(0, 1.0, 0.5)])
     one.table(1.0)
     assert "novelty" not in shown.getvalue()
+
+
+def test_a_stream_that_has_begun_anew_is_shown_as_of_then() -> None:
+    """The model that diverged is forgotten, and what comes late of it changes nothing."""
+    one, shown = report(200)
+    one.add("predictions", [prediction(seq, 1.0, 2.0) for seq in range(50)])
+    one.add("predictions", [prediction(seq, 4.0, 0.5, epoch=1) for seq in range(3)])
+    one.add("predictions", [prediction(50, 1.0, 2.0)])
+    one.add("importance", [estimate(99, {"a": 0.5})])
+    one.table(1.0)
+    assert one.predicted == 54
+    assert "3 events" in shown.getvalue() and "mae 0.5" in shown.getvalue()
+    assert "nothing explained" in shown.getvalue()
 
 
 def test_labelled_events_are_not_mentioned() -> None:

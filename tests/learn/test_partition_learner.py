@@ -360,3 +360,24 @@ def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> Non
         (4, "too_many_streams"),
     ]
     assert "limits.streams" in dead[0].found[0].detail and "'three'" in dead[0].found[0].detail
+
+
+def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> None:
+    """What a predecessor has used lies before its stream's first offset; one that it passed over stays passed over."""
+    log = [*LOG[:10], message(10, events.RESET), *[message(11 + n, [event(k) for k in range(5)]) for n in range(4)]]
+    learner = PartitionLearner(0, settings().learn())
+    ended = [(one.epoch, learner.position) for part in log for one in learner.consume(part) if one.ended]
+    assert ended == [(0, Position(10, 0))]
+    stream = learner.streams["s"]
+    assert (stream.learner.epoch, stream.learner.rows, stream.first_offset) == (1, 20, 11)
+
+    silent = PartitionLearner(0, settings().learn(), silent_until=Position(14, 0))
+    assert not [one for part in log for one in silent.consume(part) if one.ended]
+    assert (silent.streams["s"].learner.epoch, silent.streams["s"].learner.rows) == (0, 70)
+
+    at_mark = PartitionLearner(0, settings().learn(), silent_until=Position(10, 0))
+    found = [one for part in log for one in at_mark.consume(part) if one.ended]
+    assert [one.epoch for one in found] == [0]
+    first, *rest = at_mark.take_outbox()[0].work
+    assert (first.ends, first.first_row, first.epoch) == (True, 50, 0) and {one.epoch for one in rest} <= {1}
+    assert at_mark.streams["s"].learner.rows == 20

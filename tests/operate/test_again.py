@@ -3,6 +3,7 @@
 from copy import deepcopy
 
 import numpy as np
+import orjson
 import pytest
 
 from pipeline.configuration import load
@@ -16,6 +17,7 @@ from pipeline.operate.place import place
 from pipeline.settings import Settings
 from tests.learn.test_checkpoint import LOG, METHODS, VARIANTS
 from tests.learn.test_partition_learner import BASE
+from topics import events
 from topics.contributions import Contributions
 from topics.work import Work
 
@@ -78,6 +80,24 @@ def test_it_is_the_same_from_every_beginning(variant: str) -> None:
             for name, value in zip(block.names, block.x[at].tolist(), strict=True):
                 if name in counted.texts and not np.isnan(value):
                     assert counted.texts[name][int(value)] == event.x[name]
+
+
+def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
+    """An event without a label waits to the end of the log, and what comes after the mark has the same seqs again."""
+    settings = load(assignments=[*BASE, *METHODS])
+    begin, end = Beginning(Position(0, 0)), LOG[-1].offset + 1
+    more = [
+        Message(one.topic, one.partition, end + 1 + one.offset, one.key, orjson.dumps({"x": {"new": 1.0}, "y": True}))
+        for one in LOG
+    ]
+    log = [*LOG, Message("events", 0, end, b"s", events.RESET), *more]
+    last = LOG[-1].offset + 1000
+    for asked in ([40, 60], [60, last]):
+        alone = learn_again(settings.learn(), "s", 0, begin, LOG, asked)
+        found = learn_again(settings.learn(), "s", 0, begin, log, asked)
+        assert found.keys() == alone.keys() and 60 in found
+        assert all(found[seq][0].epoch == 0 and "new" not in found[seq][0].names for seq in found)
+        assert place(settings.watch(), begin, log, asked) == place(settings.watch(), begin, LOG, asked)
 
 
 def test_events_that_are_not_explained_are_not_among_them() -> None:

@@ -396,18 +396,20 @@ def _fold_stream(index: int) -> bytes:
     return value
 
 
-def _flush_of_work() -> bytes:
-    return work.encode(work.flush_item(stream="elec2", epoch=0, partition=0, first_row=200))
+def _mark_in_work(ends: bool = False) -> bytes:
+    return work.encode(work.flush_item(stream="elec2", epoch=0, partition=0, first_row=200, ends=ends))
 
 
-def _flush_of_contributions() -> bytes:
-    return contributions.encode(contributions.flush_item(stream="elec2", epoch=0, partition=0, first_row=200))
+def _mark_in_contributions(ends: bool = False) -> bytes:
+    item = contributions.flush_item(stream="elec2", epoch=0, partition=0, first_row=200, ends=ends)
+    return contributions.encode(item)
 
 
 GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "events.v1.one.json": event,
     "events.v1.array.json": array_of_events,
     "events.v1.flush.json": lambda: events.FLUSH,
+    "events.v3.reset.json": lambda: events.RESET,
     "events.v2.label.json": lambda: labels.encode({"id": "e-1", "y": "a"}),
     "events.v2.array.json": lambda: events.encode([{"x": {"age": 31.5}, "id": 12}, {"id": 12, "y": 1.5}]),
     "labels.v1.one.json": lambda: labels.encode({"id": 12, "y": True, "ts": 1_700_000_000_000}),
@@ -425,10 +427,12 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "work.v2.bin": lambda: work.encode(block()),
-    "work.v2.flush.bin": _flush_of_work,
+    "work.v2.flush.bin": _mark_in_work,
+    "work.v2.reset.bin": lambda: _mark_in_work(ends=True),
     "contributions.v2.ok.bin": lambda: contributions.encode(explained()),
     "contributions.v2.failed.bin": lambda: contributions.encode(failed()),
-    "contributions.v2.flush.bin": _flush_of_contributions,
+    "contributions.v2.flush.bin": _mark_in_contributions,
+    "contributions.v2.reset.bin": lambda: _mark_in_contributions(ends=True),
     "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
     "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
     "checkpoints.v1.chunk-0.bin": lambda: checkpoints.split(checkpoint(), limit=4096)[0][1],

@@ -98,6 +98,7 @@ def test_events_are_read() -> None:
     two = events.decode(checked_in("events.v1.array.json"))
     assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
     assert events.is_flush(checked_in("events.v1.flush.json"))
+    assert events.is_reset(checked_in("events.v3.reset.json"))
 
 
 def test_labels_are_read() -> None:
@@ -202,7 +203,9 @@ def test_work_is_read() -> None:
     assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
     assert read.flush_before
     flush = work.decode(checked_in("work.v2.flush.bin"))
-    assert (flush.count, flush.first_row, flush.flush_before) == (0, 200, True)
+    assert (flush.count, flush.first_row, flush.flush_before, flush.ends) == (0, 200, True, False)
+    reset = work.decode(checked_in("work.v2.reset.bin"))
+    assert (reset.count, reset.first_row, reset.flush_before, reset.ends) == (0, 200, True, True)
 
 
 def test_contributions_are_read() -> None:
@@ -213,7 +216,9 @@ def test_contributions_are_read() -> None:
     assert (read.kind, read.first_row, read.loss, read.flush_before) == ("ok", 100, "zero_one", True)
     no = contributions.decode(checked_in("contributions.v2.failed.bin"))
     assert (no.kind, no.reason, no.count, no.values) == ("failed", failed().reason, 1, {})
-    assert contributions.decode(checked_in("contributions.v2.flush.bin")).kind == "flush"
+    for name, ends in (("flush", False), ("reset", True)):
+        mark = contributions.decode(checked_in(f"contributions.v2.{name}.bin"))
+        assert (mark.kind, mark.ends) == ("flush", ends)
 
 
 def test_a_snapshot_is_read() -> None:

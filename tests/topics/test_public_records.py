@@ -1,5 +1,6 @@
 """Laws of the JSON records: they fit their schema, come back as they were, and hold no NaN."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -24,7 +25,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(document)
 
 
-EVENTS = validator("events.v2")
+EVENTS = validator("events.v3")
 PREDICTIONS = validator("predictions.v1")
 IMPORTANCE = validator("importance.v2")
 DEAD = validator("events.dead.v1")
@@ -71,7 +72,7 @@ def an_importance(**changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", ["events.v1", "events.v2", "labels.v1", "predictions.v1", "importance.v2", "effects.v1"]
+    "name", ["events.v1", "events.v2", "events.v3", "labels.v1", "predictions.v1", "importance.v2", "effects.v1"]
 )
 def test_golden_records_fit_their_schema(name: str) -> None:
     for file in GOLDEN:
@@ -147,7 +148,7 @@ def test_events_fit_their_schema_and_come_back(given_events: list[dict[str, Any]
         assert [(event.x, event.id, event.ts, event.y) for event in read] == [
             (one["x"], one.get("id"), one.get("ts"), one.get("y")) for one in wanted
         ]
-        assert not events.is_flush(data)
+        assert not events.is_flush(data) and not events.is_reset(data)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), np.float32("-inf")])
@@ -218,6 +219,7 @@ def test_what_is_no_record_is_a_record_error(data: bytes) -> None:
         b'[{"x":{"a":1}},[{"x":{"a":1}}]]',
         b'[{"flush":true}]',
         b'{"flush":true}',
+        b'{"reset":true}',
     ],
 )
 def test_what_is_no_event_is_a_record_error(data: bytes) -> None:
@@ -225,17 +227,21 @@ def test_what_is_no_event_is_a_record_error(data: bytes) -> None:
         events.decode(data)
 
 
-@pytest.mark.parametrize("data", [b'{"flush":true}', b' {\n"flush" : true }\n'])
-def test_the_flush_mark_is_known_however_it_is_spaced(data: bytes) -> None:
-    assert events.is_flush(data)
-    EVENTS.validate(orjson.loads(data))
+@pytest.mark.parametrize(("mark", "known"), [(b"flush", events.is_flush), (b"reset", events.is_reset)])
+def test_a_mark_is_known_however_it_is_spaced(mark: bytes, known: Callable[[bytes], bool]) -> None:
+    for data in (b'{"%s":true}' % mark, b' {\n"%s" : true }\n' % mark):
+        assert known(data)
+        assert events.is_flush(data) != events.is_reset(data)
+        EVENTS.validate(orjson.loads(data))
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"flush":false}', b'{"flush":1.0}', b'[{"flush":true}]', b'{"flush":true,"x":{}}', b'{"flush":', b""]
-)
-def test_nothing_else_is_the_flush_mark(data: bytes) -> None:
+    "data", [b'{"flush":false}', b'{"flush":1.0}', b'[{"flush":true}]', b'{"flush":true,"x":{}}', b'{"flush":', b"",
+             b'{"flush":true,"z":true}']
+)  # fmt: skip
+def test_nothing_else_is_a_mark(data: bytes) -> None:
     assert not events.is_flush(data)
+    assert not events.is_reset(data.replace(b"flush", b"reset"))
 
 
 @given(

@@ -1,0 +1,53 @@
+"""`glasstream reset`: one stream begins anew while the stages run, and are killed; nothing else is touched."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.errors import InputError
+from tests.deployment import Deployment, wait_for
+from tests.integration.commands import Commands
+from tests.integration.test_recovery import OFTEN, SETTINGS, assert_same, messages, reference
+from topics import events
+
+Deploy = Callable[..., Deployment]
+
+
+def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = deploy(*SETTINGS, *OFTEN, "topics.events=1", "topics.work=2")
+    commands = Commands(deployment, monkeypatch)
+    before, after, other = list(messages(0, 400)), [*messages(400, 640), events.FLUSH], list(messages(0, 200))
+    deployment.start_all(explainers=2)
+    deployment.send(*before)
+    deployment.send(*other, key=b"t")
+    wait_for("row 100 folded", lambda: deployment.folded("s") >= 100)
+    said = commands.run("reset", "nobody", "--yes").error
+    assert isinstance(said, InputError) and "expected a stream that the learner has seen, got 'nobody'" in str(said)
+
+    said = commands.well("reset", "s", "--yes").out
+    assert "stream s, epoch 0: " in said and f"{deployment.settings.prefix}events[0]@" in said
+    for name in ("learner-1", "fold-1", "explainer-1"):
+        deployment.kill(name)
+        deployment.start(name.split("-")[0], name)
+    deployment.send(*after)
+    deployment.wait_published("t", 199)
+    deployment.wait_published("s", 239)
+    expected = reference(deployment.settings, [*before, events.RESET, *after])
+    theirs = reference(deployment.settings, other, b"t")
+    records = dict(deployment.records)
+    deployment.records = {topic: [one for one in found if one.key() == b"s"] for topic, found in records.items()}
+    assert_same(deployment, expected)
+    for topic in ("predictions", "importance"):
+        assert [one.value() for one in records[topic] if one.key() == b"t"] == theirs[topic], topic
+
+    explained = commands.well("explain-at", "s", 220, 111, "--json").records
+    assert [(one["epoch"], one["seq"], one["event"]["id"]) for one in explained] == [(1, 220, "620"), (1, 111, "511")]
+    (anew,) = commands.well("explain-at", "s", 220, "--from", "log", "--json").records
+    assert anew["source"] == "log"
+    assert [one["published"]["difference"] for one in (*explained, anew)] == [0.0, 0.0, 0.0]
+
+    said = commands.well("reset", "s", "--yes", "--wait").out
+    assert "epoch 1: 240 events, 240 rows, version " in said and "from here on it is in epoch 2" in said
+    (state,) = commands.well("state", "show", "--json").records
+    found = {one["stream"]: (one["epoch"], one["seqs"], one["rows"], one["behind"]) for one in state["streams"]}
+    assert found == {"s": (2, 0, 0, 0), "t": (0, 200, 200, 0)}

@@ -1,0 +1,259 @@
+"""A reset mark through the stages: whoever is killed, and when, the records are those of the plain loop."""
+
+import asyncio
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import orjson
+import pytest
+
+from pipeline.command.reference import Reference
+from pipeline.configuration import load
+from pipeline.errors import StateError
+from pipeline.explain.explainer import explain
+from pipeline.models import snapshot as codec
+from pipeline.settings import Settings
+from pipeline.stages.fold import FoldPartition
+from pipeline.stages.fold_progress import FoldProgress
+from pipeline.stages.learner import LearnerPartition
+from pipeline.transport.records import Message, Outputs, Record
+from tests.integration.test_recovery import event
+from topics import checkpoints, contributions, events, progress_learner, snapshots, work
+
+KEY = b"a key of sixteen bytes"
+SETTINGS = (
+    "model.name=tree", "model.task=classification", "explain.methods=ipfi", "explain.reservoir=10", "topics.events=1",
+    "publish.every=25", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0", "limits.rows_ahead=60",
+    "checkpoint.seconds=0.000001", "checkpoint.share=1",
+)  # fmt: skip
+S, T = b"s", b"t"
+
+
+def packed(first: int, end: int, key: bytes = S) -> list[tuple[bytes, bytes]]:
+    return [(key, orjson.dumps([event(n) for n in range(at, min(at + 12, end))])) for at in range(first, end, 12)]
+
+
+def both(first: int, end: int) -> list[tuple[bytes, bytes]]:
+    return [one for pair in zip(packed(first, end), packed(first, end, T), strict=True) for one in pair]
+
+
+FLUSHES = [(S, events.FLUSH), (T, events.FLUSH)]
+LOG = [*both(0, 96), (S, events.RESET), *both(96, 192), *FLUSHES]
+MARK = 16
+
+
+def reference(log: list[tuple[bytes, bytes]], *more: str) -> dict[tuple[str, str], list[bytes]]:
+    found = defaultdict(list)
+    for topic, record in Reference(load(assignments=[*SETTINGS, *more])).run(log):
+        found[topic, orjson.loads(record)["stream"]].append(record)
+    return dict(found)
+
+
+@dataclass
+class Cluster:
+    """What a broker keeps, and the stages as they are run against it: one partition, one explainer."""
+
+    log: list[tuple[bytes, bytes]]
+    settings: Settings = field(default_factory=lambda: load(assignments=SETTINGS))
+    state: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    """By topic: the last value of every key."""
+    contributions: list[bytes] = field(default_factory=list)
+    published: dict[tuple[str, str], list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    progress: FoldProgress = field(default_factory=FoldProgress)
+    commits: int = 0
+    damage: int = 0
+
+    def learner(self) -> LearnerPartition:
+        self.progress = FoldProgress()
+        for key, value in self.state["progress.fold"].items():
+            self.progress.on_record(0, 0, key, value)
+        return LearnerPartition(0, self.settings, KEY, self.progress, lambda topic, number: dict(self.state[topic]))
+
+    def fold(self) -> tuple[FoldPartition, int]:
+        fold = FoldPartition(0, self.settings)
+        return fold, fold.restore(self.state["progress.fold"], 0, len(self.contributions))
+
+    async def run(self, kill_learner: int | None = None, kill_fold: int | None = None, lost: bool = False) -> None:
+        """Until all is published.
+
+        Parameters
+        ----------
+        kill_learner, kill_fold
+            With which commit of the learner a successor takes over.
+        lost
+            Whether that commit never came to be.
+        """
+        learner, (fold, at) = self.learner(), self.fold()
+        feeding = self._feed(learner)
+        while True:
+            await asyncio.sleep(0)
+            done = feeding.done()
+            if done:
+                feeding.result()
+            outputs = learner.collect()
+            self.commits += bool(outputs)
+            dies = kill_learner == self.commits and bool(outputs)
+            if not (dies and lost):
+                self._take(outputs, "progress.learner")
+            if dies:
+                feeding.cancel()
+                learner = self.learner()
+                feeding = self._feed(learner)
+                continue
+            if outputs:
+                learner.committed()
+            if kill_fold == self.commits:
+                kill_fold = None
+                fold, at = self.fold()
+            for offset in range(at, len(self.contributions)):
+                await fold.feed(Message("contributions", 0, offset, b"", self.contributions[offset]))
+            at = len(self.contributions)
+            self._take(fold.collect(), "progress.fold")
+            if done and not outputs:
+                break
+        self.damage += fold.damaged
+        self.over, self.core = fold.core.over, learner.core
+
+    def _feed(self, learner: LearnerPartition) -> "asyncio.Task[None]":
+        start = learner.restore(self.state["progress.learner"], 0, len(self.log))
+
+        async def feed() -> None:
+            for offset in range(start, len(self.log)):
+                key, value = self.log[offset]
+                await learner.feed(Message("events", 0, offset, key, value))
+                await asyncio.sleep(0)
+
+        return asyncio.ensure_future(feed())
+
+    def _take(self, outputs: Outputs, progress: str) -> None:
+        for record in [*outputs.before, *outputs.records, *outputs.apart]:
+            self._write(record.topic.removeprefix(self.settings.prefix), record)
+        for record in outputs.progress:
+            self._write(progress, record)
+
+    def _write(self, topic: str, record: Record) -> None:
+        key, value = record.key or b"", record.value
+        if topic in ("predictions", "importance", "effects", "drift"):
+            self.published[topic, key.decode()].append(value or b"")
+        elif topic == "work":
+            self._explain(value or b"")
+        elif value is None:
+            self.state[topic].pop(key, None)
+        else:
+            self.state[topic][key] = value
+        if topic == "progress.fold":
+            self.progress.on_record(0, 0, key, value)
+
+    def _explain(self, data: bytes) -> None:
+        block = work.decode(data)
+        model = None
+        if block.count:
+            whole = snapshots.Assembler(2**24)
+            for key, value in self.state["snapshots"].items():
+                whole.add(key, value)
+            found = whole.get(block.stream, block.epoch, block.version)
+            if found is None:
+                assert self.progress.left(block.stream, block.epoch), (
+                    "a row's model was ended before the row was folded"
+                )
+                return
+            model = codec.decode(found, key=KEY)
+        self.contributions += [contributions.encode(one) for one in explain(block, model)]
+
+
+EXPECTED = reference(LOG)
+
+
+def test_the_stages_say_what_the_plain_loop_says_and_end_what_nobody_needs() -> None:
+    cluster = Cluster(LOG)
+    asyncio.run(cluster.run())
+    assert dict(cluster.published) == EXPECTED
+    assert [orjson.loads(one)["epoch"] for one in EXPECTED["predictions", "s"]] == [0] * 96 + [1] * 96
+    assert {orjson.loads(one)["epoch"] for one in EXPECTED["predictions", "t"]} == {0}
+    learned = progress_learner.restore(cluster.state["progress.learner"]).streams
+    assert {name: (one.epoch, one.seqs, one.first_offset) for name, one in learned.items()} == {
+        "s": (1, 96, MARK + 1), "t": (0, 192, 1),
+    }  # fmt: skip
+    for topic, parse in (("snapshots", snapshots.Key), ("checkpoints", checkpoints.Key)):
+        kept = {parse.decode(key).identity[:2] for key in cluster.state[topic]}
+        assert kept == {("s", 1), ("t", 0)}, topic
+    assert cluster.over == cluster.damage == 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("seconds", ["0.000001", "0"])
+def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seconds: str) -> None:
+    """With checkpoints and without, at every commit; those around the mark are among them."""
+    settings = load(assignments=[*SETTINGS, f"checkpoint.seconds={seconds}"])
+    whole = Cluster(LOG, settings)
+    asyncio.run(whole.run())
+    assert whole.commits > 10
+    for commit in range(1 + lost, whole.commits + 1, 2):
+        cluster = Cluster(LOG, settings)
+        asyncio.run(cluster.run(kill_learner=commit, kill_fold=commit, lost=lost))
+        assert dict(cluster.published) == EXPECTED, commit
+        kept = {snapshots.Key.decode(key).identity[:2] for key in cluster.state["snapshots"]}
+        assert kept == {("s", 1), ("t", 0)}, commit
+
+
+def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> None:
+    cluster = Cluster(LOG)
+    asyncio.run(cluster.run())
+    read = [(contributions.decode(data), data) for data in cluster.contributions]
+    old = [data for one, data in read if (one.stream, one.epoch) == ("s", 0)]
+    fold, at = cluster.fold()
+
+    async def again() -> None:
+        for offset, data in enumerate(old, at):
+            await fold.feed(Message("contributions", 0, offset, b"", data))
+
+    asyncio.run(again())
+    outputs = fold.collect()
+    assert outputs.records == [] and fold.core.over == len(old) > 3
+    assert fold.core.streams["s"].next_row == 96
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_contributions_in_any_order_fold_alike(seed: int) -> None:
+    """Of the epoch that ends, the item of the mark may come first, beside that of a flush mark at the same row."""
+    log = [*packed(0, 96), (S, events.FLUSH), (S, events.RESET)]
+    cluster = Cluster(log)
+    asyncio.run(cluster.run())
+    data = list(cluster.contributions)
+    assert [contributions.decode(one).ends for one in data[-2:]] == [False, True]
+    random.Random(seed).shuffle(data)
+    other = Cluster(log, contributions=data)
+    fold, _ = other.fold()
+
+    async def feed() -> None:
+        for offset, one in enumerate(data):
+            await fold.feed(Message("contributions", 0, offset, b"", one))
+
+    asyncio.run(feed())
+    other._take(fold.collect(), "progress.fold")
+    assert other.published["importance", "s"] == cluster.published["importance", "s"]
+    assert other.state["progress.fold"].keys() == cluster.state["progress.fold"].keys()
+    assert fold.core.streams["s"].settings.epoch == 1 and fold.core.offset == len(data)
+    again, at = other.fold()
+    assert at == len(data) and again.core.streams["s"].next_row == 10
+
+
+def test_a_new_epoch_comes_after_those_that_marks_have_counted() -> None:
+    cluster = Cluster(LOG)
+    asyncio.run(cluster.run())
+    cluster.settings = load(assignments=[*SETTINGS, "epoch=1"])
+    with pytest.raises(StateError, match=r"expected a new epoch above 1, .*--set epoch=2"):
+        cluster.learner().restore(cluster.state["progress.learner"], 0, len(LOG))
+    cluster.settings = load(assignments=[*SETTINGS, "epoch=2"])
+    learner = cluster.learner()
+    assert learner.restore(cluster.state["progress.learner"], 0, len(LOG)) == len(LOG)
+    assert learner.settings.epoch == 2 and not learner.core.streams
+
+
+def test_labels_that_never_came_stay_counted() -> None:
+    late = [{key: value for key, value in event(n).items() if key != "y"} for n in range(7)]
+    log = [*packed(0, 24), (S, orjson.dumps(late)), (S, events.RESET), *packed(24, 36)]
+    cluster = Cluster(log)
+    asyncio.run(cluster.run())
+    assert cluster.core.missed == {"s": 7} and cluster.core.streams["s"].learner.waiting.missed == 0
