@@ -183,6 +183,9 @@ def _convert(
             choice for part in (wanted, *get_args(wanted)) if get_origin(part) is Literal for choice in get_args(part)
         ]
         said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
+        for part in get_args(wanted):
+            if isinstance(part, msgspec.Meta) and part.description and isinstance(value, str):
+                said = f"expected {part.description}"
         findings.append(f"{key}: {said}, got {value!r} ({source})")
 
 

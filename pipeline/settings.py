@@ -26,6 +26,10 @@ NOVELTY = "novelty"
 """Stands among the methods and is none: it explains no row, and the sentinel tells it, not the explainers."""
 
 _METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
+_SOME_METHODS = f"one or more of {', '.join(METHODS)}, with commas between them, and {NOVELTY} beside them if wanted"
+
+_NAME = "1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-'"
+"""What the patterns mean, for messages."""
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -73,7 +77,7 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Of the intervals, below 1.
     """
 
-    methods: Annotated[str, Meta(pattern=_METHODS)] = "ipfi"
+    methods: Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)] = "ipfi"
     alpha: Annotated[float, Meta(gt=0, le=1)] = 0.001
     sampling: Literal["geometric", "uniform", "window"] = "geometric"
     reservoir: Positive = 100
@@ -337,7 +341,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Further librdkafka client settings (``security.protocol``, ...).
     """
 
-    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "glasstream."
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$", description=_NAME)] = "glasstream."
     broker: str = "embedded"
     epoch: Natural = 0
     seed: int = 1

@@ -199,14 +199,20 @@ def produce(
     from pipeline.command.expect import expect_broker
     from pipeline.command.make_source import Asked, make_source
     from pipeline.command.produce import produce as write
+    from pipeline.ingest.admission import Task
 
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
     source = _delayed(
         make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
     )
-    source.look(None)
+    look = source.look(None)
     _echo(source.notices)
+    if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
+        click.echo(
+            f"{look.why}: the learner takes numbers as regression, unless it is set to model.task=classification",
+            err=True,
+        )
     count = write(settings, source, rows_per_message)
     _echo(source.notices)
     click.echo(f"{count:,} events of stream {source.stream} written to {settings.prefix}events, and a flush mark")

@@ -31,6 +31,8 @@ class Look:
     classes: int
     """Distinct classes seen; 0 for regression."""
     why: str
+    numbers: bool = False
+    """Whether the target is a number as it comes."""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class CsvFile:
                 why = f"its target is {kind}"
         else:
             why = "as --task says"
-        return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why)
+        return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, kind == "number")
 
     @property
     def features(self) -> list[str]:

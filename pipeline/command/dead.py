@@ -10,6 +10,7 @@ import click
 
 from pipeline.command.exit_codes import DIFFERS
 from pipeline.command.options import data_option, load_settings, settings_options
+from topics.events_dead import Reason
 
 if TYPE_CHECKING:
     from pipeline.operate.dead import Wanted
@@ -23,7 +24,10 @@ _LINES = 20
 _PLACE = re.compile(r"(\d+)@(\d+)")
 
 _stream = click.option("--stream", help="Only of this one.")
-_reason = click.option("--reason", help="Only with this one, of the message or of an element of it.")
+_reason = click.option(
+    "--reason", type=click.Choice([*map(str, Reason)]), metavar="REASON",
+    help="Only with this one, of the message or of an element of it.",
+)  # fmt: skip
 
 
 def _place(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[tuple[int, int]]:

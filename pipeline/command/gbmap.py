@@ -66,6 +66,9 @@ def gbmap(
         console.print(line, style="dim", markup=False)
     shown, model, test = _compared(table, target, PRESETS[preset], share, seed)
     console.print(shown)
+    if not table.classes and (table.targets == table.targets[0]).all():
+        console.print(f"{target!r} is the same in all rows: every model predicts it, and none has learned anything",
+                      markup=False)  # fmt: skip
     if out is not None:
         _write(out, table, model, test, target)
         console.print(f"{out / 'embedding.csv'} and {out / 'embedding.png'} written", markup=False)

@@ -30,6 +30,8 @@ def make_source(
         raise InputError("--target: expected --csv FILE beside it, got none; the bundled stream has its own target")
     if csv_file is not None and target is None:
         raise InputError("--csv: expected --target NAME beside it, the column to be predicted, got none")
+    if stream == "":
+        raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
     many = rows or (BUNDLED_ROWS if csv_file is None else None)
     change = _change(asked, many, seed, name, bundled=csv_file is None)

@@ -70,7 +70,7 @@ class Reference:
         for _, record in outbox.predictions:
             yield "predictions", record
         for rejections in dead:
-            yield "events.dead", dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes).as_json()
+            yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
         for block in outbox.work:
             model = self._models[block.stream, block.epoch, block.version] if block.count else None
             for contribution in explain(block, model):

@@ -32,6 +32,8 @@ class Rejections:
     """What was rejected of one message, gathered until all of it has been looked at."""
 
     message: Message
+    epoch: int
+    """Of its stream when it came; of the partition where the stream is not known."""
     found: list[Rejected] = field(default_factory=list)
 
     def add(self, index: int | None, reason: Reason, detail: str) -> None:

@@ -30,15 +30,13 @@ class DeadLetter:
         return orjson.dumps(record)
 
 
-def dead_letter(rejections: Rejections, epoch: int, limit: int) -> DeadLetter:
+def dead_letter(rejections: Rejections, limit: int) -> DeadLetter:
     """The dead letter of a message.
 
     Parameters
     ----------
     rejections
         What was found in it.
-    epoch
-        Of the learner.
     limit
         Largest original in bytes that is carried along.
     """
@@ -50,7 +48,7 @@ def dead_letter(rejections: Rejections, epoch: int, limit: int) -> DeadLetter:
         detail = f"element {first.index}: {detail} (and {len(rejections.found) - 1} more)"
     value, omitted = events_dead.value(message.value, limit)
     headers = events_dead.headers(
-        epoch=epoch,
+        epoch=rejections.epoch,
         reason=Reason.REJECTED_ELEMENTS if len(elements) == len(rejections.found) and elements else first.reason,
         topic=message.topic,
         partition=message.partition,

@@ -93,12 +93,14 @@ class PartitionLearner:
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
         """Take one message, stopping after every event; yields the learner of the event, or one that has `ended`."""
-        rejections = self._rejections = Rejections(message)
+        rejections = self._rejections = Rejections(message, self.settings.epoch)
         self._offset, self._used = message.offset, 0
         name = stream_name(message, self.settings, self.streams)
         if isinstance(name, tuple):
             rejections.add(None, *name)
         elif not self._has_learned(name, message.offset):
+            if name in self.streams:
+                rejections.epoch = self.streams[name].learner.epoch
             decoded = decode(message.value, self.settings.message_bytes)
             rejections.found += decoded.rejected
             if decoded.flush:

@@ -28,19 +28,21 @@ class Mark:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-def known(found: State, stream: str) -> Stream:
-    """What the stages know of a stream.
+def known(found: State, stream: str) -> tuple[Stream, int]:
+    """What the stages know of a stream, and how many messages the learner is behind on its partition.
 
     Raises
     ------
     InputError
         Nothing.
     """
+    left = {place.partition: place.behind for place in found.partitions if place.stage == "learner"}
     for one in found.streams:
         if one.stream == stream:
-            return one
+            return one, sum(behind for partition, behind in left.items() if partition == one.partition)
     there = ", ".join(repr(one.stream) for one in found.streams) or "none"
-    raise InputError(f"expected a stream that the learner has seen, got {stream!r}; there are {there}")
+    waiting = f"; it is {sum(left.values()):,} messages behind" if any(left.values()) else ""
+    raise InputError(f"expected a stream that the learner has seen, got {stream!r}; there are {there}{waiting}")
 
 
 def send_mark(settings: Settings, stream: str) -> Mark:

@@ -1,10 +1,11 @@
 """How far the stages are, as committed: by partition, and by stream."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from msgspec import Struct
 
 from pipeline.errors import BrokerError, RecordError
@@ -20,6 +21,9 @@ R = TypeVar("R")
 
 _COUNTED = 100
 """So few messages behind are counted one by one: most of them may be marks that transactions leave."""
+_SOON = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+"""What a broker says of a group whose coordinator is not ready yet."""
+_PAUSE_SECONDS = 0.2
 _LARGEST = 4 * 2**30
 """Bytes of checkpoints that are put together, of a partition."""
 
@@ -67,11 +71,13 @@ class Stream(Struct, frozen=True, kw_only=True):
     checkpoint
         The row of the newest whole checkpoint; None without one.
     folded, published
-        Rows folded, and the row of the newest estimate; None where the fold has not begun.
+        Rows folded, those before `explain.start` included, and the row of the newest estimate (rows count from 0); None
+        where the fold has not begun.
     behind
         Rows learned that the fold has not folded: of those that are explained.
     watched, anchor
-        Events that the sentinel has used, and how many of them its newest anchor knows; None without a sentinel.
+        Events, and labels that came later, that the sentinel has used, and how many of them its newest anchor knows;
+        None where it has not begun.
     """
 
     stream: str
@@ -165,6 +171,8 @@ class _Partition:
         start = self._settings.start
         for name, learned in sorted(self._learner.items()):
             fold, sentinel = self._fold.get(name), self._sentinel.get(name)
+            if sentinel is not None and sentinel.epoch != learned.epoch:
+                sentinel = None
             mine = fold if fold is not None and fold.epoch == learned.epoch else None
             folded = start if mine is None else mine.next_row
             if fold is not None and fold.epoch > learned.epoch:
@@ -179,7 +187,7 @@ class _Partition:
                 first_offset=learned.first_offset,
                 version=max(map(int, learned.snapshots), default=None),
                 checkpoint=kept.get((name, learned.epoch)),
-                folded=None if mine is None else mine.next_row,
+                folded=None if mine is None else min(mine.next_row, learned.rows),
                 published=None if mine is None or mine.published_row < 0 else mine.published_row,
                 behind=max(0, learned.rows - folded),
                 watched=None if sentinel is None else sentinel.seqs,
@@ -213,12 +221,24 @@ def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
     client = Consumer({**link.consumer(read_committed=True), "group.id": group})
     try:
         asked = [TopicPartition(name, partition) for partition in range(settings.topics.work)]
-        for one in client.committed(asked, timeout=STANDSTILL_SECONDS):
+        for one in _committed(client, asked):
             yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
     except KafkaException as error:
         raise BrokerError(f"{name}: what group {group} has committed cannot be read: {error.args[0].str()}") from error
     finally:
         client.close()
+
+
+def _committed(client: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+    """What its group has committed; a broker that was just asked for a group for the first time is asked again."""
+    until = time.monotonic() + STANDSTILL_SECONDS
+    while True:
+        try:
+            return list(client.committed(asked, timeout=STANDSTILL_SECONDS))
+        except KafkaException as error:
+            if error.args[0].code() not in _SOON or time.monotonic() > until:
+                raise
+            client.poll(_PAUSE_SECONDS)
 
 
 def _place(stage: str, name: str, partition: int, epoch: int | None, offset: int | None) -> Place:

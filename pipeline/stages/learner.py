@@ -140,7 +140,8 @@ class LearnerPartition:
             self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch)
             log.info("stream %r goes on from its checkpoint at row %d", name, checkpoint.rows)
         if self.core.silent:
-            log.info("learning %s events again from offset %d up to %d", where, begin, found.offset)
+            name = topic(self.settings, "events")
+            log.info("learning %s[%d] again from offset %d up to %d", name, self.partition, begin, found.offset)
         return begin
 
     def _states(
@@ -262,7 +263,7 @@ class LearnerPartition:
         before = self._backlog.take_records()
         records = self._records(outbox)
         for rejections in dead:
-            letter = dead_letter(rejections, self.settings.epoch, self.settings.limits.dead_bytes)
+            letter = dead_letter(rejections, self.settings.limits.dead_bytes)
             self._say_rejected(rejections)
             records.append(
                 Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)

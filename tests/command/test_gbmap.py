@@ -125,7 +125,8 @@ def test_a_file_that_is_not_there_and_an_out_that_is_a_file_are_refused(bent: Pa
 
 def test_a_constant_target_is_no_error(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.csv", [[k, 2.5] for k in range(40)], "x,y")
-    assert "GBMAP" in run("--csv", path, "--target", "y", "--task", "regression")
+    said = run("--csv", path, "--target", "y", "--task", "regression")
+    assert "GBMAP" in said and "'y' is the same in all rows" in said
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(bent: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -381,3 +381,18 @@ def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> No
     first, *rest = at_mark.take_outbox()[0].work
     assert (first.ends, first.first_row, first.epoch) == (True, 50, 0) and {one.epoch for one in rest} <= {1}
     assert at_mark.streams["s"].learner.rows == 20
+
+
+def test_what_is_rejected_after_a_reset_mark_is_of_the_next_epoch() -> None:
+    learner = PartitionLearner(0, settings().learn())
+    log = [
+        *LOG[:2],
+        message(2, b"no event"),
+        message(3, events.RESET),
+        message(4, b"no event"),
+        message(5, None, b"\xff"),
+    ]
+    for part in log:
+        for _ in learner.consume(part):
+            pass
+    assert [one.epoch for one in learner.take_outbox()[1]] == [0, 1, 0]

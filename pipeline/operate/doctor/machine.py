@@ -63,7 +63,7 @@ def secrets(patient: Patient) -> list[Finding]:
 def _key(patient: Patient) -> list[Finding]:
     check, environment = "hmac key", patient.environment
     file = environment.get("GLASSTREAM_HMAC_KEY_FILE")
-    found = _file(Path(file)) if file else []
+    found = _file(Path(file)) if file and not environment.get("GLASSTREAM_HMAC_KEY") else []
     try:
         key = hmac_key(environment)
     except SettingsError as error:
