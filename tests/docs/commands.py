@@ -185,9 +185,9 @@ def expect_foreign(words: list[str]) -> None:
         parser.add_argument("name")
         parser.add_argument("--from-literal", required=True)
         asked = parser.parse_args(words[4:])
-        manifest = (ROOT / "ops" / "kubernetes" / "learner.yaml").read_text(encoding="utf-8")
+        manifests = [one.read_text(encoding="utf-8") for one in (ROOT / "ops" / "kubernetes").glob("*.yaml")]
         key = asked.from_literal.partition("=")[0]
-        if f"secretName: {asked.name}" not in manifest or f"/{key}" not in manifest:
+        if not any(f"secretName: {asked.name}" in manifest and f"/{key}" in manifest for manifest in manifests):
             raise ValueError(f"no manifest reads {key} of the secret {asked.name}")
     elif words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
