@@ -28,7 +28,7 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.pop(0)  # this folder: in it files have the names of packages
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which `tests` is a package
 
 import psutil
 from confluent_kafka import Producer
