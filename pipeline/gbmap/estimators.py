@@ -25,7 +25,6 @@ from pipeline.gbmap.rows import Floats
 from pipeline.gbmap.settings import GbmapSettings, Loss, Unit
 
 try:
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]
     from sklearn.base import (  # type: ignore[import-untyped]
         BaseEstimator,
         ClassifierMixin,
@@ -68,7 +67,6 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         patience: int = 5,
         single: bool = False,
         random_state: Any = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_learners = n_learners
         self.beta = beta
@@ -84,7 +82,6 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.patience = patience
         self.single = single
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def transform(self, X: npt.ArrayLike) -> Floats:
         """The embedding φ(x) of each row, float64[n, m] (003, equation 5); with several classes those of their maps
@@ -235,8 +232,6 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         Whether rows are held as float32 while fitting.
     random_state
         Seed of the starts after the first and of the held-out rows; a whole number, a RandomState, or None for 0.
-    n_jobs
-        Threads that share the two signs and the starts of a learner; None: 1, -1: all processors. The fit is the same.
 
     Attributes
     ----------
@@ -272,10 +267,10 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         """
         raw, targets = self._checked(X, y=y, y_numeric=True)
         try:
-            settings, threads = self._settings(), effective_n_jobs(self.n_jobs)
+            settings = self._settings()
             left = np.asarray(targets, np.float64) - self._start(raw)
             centre, deviation = scale_of(left) if self.scale else (0.0, 1.0)
-            fit = fit_map(self._learn_rows(raw), (left - centre) / deviation, settings, threads=threads)
+            fit = fit_map(self._learn_rows(raw), (left - centre) / deviation, settings)
         except (InputError, SettingsError) as error:
             raise ValueError(str(error)) from error
         self.maps_ = (fit.map.rescaled(deviation, centre),)
@@ -295,8 +290,7 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
 
     Parameters
     ----------
-    n_learners, beta, ridge, max_iter, tol, n_starts, unit, scale, categories, held_out, patience, single,
-    random_state, n_jobs
+    n_learners, beta, ridge, max_iter, tol, n_starts, unit, scale, categories, held_out, patience, single, random_state
         As of `GBMAPRegressor`; of each class's map where there are more than two.
     f0
         The model to boost from: a number, or a function that gives the score of the second class for each row of X;
@@ -335,10 +329,10 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
         if count > 2 and callable(self.f0):
             raise ValueError(f"expected two classes with a model as f0, got {count}")
         try:
-            settings, threads = self._settings(), effective_n_jobs(self.n_jobs)
+            settings = self._settings()
             rows, base = self._learn_rows(raw), self._start(raw)
             fits = [
-                fit_map(rows, np.where(codes == code, 1.0, -1.0), settings, initial=base, threads=threads)
+                fit_map(rows, np.where(codes == code, 1.0, -1.0), settings, initial=base)
                 for code in (range(count) if count > 2 else (1,))
             ]
         except (InputError, SettingsError) as error:

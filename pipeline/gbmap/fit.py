@@ -6,14 +6,8 @@ first run on a part of the rows saved no time (measured).
 
 A learner that does not lower the objective, loss plus penalty, below the loss before it is replaced by the learner
 that is 0 everywhere, whose penalty is 0: so the loss never rises from one learner to the next.
-
-The runs of L-BFGS of one learner, one a sign and start, do not depend on each other: threads may share them, and the
-fit is the same to the bit.
 """
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,12 +63,7 @@ class Fit:
 
 
 def fit_map(
-    rows: npt.ArrayLike,
-    targets: npt.ArrayLike,
-    settings: GbmapSettings,
-    *,
-    initial: float | Model | Floats = 0.0,
-    threads: int = 1,
+    rows: npt.ArrayLike, targets: npt.ArrayLike, settings: GbmapSettings, *, initial: float | Model | Floats = 0.0
 ) -> Fit:
     """Fit a map (003, equation 3).
 
@@ -89,8 +78,6 @@ def fit_map(
     initial
         f_0: a number, a model of the rows, or its values float64[n] for these rows. With the latter the f_0 of the
         fitted map is 0: what it predicts is to be added to that model's.
-    threads
-        That share the runs of L-BFGS, at most 2 a start; the map does not depend on it.
 
     Raises
     ------
@@ -115,19 +102,7 @@ def fit_map(
     held = int(settings.held_out * n)
     if n - held < 1:
         raise InputError(f"gbmap: expected at least 1 row to fit to, got {n} of which {held} are held out")
-    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
-        return _Boosting.of(matrix, y, base, held, settings, pool).run(given)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of L-BFGS: where it started from, where it ended, and the objective there."""
-
-    step: Step
-    parameters: Floats
-    objective: float = np.inf
-    evaluations: int = 0
-    iterations: int = 0
+    return _Boosting.of(matrix, y, base, held, settings).run(given)
 
 
 @dataclass(slots=True)
@@ -139,26 +114,17 @@ class _Boosting:
     """Of `rows`, those that are fitted to."""
     fitted: Tiles
     held: Tiles
-    pool: ThreadPoolExecutor | None
     evaluations: int = 0
     iterations: int = 0
 
     @classmethod
-    def of(
-        cls,
-        rows: Floats,
-        targets: Floats,
-        base: Floats,
-        held: int,
-        settings: GbmapSettings,
-        pool: ThreadPoolExecutor | None,
-    ) -> "_Boosting":
+    def of(cls, rows: Floats, targets: Floats, base: Floats, held: int, settings: GbmapSettings) -> "_Boosting":
         key = stream_key(settings.seed, f"gbmap\0{settings.stream}")
         order = np.arange(len(rows))
         if held:
             permute(key, 0, _ORDER, order)
         fitted, kept = (Tiles.of(rows, targets, base, part, settings.single) for part in (order[held:], order[:held]))
-        return cls(settings, key, rows, order[held:], fitted, kept, pool)
+        return cls(settings, key, rows, order[held:], fitted, kept)
 
     def run(self, initial: float | Model) -> Fit:
         loss = LOSSES.index(self.settings.loss)
@@ -192,27 +158,20 @@ class _Boosting:
 
     def _learner(self, j: int, before: float) -> tuple[Step, Floats]:
         """The learner j with the better sign; the one that is 0 everywhere if it does not lower the objective."""
-        best, lowest = None, before
-        for run in self._minimised(self._starts(j)):
-            self.evaluations += run.evaluations
-            self.iterations = max(self.iterations, run.iterations)
-            if run.objective < lowest:
-                best, lowest = run, run.objective
-        if best is None:
-            step = self._step(1.0)
-            return step, self._zero(step)
-        return best.step, best.parameters
-
-    def _starts(self, j: int) -> list[_Run]:
-        """Of learner j, by sign and number."""
-        made = []
-        directions = Directions(self.fitted, LOSSES.index(self.settings.loss))
-        for sign in (1.0,) if self.settings.unit == "linear" else (1.0, -1.0):  # -w is the other sign of a linear one
-            step = self._step(sign)
+        best, lowest, step = None, before, self._step(1.0)
+        directions = Directions(self.fitted, step.loss)
+        for sign in (1.0, -1.0):
+            tried = self._step(sign)
             for number in range(self.settings.starts):
-                start = directions.start(step) if number == 0 else None
-                made.append(_Run(step, self._random_start(j, number) if start is None else start))
-        return made
+                start = directions.start(tried) if number == 0 else None
+                if start is None:
+                    start = self._random_start(j, number)
+                parameters, reached = self._minimised(tried, start)
+                if reached < lowest:
+                    best, lowest, step = parameters, reached, tried
+            if self.settings.unit == "linear":
+                break  # the other sign is the same learner with -w
+        return step, self._zero(step) if best is None else best
 
     def _step(self, sign: float) -> Step:
         chosen = self.settings
@@ -249,16 +208,12 @@ class _Boosting:
         length = float(np.sqrt(np.square(weights).sum()))
         return np.concatenate(([0.0], weights * (_LENGTHS[max(number - 1, 0) % 2] / length) if length > 0 else weights))
 
-    def _minimised(self, starts: list[_Run]) -> Iterable[_Run]:
-        """What becomes of them, in their order."""
-        return map(self._run, starts) if self.pool is None else self.pool.map(self._run, starts)
-
-    def _run(self, start: _Run) -> _Run:
-        """From there to where L-BFGS ends; its objective is infinite where it has left the finite numbers."""
+    def _minimised(self, step: Step, parameters: Floats) -> tuple[Floats, float]:
+        """Where L-BFGS ends, and the objective there; infinite where it has left the finite numbers."""
         chosen = self.settings
         result = minimize(
-            lambda x: start.step.objective(self.fitted, x),
-            start.parameters,
+            lambda x: self._objective(step, x),
+            parameters,
             jac=True,
             method="L-BFGS-B",
             options={
@@ -267,6 +222,10 @@ class _Boosting:
                 "ftol": chosen.tolerance * _RELATIVE,
             },
         )
+        self.iterations = max(self.iterations, int(result.nit))
         finite = np.isfinite(result.fun) and np.isfinite(result.x).all()
-        reached = float(result.fun) if finite else np.inf
-        return _Run(start.step, result.x, reached, int(result.nfev), int(result.nit))
+        return result.x, float(result.fun) if finite else np.inf
+
+    def _objective(self, step: Step, parameters: Floats) -> tuple[float, Floats]:
+        self.evaluations += 1
+        return step.objective(self.fitted, parameters)

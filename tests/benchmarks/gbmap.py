@@ -19,7 +19,7 @@ without imports and without making the data; of times and losses the medians are
 
 Theirs is a checkout of edahelsinki/gbmap, a folder `gbmap` in the folder that `GLASSTREAM_PEERS` names. It needs JAX up
 to 0.5 (`pip install jax==0.5.3 jaxlib==0.5.3 jaxopt==0.8.5`; of later ones it asks for a module that is gone), in this
-Python or in the one that `--python` names. It computes on all processors, ours on two.
+Python or in the one that `--python` names. It computes on all processors, ours on one.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def ours(n: int, m: int, loss: str, start: int) -> dict[str, float]:
     seconds = []
     for _ in range(2):
         started = time.perf_counter()
-        fit = fit_map(rows, y, settings, threads=2)
+        fit = fit_map(rows, y, settings)
         seconds.append(time.perf_counter() - started)
     return {"first": seconds[0], "run": seconds[1], "loss": mean_loss(loss, y, fit.map.predict(rows))}
 

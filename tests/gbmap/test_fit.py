@@ -196,15 +196,6 @@ def test_the_same_settings_give_the_same_bits_and_another_seed_or_stream_other_r
         assert len(set(same)) == 1, "the first start depends on the rows alone"
 
 
-@pytest.mark.parametrize("unit", ["softplus", "linear"])
-def test_threads_change_no_bit(unit: str) -> None:
-    x, y = cosines(300, 4)
-    several = replace(QUICK, starts=3, unit=unit)  # type: ignore[arg-type]
-    alone, shared = (fit_map(x, y, several, threads=threads) for threads in (1, 4))
-    assert shared.map.embed(x).tobytes() == alone.map.embed(x).tobytes()
-    assert (shared.evaluations, shared.iterations) == (alone.evaluations, alone.iterations)
-
-
 def test_the_layout_of_the_rows_in_memory_changes_nothing() -> None:
     x, y = cosines(300, 4)
     first = fit_map(x, y, QUICK).map.embed(x)
