@@ -30,6 +30,10 @@ collect_ignore_glob = ["benchmarks/*", "chaos/*"]
 """Programs, not tests: they change the path of modules when they are imported."""
 IN_CI = os.environ.get("CI") == "true"
 
+# Before scikit-learn is loaded, here and in what tests start: where the tests share the processors, OpenMP's threads
+# wait for each other, which turned 9 s of tests with gradient boosting into 190 s.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The first call of a compiled function takes seconds: no deadline. In CI the same examples every time.
 hypothesis.settings.register_profile("glasstream", deadline=None, derandomize=IN_CI)
 hypothesis.settings.load_profile("glasstream")

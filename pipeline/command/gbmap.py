@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 10
 """Rows that are cut in two."""
+_SPREAD = (1e-15, 1e15)
+"""How far the values of a target may lie apart: gradient boosting holds its gradients in single precision."""
 
 
 @click.command()
@@ -81,6 +83,7 @@ def _compared(
     """The table of scores; the fitted estimator; and which rows it was tested on, 1 or 0 for each."""
     import numpy as np
     from rich.table import Table as Shown
+    from rich.text import Text
 
     from pipeline.command.importance_table import number
     from pipeline.errors import InputError
@@ -98,8 +101,15 @@ def _compared(
             f"gbmap: expected rows of two classes or more in {target!r}, got "
             f"{', '.join(map(repr, table.classes))[:200]}; if it is a number that is predicted, say --task regression"
         )
+    spread = 0.0 if classes else float(table.targets.max()) - float(table.targets.min())
+    if spread and not _SPREAD[0] <= spread <= _SPREAD[1]:
+        raise InputError(
+            f"gbmap: expected a target whose values differ by {_SPREAD[0]:g} to {_SPREAD[1]:g}, got {spread:g} in "
+            f"{target!r}: gradient boosting computes in single precision; multiply the column by a power of ten"
+        )
     what = f"{count:,} rows, {len(table.names)} features, " + (f"{classes} classes" if classes else "regression")
-    shown = Shown(title=f"{target}: {what}; {len(test):,} rows for the test", title_justify="left")
+    title = Text(f"{target}: {what}; {len(test):,} rows for the test")  # a name is no markup
+    shown = Shown(title=title, title_justify="left", title_style="italic")
     measure = "accuracy" if classes else "R²"
     for name in ("model", f"{measure}, test", f"{measure}, training"):
         shown.add_column(name, justify="left" if name == "model" else "right")
@@ -110,6 +120,7 @@ def _compared(
         "max_iter": settings.iterations,
         "tol": settings.tolerance,
         "n_starts": settings.starts,
+        "single": settings.single,
     }
     models = {}
     for contestant in CONTESTANTS:

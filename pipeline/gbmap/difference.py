@@ -83,8 +83,8 @@ def fit_difference(
     table = as_matrix(rows, "rows") if encoding is None else np.asarray(rows, np.float64)
     matrix = table if encoding is None else encoding.encode(table)
     start, end = (logits(model) if probabilities else model for model in (before, after))
-    initial = start if encoding is None else start_values(start, table)
-    fit = fit_map(matrix, start_values(end, table), replace(chosen, held_out=0.0), initial=initial)
+    initial = start if encoding is None else start_values(start, table, "the model before")
+    fit = fit_map(matrix, start_values(end, table, "the model after"), replace(chosen, held_out=0.0), initial=initial)
     return Difference(fit.map, float(fit.losses[0]), fit.losses, fit.map.active(matrix).mean(axis=0))
 
 

@@ -8,20 +8,20 @@ Where these estimators deviate from them:
 - sample weights are not taken.
 """
 
-from collections.abc import Callable, Sequence
-from numbers import Integral
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.errors import FrameError, InputError, SettingsError
+from pipeline.errors import FrameError, InputError, ModelError, SettingsError
 from pipeline.gbmap import storage
 from pipeline.gbmap.attributions import local_attributions
 from pipeline.gbmap.encoding import Encoding, scale_of
 from pipeline.gbmap.fit import fit_map
 from pipeline.gbmap.map import BoostedMap, sigmoids, start_values
-from pipeline.gbmap.rows import Floats
+from pipeline.gbmap.rows import Floats, as_column, is_number, is_whole
 from pipeline.gbmap.settings import GbmapSettings, Loss, Unit
 
 try:
@@ -134,6 +134,8 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         FrameError
             The bytes are damaged or of something else.
         """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise FrameError(f"gbmap: expected the bytes of a stored estimator, got {type(data).__name__}")
         stored = storage.decode(data)
         made = cls()
         made._restore(stored)
@@ -164,7 +166,10 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _settings(self) -> GbmapSettings:
         state = self.random_state
-        seed = int(state or 0) if state is None or isinstance(state, Integral) else int(state.randint(2**31 - 1))
+        draws = callable(getattr(state, "randint", None))
+        if not (state is None or is_whole(state) or draws):
+            raise InputError(f"gbmap: expected random_state as a whole number, a RandomState or None, got {state!r}")
+        seed = int(state.randint(2**31 - 1)) if draws else int(state or 0)
         return GbmapSettings(
             learners=self.n_learners,
             loss=self._loss,
@@ -182,9 +187,12 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _learn_rows(self, X: Floats) -> Floats:
         """The encoded rows of the fit; keeps the encoding."""
-        if not self.scale and self.categories:
+        if not self.scale and self.categories is not None and len(self.categories):
             raise InputError("gbmap: expected scale=True with categories: encode them before, or scale")
-        self.encoding_ = Encoding.learn(X, self.categories or ()) if self.scale else None
+        columns = () if self.categories is None else self.categories
+        if not (isinstance(columns, Sequence | np.ndarray) and all(is_whole(one) for one in columns)):
+            raise InputError(f"gbmap: expected categories as places of columns of X, got {columns!r}")
+        self.encoding_ = Encoding.learn(X, [int(one) for one in columns]) if self.scale else None
         return X if self.encoding_ is None else self.encoding_.encode(X)
 
     def _checked(self, X: npt.ArrayLike, **more: Any) -> Any:
@@ -200,7 +208,21 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _start(self, raw: Floats) -> Floats:
         """f0 of each row."""
+        if not (self.f0 is None or callable(self.f0) or is_number(self.f0)):
+            raise InputError(f"gbmap: expected f0 as a number, a function of rows or None, got {self.f0!r}")
         return start_values(0.0 if self.f0 is None else self.f0, raw)
+
+
+def _in_own_terms(message: str) -> str:
+    """With the names that the parameters have here."""
+    for name, own in (
+        ("learners", "n_learners"),
+        ("iterations", "max_iter"),
+        ("tolerance", "tol"),
+        ("starts", "n_starts"),
+    ):
+        message = message.replace(f"expected {name} ", f"expected {own} ")
+    return message
 
 
 class GBMAPRegressor(RegressorMixin, _Gbmap):
@@ -268,11 +290,11 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         raw, targets = self._checked(X, y=y, y_numeric=True)
         try:
             settings = self._settings()
-            left = np.asarray(targets, np.float64) - self._start(raw)
+            left = as_column(np.asarray(targets, np.float64) - self._start(raw), "targets", len(raw))
             centre, deviation = scale_of(left) if self.scale else (0.0, 1.0)
             fit = fit_map(self._learn_rows(raw), (left - centre) / deviation, settings)
-        except (InputError, SettingsError) as error:
-            raise ValueError(str(error)) from error
+        except (InputError, ModelError, SettingsError) as error:
+            raise ValueError(_in_own_terms(str(error))) from error
         self.maps_ = (fit.map.rescaled(deviation, centre),)
         self.losses_ = fit.losses
         self.n_iter_ = max(fit.iterations, 1)
@@ -283,6 +305,17 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         check_is_fitted(self)
         raw = self._checked(X, reset=False)
         return self._start(raw) + self.maps_[0].predict(self._encoded(raw))
+
+    def staged_predict(self, X: npt.ArrayLike) -> Iterator[Floats]:
+        """f of each row with the first 1, 2, ..., m learners, float64[n] each: what a fit of so many learners predicts.
+
+        Errors as of `transform`.
+        """
+        check_is_fitted(self)
+        raw = self._checked(X, reset=False)
+        base = self._start(raw)
+        for stage in self.maps_[0].staged(self._encoded(raw)):
+            yield base + stage
 
 
 class GBMAPClassifier(ClassifierMixin, _Gbmap):
@@ -335,8 +368,8 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
                 fit_map(rows, np.where(codes == code, 1.0, -1.0), settings, initial=base)
                 for code in (range(count) if count > 2 else (1,))
             ]
-        except (InputError, SettingsError) as error:
-            raise ValueError(str(error)) from error
+        except (InputError, ModelError, SettingsError) as error:
+            raise ValueError(_in_own_terms(str(error))) from error
         self.maps_ = tuple(fit.map for fit in fits)
         self.losses_ = tuple(fit.losses for fit in fits)
         self.n_iter_ = max(1, *(fit.iterations for fit in fits))
@@ -370,7 +403,22 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
 
         Errors as of `transform`.
         """
-        scores = self.decision_function(X)
+        return self._classes(self.decision_function(X))
+
+    def staged_predict(self, X: npt.ArrayLike) -> Iterator[npt.NDArray[Any]]:
+        """The class of each row with the first 1, 2, ..., m learners of each map, as `predict` with all.
+
+        Errors as of `transform`.
+        """
+        check_is_fitted(self)
+        raw = self._checked(X, reset=False)
+        rows, base = self._encoded(raw), self._start(raw)
+        scores: list[Floats] = [base] * len(self.maps_)
+        for stage in zip_longest(*(one.staged(rows) for one in self.maps_)):  # an early stop may leave one map shorter
+            scores = [kept if new is None else base + new for kept, new in zip(scores, stage, strict=True)]
+            yield self._classes(scores[0] if len(scores) == 1 else np.stack(scores, axis=1))
+
+    def _classes(self, scores: Floats) -> npt.NDArray[Any]:
         chosen = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
 

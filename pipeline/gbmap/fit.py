@@ -20,7 +20,7 @@ from pipeline.errors import InputError
 from pipeline.gbmap.map import BoostedMap, Model, start_values
 from pipeline.gbmap.objective import Step, Tiles, mean_loss
 from pipeline.gbmap.rows import Floats, as_column, as_matrix
-from pipeline.gbmap.settings import LOSSES, UNITS, GbmapSettings
+from pipeline.gbmap.settings import FEW_ROWS, LOSSES, UNITS, GbmapSettings
 from pipeline.gbmap.starts import LENGTH, Directions
 from pipeline.gbmap.units import value
 
@@ -131,8 +131,10 @@ class _Boosting:
         losses = [mean_loss(self.fitted, loss)]
         held = [mean_loss(self.held, loss)] if self.held.count else []
         learners: list[tuple[Step, Floats]] = []
+        ended = False
         for j in range(self.settings.learners):
-            step, parameters = self._learner(j, losses[-1])
+            if not ended:
+                step, parameters, ended = self._learner(j, losses[-1])
             learners.append((step, parameters))
             step.add(self.fitted, parameters)
             losses.append(mean_loss(self.fitted, loss))
@@ -156,22 +158,26 @@ class _Boosting:
         )
         return Fit(made, np.array(losses[: len(learners) + 1]), np.array(held), self.evaluations, self.iterations)
 
-    def _learner(self, j: int, before: float) -> tuple[Step, Floats]:
-        """The learner j with the better sign; the one that is 0 everywhere if it does not lower the objective."""
-        best, lowest, step = None, before, self._step(1.0)
+    def _learner(self, j: int, before: float) -> tuple[Step, Floats, bool]:
+        """The learner j with the better sign; the one that is 0 everywhere if it does not lower the objective.
+
+        And whether that is the end: nothing was drawn, so the learners after one that is 0 would be found like it.
+        """
+        best, lowest, step, drawn = None, before, self._step(1.0), False
+        starts = self.settings.starts or (2 if self.fitted.count <= FEW_ROWS else 1)
         directions = Directions(self.fitted, step.loss)
         for sign in (1.0, -1.0):
             tried = self._step(sign)
-            for number in range(self.settings.starts):
+            for number in range(starts):
                 start = directions.start(tried) if number == 0 else None
                 if start is None:
-                    start = self._random_start(j, number)
+                    start, drawn = self._random_start(j, number), True
                 parameters, reached = self._minimised(tried, start)
                 if reached < lowest:
                     best, lowest, step = parameters, reached, tried
             if self.settings.unit == "linear":
                 break  # the other sign is the same learner with -w
-        return step, self._zero(step) if best is None else best
+        return (step, self._zero(step), not drawn) if best is None else (step, best, False)
 
     def _step(self, sign: float) -> Step:
         chosen = self.settings

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pipeline.errors import InputError
 from pipeline.gbmap.map import BoostedMap, start_values, sum_learners
 from pipeline.gbmap.neighbours import Neighbours
-from pipeline.gbmap.rows import Floats, as_column, as_matrix
+from pipeline.gbmap.rows import Floats, as_column, as_matrix, is_whole
 
 NEIGHBOURS: Final = 5
 """k of the paper's experiments (003, 4.5)."""
@@ -74,8 +74,11 @@ class DriftIndicator:
             As of `BoostedMap.predict`.
         """
         reference = as_matrix(rows, "reference rows", map.features)
-        if not 1 <= k <= len(reference):
-            raise InputError(f"gbmap: expected at least k = {k} reference rows and k >= 1, got {len(reference)} rows")
+        if not is_whole(k) or not 1 <= k <= len(reference):
+            raise InputError(
+                f"gbmap: expected k from 1 to the {len(reference)} reference rows, got {k!r}; take more rows or a "
+                "smaller k"
+            )
         if map.loss == "logistic":
             values = map.predict(reference)
         elif targets is None:

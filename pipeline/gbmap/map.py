@@ -3,7 +3,7 @@
 A row's results are the same bits whatever rows stand beside it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,6 +110,15 @@ class BoostedMap:
         matrix = as_matrix(rows, "rows", self.features)
         return start_values(self.initial, matrix) + sum_learners(self._embed(matrix))
 
+    def staged(self, rows: npt.ArrayLike) -> Iterator[Floats]:
+        """f of each row with the first 1, 2, ..., m learners, float64[n] each. Errors as of `predict`."""
+        matrix = as_matrix(rows, "rows", self.features)
+        embedded, boosted = self._embed(matrix), np.zeros(len(matrix))
+        base = start_values(self.initial, matrix)
+        for j in range(self.learners):
+            boosted += embedded[:, j]
+            yield base + boosted
+
     def probabilities(self, rows: npt.ArrayLike) -> Floats:
         """The probability of the class +1 of each row, float64[n]: σ(f) (003, 3.1). Errors as of `predict`."""
         return sigmoids(self.predict(rows))
@@ -156,8 +165,8 @@ class BoostedMap:
         return self.weights, self.constants, self.offsets, self.signs, UNITS.index(self.unit), self.beta
 
 
-def start_values(initial: float | Model, rows: Floats) -> Floats:
-    """f_0 of each row, float64[n].
+def start_values(initial: float | Model, rows: Floats, name: str = "the initial model") -> Floats:
+    """f_0 of each row, float64[n]; errors call it by `name`.
 
     Raises
     ------
@@ -168,7 +177,7 @@ def start_values(initial: float | Model, rows: Floats) -> Floats:
     values = np.asarray(given, np.float64)
     if values.shape != (len(rows),) or not np.isfinite(values).all():
         raise ModelError(
-            f"gbmap: expected the initial model to give {len(rows)} finite numbers, one for each row, "
+            f"gbmap: expected {name} to give {len(rows)} finite numbers, one for each row, "
             f"got shape {values.shape} with {np.count_nonzero(~np.isfinite(values))} that are not finite"
         )
     return values

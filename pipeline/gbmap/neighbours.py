@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.errors import InputError
-from pipeline.gbmap.rows import Floats, as_matrix
+from pipeline.gbmap.rows import Floats, as_matrix, is_whole
 from pipeline.jit import kernel
 
 Integers = npt.NDArray[np.int64]
@@ -82,9 +82,9 @@ class Neighbours:
             The queries are not float64[q, m] of finite numbers, or k is not from 1 to the number of points.
         """
         asked = as_matrix(queries, "queries", self.points.shape[1])
-        if not 1 <= k <= len(self.points):
+        if not is_whole(k) or not 1 <= k <= len(self.points):
             raise InputError(
-                f"gbmap: expected k from 1 to the {len(self.points)} reference points, got {k}; "
+                f"gbmap: expected k from 1 to the {len(self.points)} reference points, got {k!r}; "
                 "take more reference points or a smaller k"
             )
         found, distances = np.empty((len(asked), k), np.int64), np.empty((len(asked), k))

@@ -65,19 +65,12 @@ class Step:
 
     def objective(self, tiles: Tiles, parameters: Floats) -> tuple[float, Floats]:
         """L_j + R_j and its gradient by (a, w_0, w_1..w_p), w_0 the weight of the constant (003, equation 3)."""
-        sums = np.zeros((tiles.rows.shape[1], TILE))
-        loss, by_a, by_constant = _sums(
-            tiles.rows, tiles.targets, tiles.fitted, tiles.count, parameters, self.sign, self.unit, self.beta,
-            self.loss, sums,
-        )  # fmt: skip
-        weights = parameters[1:]
         gradient = np.empty(len(parameters))
-        gradient[0] = by_a
-        gradient[1] = by_constant if self.intercept else 0.0
-        gradient[2:] = sums.sum(axis=1)
-        gradient /= tiles.count
-        gradient[1:] += 2 * self.ridge * weights
-        return loss / tiles.count + self.ridge * float((weights * weights).sum()), gradient
+        reached = _objective(
+            tiles.rows, tiles.targets, tiles.fitted, tiles.count, parameters, self.sign, self.unit, self.beta,
+            self.loss, self.ridge, self.intercept, gradient,
+        )  # fmt: skip
+        return reached, gradient
 
     def add(self, tiles: Tiles, parameters: Floats) -> None:
         """Add f_j to what is fitted."""
@@ -142,11 +135,13 @@ def evaluate_losses(y, f, loss, value, by_f):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sums(rows, targets, fitted, count, parameters, sign, unit, beta, loss, sums):  # type: ignore[no-untyped-def]
-    """Sums over the rows: of the loss, of its derivative by a and by w_0; those by w_1.. in parts into `sums`."""
+def _objective(  # type: ignore[no-untyped-def]
+    rows, targets, fitted, count, parameters, sign, unit, beta, loss, ridge, intercept, gradient
+):
     z, g, s, f = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     value, by_f = np.empty(TILE), np.empty(TILE)
     values, by_a, by_constant = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    sums = np.zeros((rows.shape[1], TILE))
     for t in range(len(rows)):
         project(rows[t], parameters, z)
         evaluate_units(z, unit, beta, g, s)
@@ -165,7 +160,14 @@ def _sums(rows, targets, fitted, count, parameters, sign, unit, beta, loss, sums
         for k in range(tile.shape[0]):
             for i in range(TILE):
                 sums[k, i] += by_f[i] * tile[k, i]
-    return values.sum(), by_a.sum(), by_constant.sum()
+    gradient[0] = by_a.sum() / count
+    gradient[1] = by_constant.sum() / count + 2.0 * ridge * parameters[1] if intercept else 0.0
+    penalty = parameters[1] * parameters[1]
+    for k in range(len(sums)):
+        weight = parameters[2 + k]
+        gradient[2 + k] = sums[k].sum() / count + 2.0 * ridge * weight
+        penalty += weight * weight
+    return values.sum() / count + ridge * penalty
 
 
 @kernel

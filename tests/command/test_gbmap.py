@@ -93,6 +93,11 @@ def test_several_classes_have_a_map_each(tmp_path: Path) -> None:
     assert header[3:] == ["a.f1", "a.f2", "b.f1", "b.f2", "c.f1", "c.f2"]
 
 
+def test_a_name_is_no_markup(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv", [[k, k / 2] for k in range(40)], "x,y[/x] [red]")
+    assert "y[/x] [red]: 40 rows, 1 features, regression" in run("--csv", path, "--target", "y[/x] [red]")
+
+
 def test_the_same_seed_gives_the_same_numbers(bent: Path) -> None:
     arguments = ("--csv", bent, "--target", "y", "--preset", "paper-scaling", "--rows", 100)
     assert run(*arguments) == run(*arguments)
@@ -105,6 +110,8 @@ def test_the_same_seed_gives_the_same_numbers(bent: Path) -> None:
         ([[k, "up"] for k in range(20)], [], r"expected rows of two classes or more in 'y', got 'up'"),
         ([[k, k / 2] for k in range(40)], ["--test", 0.99], r"expected 2 rows or more on either side of --test"),
         ([[k, f"c{k}"] for k in range(12)], ["--task", "regression"], r"expected numbers for regression, got 'c0'"),
+        ([[k, k * 1e-200] for k in range(40)], [], r"values differ by 1e-15 to 1e\+15, got 3\.9e-199 in 'y'"),
+        ([[k, (k - 20) * 8e306] for k in range(40)], [], r"values differ by 1e-15 to 1e\+15, got"),
         ([[k, k / 2] for k in range(40)], ["--category", "z"], r"expected columns of categories among x, got 'z'"),
     ],
 )

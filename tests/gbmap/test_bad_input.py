@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.errors import FrameError, InputError, ModelError
+from pipeline.gbmap.difference import fit_difference
+from pipeline.gbmap.distances import path_distances
 from pipeline.gbmap.encoding import Encoding
 from pipeline.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
 from pipeline.gbmap.fit import fit_map
 from pipeline.gbmap.indicator import DriftIndicator
+from pipeline.gbmap.neighbours import Neighbours
 from pipeline.gbmap.settings import GbmapSettings
 from tests.gbmap.examples import classes, cosines, generator
 
@@ -146,3 +149,73 @@ def test_rows_of_mixed_features_with_gaps_are_fitted_and_scored() -> None:
     map = fit_map(rows, y, GbmapSettings(learners=5, loss="logistic")).map
     assert np.isfinite(DriftIndicator.of(map, rows).indicator(rows)).all()
     assert ((map.predict(rows) > 0) == (y > 0)).mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"beta": "5"}, "expected beta above 0 and finite, got '5'"),
+        ({"ridge": None}, "expected ridge from 0 on and finite, got None"),
+        ({"tol": "x"}, "expected tol above 0 and finite, got 'x'"),
+        ({"held_out": "x"}, "expected held_out from 0 to below 1, got 'x'"),
+        ({"n_learners": 2.0}, "expected n_learners as a whole number of 1 or more, got 2.0"),
+        ({"max_iter": True}, "expected max_iter as a whole number of 1 or more, got True"),
+        ({"n_starts": -1}, "expected n_starts as a whole number of 0 or more, got -1"),
+        ({"categories": 3}, "expected categories as places of columns of X, got 3"),
+        ({"categories": ["a"]}, r"expected categories as places of columns of X, got \['a'\]"),
+        ({"categories": [True]}, r"expected categories as places of columns of X, got \[True\]"),
+        ({"categories": [7]}, "expected categorical columns from 0 to 1"),
+        ({"f0": [1, 2]}, r"expected f0 as a number, a function of rows or None, got \[1, 2\]"),
+        ({"f0": np.inf}, "expected the initial model to give 40 finite numbers"),
+        ({"f0": lambda x: x}, "expected the initial model to give 40 finite numbers"),
+        ({"random_state": 1.5}, "expected random_state as a whole number, a RandomState or None, got 1.5"),
+        ({"random_state": np.random.default_rng(0)}, "expected random_state as a whole number"),
+    ],
+)
+def test_parameters_that_cannot_be_used_are_value_errors_that_name_them(parameters: dict, message: str) -> None:
+    x = np.arange(80.0).reshape(40, 2)
+    for estimator, y in ((GBMAPRegressor, x[:, 0]), (GBMAPClassifier, x[:, 0] > 9)):
+        with pytest.raises(ValueError, match=message):
+            estimator(**parameters).fit(x, y)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    x = np.arange(80.0).reshape(40, 2)
+    plain = GBMAPRegressor(n_learners=2, max_iter=5).fit(x, x[:, 0]).to_bytes()
+    assert GBMAPRegressor(n_learners=np.int64(2), max_iter=np.int32(5)).fit(x, x[:, 0]).to_bytes() == plain
+
+
+def test_numbers_that_squares_cannot_hold_are_refused() -> None:
+    made = fit_map(np.arange(40.0).reshape(20, 2), np.arange(20.0), GbmapSettings(learners=2)).map
+    far = np.array([[0.0, -2e100]])
+    for asked in (lambda: path_distances(made, -far, far), lambda: made.predict(far), lambda: made.embed(far)):
+        with pytest.raises(
+            InputError, match=r"expected numbers within ±1e\+100 in .*, got .*2e\+100 in row 0, column 1"
+        ):
+            asked()
+    edge = np.full((1, 2), 1e100)
+    assert np.isfinite(path_distances(made, edge, -edge)).all() and np.isfinite(made.predict(edge)).all()
+    with pytest.raises(ValueError, match=r"expected targets within ±1e\+100, got 1e\+101 in row 3"):
+        GBMAPRegressor().fit(np.arange(20.0)[:, None], np.where(np.arange(20) == 3, 1e101, 0.0))
+
+
+def test_what_is_no_stored_estimator_is_a_frame_error() -> None:
+    for data in ("abc", None):
+        with pytest.raises(FrameError, match="expected the bytes of a stored estimator"):
+            GBMAPRegressor.from_bytes(data)  # type: ignore[arg-type]
+
+
+def test_a_number_of_neighbours_is_a_whole_one() -> None:
+    points = np.arange(40.0).reshape(20, 2)
+    made = fit_map(points, np.arange(20.0), GbmapSettings(learners=2)).map
+    for k in (0, 21, 2.5, "a", None):
+        with pytest.raises(InputError, match="expected k from 1 to the 20 reference points"):
+            Neighbours.of(points, "euclidean").nearest(points, k)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="expected k from 1 to the 20 reference rows"):
+            DriftIndicator.of(made, points, np.arange(20.0), k=k)  # type: ignore[arg-type]
+
+
+def test_the_model_that_gives_no_numbers_is_named() -> None:
+    rows = np.arange(40.0).reshape(20, 2)
+    with pytest.raises(ModelError, match="expected the model after to give 20 finite numbers"):
+        fit_difference(lambda x: x[:, 0], lambda x: x[:, 0] * np.nan, rows)

@@ -74,7 +74,7 @@ def test_probabilities_out_of_range_are_refused() -> None:
 
 
 def test_a_model_that_gives_no_number_is_refused() -> None:
-    with pytest.raises(ModelError, match="expected the initial model to give 500 finite numbers"):
+    with pytest.raises(ModelError, match="expected the model after to give 500 finite numbers"):
         fit_difference(before, lambda rows: before(rows)[:-1], ROWS, SETTINGS)
 
 

@@ -84,6 +84,26 @@ def test_three_classes_have_a_map_each() -> None:
     assert len(model.get_feature_names_out()) == 15
 
 
+@pytest.mark.parametrize("f0", [None, 0.3])
+def test_the_stages_of_a_fit_are_the_fits_of_fewer_learners(f0: float | None) -> None:
+    x, classes = three_classes(120)
+    for model, y in ((GBMAPRegressor(f0=f0), x[:, 0] ** 2), (GBMAPClassifier(f0=f0), classes)):
+        stages = list(model.set_params(n_learners=4).fit(x, y).staged_predict(x))
+        assert len(stages) == 4
+        for number, stage in enumerate(stages, 1):
+            alone = model.set_params(n_learners=number).fit(x, y).predict(x)
+            assert (stage == alone).all() if y is classes else np.allclose(stage, alone, rtol=1e-12)
+
+
+def test_the_stages_of_maps_of_different_lengths_go_on_to_the_longest() -> None:
+    x, y = three_classes(150)
+    model = GBMAPClassifier(n_learners=12, held_out=0.3, patience=1).fit(x, y)
+    lengths = [one.learners for one in model.maps_]
+    stages = list(model.staged_predict(x))
+    assert len(set(lengths)) > 1 and len(stages) == max(lengths)
+    assert (stages[-1] == model.predict(x)).all()
+
+
 def test_boosting_from_a_model_learns_what_it_leaves() -> None:
     x, y = cosines(300, 3)
     model = GBMAPRegressor(n_learners=3, f0=lambda rows: y * 0 + 50 * rows[:, 1]).fit(x, y + 50 * x[:, 1])

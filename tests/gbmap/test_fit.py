@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from pipeline.errors import SettingsError
 from pipeline.gbmap.fit import fit_map
 from pipeline.gbmap.objective import TILE, Step, Tiles, mean_loss
-from pipeline.gbmap.settings import PRESETS, UNITS, GbmapSettings
+from pipeline.gbmap.settings import FEW_ROWS, PRESETS, UNITS, GbmapSettings
 from tests.gbmap.examples import classes, cosines, generator
 
 LOSSES = ("quadratic", "logistic")
@@ -147,6 +147,20 @@ def test_lemma_1_with_a_penalty_linear_learners_shrink_with_its_powers() -> None
     assert weights[2] <= 1e-2 * weights[1]
 
 
+def test_after_a_learner_that_is_0_nothing_is_tried_that_would_end_the_same() -> None:
+    x, y = data("quadratic", 200, 3)
+    settings = replace(QUICK, learners=40, ridge=0.01, beta=1.0)
+    many = fit_map(x, y, settings)
+    zero = ~many.map.weights.any(axis=1)
+    first = int(zero.argmax())
+    few = fit_map(x, y, replace(settings, learners=first + 1))
+    assert zero[first:].all() and many.evaluations == few.evaluations
+    assert (many.map.embed(x)[:, first:] == 0.0).all() and (many.losses[first:] == many.losses[first]).all()
+    # Random starts differ from learner to learner, so that with them the search goes on.
+    searched = [fit_map(x, y, replace(settings, learners=m, starts=2)).evaluations for m in (38, 39, 40)]
+    assert searched[0] < searched[1] < searched[2]
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_sign_is_that_of_the_better_learner(sign: float) -> None:
     x = generator(1).normal(size=(300, 2))
@@ -161,6 +175,15 @@ def test_more_starts_never_end_at_a_higher_objective_of_the_first_learner() -> N
         settings = replace(QUICK, learners=1, ridge=0.0)
         once, often = (fit_map(x, y, replace(settings, starts=starts)).losses[1] for starts in (1, 6))
         assert often <= once
+
+
+@pytest.mark.parametrize(("n", "starts"), [(FEW_ROWS, 2), (FEW_ROWS + 1, 1)])
+def test_starts_of_0_are_two_for_few_rows_and_else_one(n: int, starts: int) -> None:
+    x, y = data("quadratic", n, 2)
+    settings = replace(QUICK, learners=3, iterations=20)
+    found, expected = (fit_map(x, y, replace(settings, starts=many)) for many in (0, starts))
+    assert found.map.weights.tobytes() == expected.map.weights.tobytes()
+    assert found.evaluations == expected.evaluations
 
 
 def test_random_starts_seldom_find_a_better_first_learner() -> None:
@@ -251,4 +274,6 @@ def test_settings_out_of_range_are_refused_all_at_once() -> None:
     with pytest.raises(SettingsError) as raised:
         GbmapSettings(learners=0, beta=-1.0, ridge=np.nan, tolerance=0.0, held_out=1.0, loss="hinge", unit="tanh")  # type: ignore[arg-type]
     assert len(raised.value.findings) == 7
+    with pytest.raises(SettingsError, match="expected starts as a whole number of 0 or more, got -1"):
+        GbmapSettings(starts=-1)
     assert "expected beta above 0 and finite, got -1.0" in str(raised.value)
