@@ -39,7 +39,10 @@ class Finished:
                 record = orjson.loads(line)
                 self._found[_key(record["asked"])] = dict(record["found"])
             except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
-                raise InputError(f"{file}:{number}: expected a line of results, got {line[:60]!r}") from error
+                raise InputError(
+                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete that line, and its piece "
+                    "is done again, or name another file"
+                ) from error
         if lines and not lines[-1].endswith(b"\n"):
             self._write(b"".join(lines[:-1]), "wb")
 

@@ -48,7 +48,7 @@ def paper() -> None:
 )
 @click.option(
     "--candidates", type=click.IntRange(min=1), default=100, show_default=True,
-    help="Hyperparameters that are tried, of each model and split.",
+    help="Hyperparameters that are tried, of each model and split; each with every number of learners or trees.",
 )  # fmt: skip
 @click.option("--models", default="gbmap,linear,boosting", show_default=True, help="With commas between them.")
 @click.option("--rows", type=click.IntRange(min=20), help="Only so many rows of each data set, the first.")
@@ -96,11 +96,18 @@ def table4(
 @_data
 @_datasets
 @click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Of the cut and the fits.")
+@click.option("--feature", help="Split by this one.  [default: the one that makes most drift]")
 @click.option("--rows", type=click.IntRange(min=160), help="Only so many rows of each data set, the first.")
 @_processes
 @_results
 def drift(
-    data: Path | None, datasets: str | None, seeds: int, rows: int | None, processes: int, results: Path | None
+    data: Path | None,
+    datasets: str | None,
+    seeds: int,
+    feature: str | None,
+    rows: int | None,
+    processes: int,
+    results: Path | None,
 ) -> int:
     """The drift experiment of 003, 4.5: how well rows that the model loses on are told without their labels.
 
@@ -114,7 +121,7 @@ def drift(
     names = _chosen(datasets, of_numbers, "--datasets", DRIFT)
     folder = _folder(data, names)
     asked = [
-        {"experiment": "gbmap-drift", "data": name, "rows": rows, "seed": seed}
+        {"experiment": "gbmap-drift", "data": name, "feature": feature, "rows": rows, "seed": seed}
         for name in names
         for seed in range(seeds)
     ]
@@ -148,7 +155,8 @@ class _Drift:
     def __call__(self, asked: Asked) -> Asked:
         from pipeline.paper.drift import drift as drifted
 
-        return asdict(drifted(_read(self.folder, asked["data"], asked["rows"]), asked["seed"]))
+        table = _read(self.folder, asked["data"], asked["rows"])
+        return asdict(drifted(table, asked["seed"], feature=asked["feature"]))
 
 
 def _read(folder: Path, name: str, rows: int | None) -> "Table":

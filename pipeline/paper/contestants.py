@@ -15,6 +15,7 @@ from pipeline.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
 from pipeline.gbmap.rows import Floats
 
 # After the estimators, which say what to install where scikit-learn is missing.
+from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]  # isort: skip
 from sklearn.ensemble import (  # type: ignore[import-untyped]  # isort: skip
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -50,6 +51,16 @@ class Fitted:
     def score(self, rows: Floats, targets: Floats) -> float:
         """R² of a regression, the accuracy of a classification."""
         return float(self.model.score(self._encoded(rows), targets))
+
+    def staged_scores(self, rows: Floats, targets: Floats) -> Floats:
+        """The score with the first 1, 2, ... learners or trees, float64[stages]; a linear model has one stage."""
+        if not hasattr(self.model, "staged_predict"):
+            return np.array([self.score(rows, targets)])
+        stages = self.model.staged_predict(self._encoded(rows))
+        if isinstance(self.model, ClassifierMixin):
+            return np.array([np.mean(stage == targets) for stage in stages])
+        about = np.square(targets - targets.mean()).sum()
+        return np.array([1.0 - np.square(targets - stage).sum() / about for stage in stages])
 
     def predict(self, rows: Floats) -> npt.NDArray[Any]:
         """A value or a class of each row."""

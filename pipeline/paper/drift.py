@@ -76,7 +76,7 @@ class _Split:
         return np.square(targets - self.map.predict(self.rows))
 
 
-def drift(table: Table, seed: int, settings: GbmapSettings = PAPER_DRIFT) -> Drifted:
+def drift(table: Table, seed: int, settings: GbmapSettings = PAPER_DRIFT, *, feature: str | None = None) -> Drifted:
     """Split a regression data set by each of its numbers, and judge the indicators where that makes most drift.
 
     Rows and target are standardised over all rows, as in the paper. Categories are not split by: a column of zeros and
@@ -86,15 +86,22 @@ def drift(table: Table, seed: int, settings: GbmapSettings = PAPER_DRIFT) -> Dri
     ----------
     seed
         Of the cut of the first half into a1 and a2, of the fits, and of the resamplings.
+    feature
+        Split by this one only.
 
     Raises
     ------
     InputError
-        The target is a class, there are fewer than two features, no number among them, or too few rows.
+        The target is a class, there is no such feature, there are fewer than two, no number among them, or too few
+        rows.
     """
     if table.classes:
         raise InputError("drift: expected a number as target, got classes")
     numbers = [column for column in range(len(table.names)) if column not in table.categorical]
+    if feature is not None:
+        numbers = [column for column in numbers if table.names[column] == feature]
+        if not numbers:
+            raise InputError(f"drift: expected a number among {', '.join(table.names)} to split by, got {feature!r}")
     if not numbers or len(table.names) < 2:
         raise InputError("drift: expected at least 2 features, a number among them, to split by one and keep the other")
     if len(table.rows) < FEWEST:

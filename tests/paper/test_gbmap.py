@@ -8,9 +8,9 @@ pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 from pipeline.errors import InputError
 from pipeline.gbmap.settings import PAPER_DRIFT
 from pipeline.gbmap.table import Table
-from pipeline.paper.contestants import CONTESTANTS, Fitted
+from pipeline.paper.contestants import CONTESTANTS, Contestant, Fitted
 from pipeline.paper.drift import FEWEST, area, drift
-from pipeline.paper.table4 import drawn, parted, score
+from pipeline.paper.table4 import STAGED, drawn, parted, score
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -48,15 +48,16 @@ def test_no_row_is_trained_on_and_tested() -> None:
 
 
 def test_candidates_are_within_the_ranges_of_table_2() -> None:
+    assert STAGED == {"gbmap": ("n_learners", 2), "boosting": ("max_iter", 100)}  # and all more, up to what is drawn
     draws = generator(0)
     tried = [drawn("gbmap", False, draws) for _ in range(2_000)]
-    assert {min(one["n_learners"] for one in tried), max(one["n_learners"] for one in tried)} == {2, 150}
+    assert {one["n_learners"] for one in tried} == {150}
     assert {one["max_iter"] for one in tried} == {200, 400}
     assert 1 <= min(one["beta"] for one in tried) < 1.1 and 19.9 < max(one["beta"] for one in tried) <= 20
     assert 0 <= min(one["ridge"] for one in tried) < 1e-4 and 0.0099 < max(one["ridge"] for one in tried) <= 0.01
     boosted = [drawn("boosting", True, draws) for _ in range(2_000)]
     assert {one["max_depth"] for one in boosted} == {1, 2, 3, 4, 5}
-    assert all(100 <= one["max_iter"] <= 2_000 for one in boosted)
+    assert {one["max_iter"] for one in boosted} == {2_000}
     assert all(1 <= drawn("linear", True, draws)["C"] <= 1e5 for _ in range(100))
     assert all(1e-5 <= drawn("linear", False, draws)["alpha"] <= 1 for _ in range(100))
 
@@ -74,6 +75,32 @@ def test_a_score_is_that_of_the_best_candidate_on_rows_held_back(classes: bool) 
     )  # fmt: skip
     assert found.test == alone.score(data.rows[test], data.targets[test])
     assert found == score(data, "linear", 1, 3, seed=5)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize(("contestant", "name", "fewest"), [("gbmap", "n_learners", 2), ("boosting", "max_iter", 100)])
+def test_every_number_of_learners_is_judged_as_a_fit_of_so_many(
+    monkeypatch: pytest.MonkeyPatch, contestant: Contestant, name: str, fewest: int, classes: bool
+) -> None:
+    data, most = table(90, classes=classes), fewest + 3
+    parameters = {"max_iter": 20} | {name: most}
+    monkeypatch.setattr("pipeline.paper.table4.drawn", lambda *_: parameters)
+    found = score(data, contestant, 1, 2, folds=3)
+    cuts = np.array_split(parted(90, 1, 0)[0], 3)
+    means = {}
+    for number in range(fewest, most + 1):
+        scores = []
+        for held in range(3):
+            rest = np.concatenate([cut for fold, cut in enumerate(cuts) if fold != held])
+            fitted = Fitted.of(
+                contestant, data.rows[rest], data.targets[rest], classification=classes, categorical=(3,),
+                parameters=parameters | {name: number}, seed=1,
+            )  # fmt: skip
+            scores.append(fitted.score(data.rows[cuts[held]], data.targets[cuts[held]]))
+        means[number] = np.mean(scores)
+    assert found.validation == pytest.approx(max(means.values()), abs=1e-12)
+    assert means[found.parameters[name]] == pytest.approx(found.validation, abs=1e-12)
+    assert found.parameters == parameters | {name: found.parameters[name]}
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -103,6 +130,10 @@ def test_rows_beyond_what_a_model_knows_are_told_of() -> None:
 def test_a_split_is_by_numbers_only() -> None:
     found = drift(table(FEWEST), 0)
     assert found.feature in ("bent", "slope", "noise")
+    assert drift(table(FEWEST), 0, feature="noise").feature == "noise"
+    for name in ("kind", "other"):
+        with pytest.raises(InputError, match=f"expected a number among bent, slope, noise, kind .* got '{name}'"):
+            drift(table(FEWEST), 0, feature=name)
 
 
 @pytest.mark.parametrize(
