@@ -28,13 +28,14 @@ from topics.errors import FrameError
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
-    "model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20",
-    "publish.every=50", "drift.detector=adwin", "limits.features=12", "limits.categories=20", "limits.streams=10",
-    "limits.message_bytes=100000",
+    "model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp,novelty",
+    "explain.reservoir=20", "publish.every=50", "drift.detector=adwin", "limits.features=12", "limits.categories=20",
+    "limits.streams=10", "limits.message_bytes=100000", "sentinel.window=200", "sentinel.stride=300",
+    "sentinel.delay=150", "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=5",
 )  # fmt: skip
 SEED = 7
 COUNT = int(os.environ.get("HOSTILE_MESSAGES", "5000"))
-WORKERS = ("learner-1", "explainer-1", "fold-1")
+WORKERS = ("learner-1", "explainer-1", "fold-1", "sentinel-1")
 
 
 def event(number: int) -> dict:
@@ -185,22 +186,25 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
         if one.topic == "events":
             quiet.add(one.key, one.value, one.partition)
     deployment.start_all()
+    deployment.start("sentinel")
     started = time.monotonic()
     send(deployment, messages)
     quiet_rows = [orjson.loads(record) for topic, record in quiet.published if topic == "importance"]
     last = max(record["row"] for record in quiet_rows if record["stream"] == "s")
     wait_for("the good events are explained", lambda: alive(deployment) and deployment.published("s") == last, 300.0)
     wait_for("nothing is left", lambda: alive(deployment) and lag(deployment) <= 2 * settings.topics.events, 300.0)
+    wait_for("all is watched", lambda: alive(deployment) and deployment.watched(), 300.0)
     seconds = time.monotonic() - started
     deployment.read_all()
 
-    for topic in ("predictions", "importance", "effects", "drift"):
+    for topic in ("predictions", "importance", "effects", "drift", "novelty"):
         expected = of_stream(record for name, record in quiet.published if name == topic)
         got = of_stream(deployment.values(topic))
         if topic == "effects":  # its keys spread over partitions
             expected, got = sorted(expected), sorted(got)
         assert got == expected, topic
-    learner, explainer, fold = (metrics(deployment, worker) for worker in WORKERS)
+        assert expected or topic == "drift", topic
+    learner, explainer, fold = (metrics(deployment, worker) for worker in WORKERS[:3])
     letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
     dead = [record for topic, record in quiet.published if topic == "events.dead"]
     assert len(letters) == len(dead)

@@ -16,10 +16,12 @@ from topics import events, importance
 from topics.progress_learner import PARTITION_KEY
 
 Deploy = Callable[..., Deployment]
+WATCHED = (*SETTINGS, "explain.methods=ipfi,novelty", "sentinel.window=100", "sentinel.stride=200",
+           "sentinel.delay=100", "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=3")  # fmt: skip
 NOBODY = "127.0.0.1:1"
 
 
-@pytest.mark.parametrize("stage", ["learner", "explainer", "fold"])
+@pytest.mark.parametrize("stage", ["learner", "explainer", "fold", "sentinel"])
 def test_a_worker_without_a_broker_says_so_and_ends(stage: str, deploy: Deploy) -> None:
     deployment = deploy(*SETTINGS)
     deployment.start(stage, GLASSTREAM_BROKER=NOBODY)
@@ -98,6 +100,16 @@ def test_a_fold_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> Non
     assert_names_the_missing(deployment, "fold", "importance")
 
 
+def test_a_sentinel_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
+    deployment = deploy(*WATCHED)
+    deployment.start("sentinel")
+    deployment.send(*messages(0, 800))
+    wait_for("some are scored", lambda: deployment.poll().progress.watched and deployment.records["novelty"])
+    delete(deployment, "novelty")
+    deployment.send(*messages(800, 1_600), events.FLUSH)
+    assert_names_the_missing(deployment, "sentinel", "novelty")
+
+
 def rows_with_reason(deployment: Deployment) -> float:
     return metrics(deployment, "explainer-1")["rows_failed_total"]
 
@@ -123,28 +135,35 @@ def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_exp
         assert deployment.stop(worker) == ExitCode.OK
 
 
+def another(package: str) -> tuple[Callable[[dict], dict], list[str]]:
+    """A record made under another version of a package, and what is said of it."""
+    name = f"version.{package}"
+    return (
+        lambda record: {**record, "fingerprint": {**record["fingerprint"], name: "0.1.0"}},
+        [f"{name}: was '0.1.0', is '", "--new-epoch"],
+    )
+
+
 OTHERS: dict[str, tuple[Callable[[dict], dict], list[str]]] = {
-    "another River": (
-        lambda record: {**record, "fingerprint": {**record["fingerprint"], "version.river": "0.1.0"}},
-        ["version.river: was '0.1.0', is '", "--new-epoch"],
-    ),
     "a later schema": (lambda record: {**record, "schema_version": 2}, ["Invalid enum value 2", "schema_version"]),
     "an older schema": (lambda record: {**record, "schema_version": 0}, ["Invalid enum value 0", "schema_version"]),
     "a damaged record": (lambda record: {}, ["missing required field", "the release that wrote it"]),
 }
 
 
-@pytest.mark.parametrize("stage", ["learner", "fold"])
-def test_state_that_this_release_cannot_go_on_from_is_refused(stage: str, deploy: Deploy) -> None:
-    deployment = deploy(*SETTINGS)
+@pytest.mark.parametrize(("stage", "package"), [("learner", "river"), ("fold", "river"), ("sentinel", "scipy")])
+def test_state_that_this_release_cannot_go_on_from_is_refused(stage: str, package: str, deploy: Deploy) -> None:
+    deployment = deploy(*WATCHED)
     deployment.start_all()
+    deployment.start("sentinel")
     deployment.send(*messages(0, 300), events.FLUSH)
     deployment.wait_published("s", 299)
+    wait_for("all is watched", deployment.watched)
     assert deployment.stop(f"{stage}-1") == ExitCode.OK
     name = f"{deployment.settings.prefix}progress.{stage}"
     partition = events.partition(b"s", deployment.settings.topics.events)
     good = read_to_end(connection(deployment.settings), name, partition, 30.0)[PARTITION_KEY]
-    for number, (change, said) in enumerate(OTHERS.values()):
+    for number, (change, said) in enumerate([another(package), *OTHERS.values()]):
         deployment.producer.produce(name, orjson.dumps(change(orjson.loads(good))), PARTITION_KEY, partition)
         assert deployment.producer.flush(30.0) == 0
         worker = f"{stage}-{number + 2}"
