@@ -224,7 +224,7 @@ class Worker:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def end(self, timeout: float = 15.0) -> tuple[int, str]:
+    def end(self, timeout: float = 60.0) -> tuple[int, str]:
         """Wait for the end; return the exit code and what was said. TimeoutExpired leaves it running."""
         _, said = self.process.communicate(timeout=timeout)
         return self.process.returncode, said
