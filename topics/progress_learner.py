@@ -79,6 +79,9 @@ class StreamProgress(msgspec.Struct, frozen=True):
         versions of the model that are published and not ended, with the number of records of each.
     counts
         running counters by name, such as events without a label.
+    after
+        the offset behind the newest message that may have changed the stream; -1: not known. A state as of there or
+        later is as of the partition's offset.
     """
 
     stream: str
@@ -88,6 +91,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     first_offset: _Natural
     snapshots: dict[str, _Natural] = {}
     counts: dict[str, int] = {}
+    after: Annotated[int, msgspec.Meta(ge=-1)] = -1
     schema_version: Literal[1] = VERSION
 
 

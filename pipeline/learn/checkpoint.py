@@ -2,7 +2,9 @@
 
 The model is River's or the user's, so the state is a pickle; nothing of it is opened before the tag has been verified.
 A checkpoint is taken right after a snapshot: no block is open then, and every later row is explained with that version
-of the model or a later one, so that the state needs no earlier one.
+of the model or a later one, so that the state needs no earlier one. Taken elsewhere, when open blocks have been cut, it
+holds the newest snapshot too; but not of a model that is not compiled, which stays on `snapshots` until later rows are
+folded.
 """
 
 import pickle
@@ -15,6 +17,7 @@ from pipeline.ingest.admission import Task
 from pipeline.ingest.decode import Rejected
 from pipeline.ingest.features import FeatureTable
 from pipeline.ingest.waiting import Waiting
+from pipeline.learn.learner import tells_model
 from pipeline.models.authentication import open_sealed, seal
 from topics.checkpoints import Checkpoint
 
@@ -47,6 +50,11 @@ class StreamState:
     def features(self) -> FeatureTable:
         """The features that its learner has seen."""
         return self.learner["_features"]  # type: ignore[no-any-return]
+
+    @property
+    def tells_model(self) -> bool:
+        """Whether who goes on from here makes the model that the next row is explained with, if there is one."""
+        return tells_model(self.learner)
 
     @property
     def waiting(self) -> Waiting[Any]:

@@ -78,9 +78,16 @@ _STATE: Final = (
     ),
 )
 """What a successor needs, at a moment at which no row is between two blocks."""
+_NEWEST: Final = "newest"
+"""In a state that was not taken at a snapshot: the predictor of the newest, if it is compiled."""
 _THIRD_CLASS: Final = "a third class came: the binary model is replaced by one-vs-rest over fresh clones of it"
 _CHECKED_ROWS = 10
 """Rows on which a model that is not compiled is looked at once."""
+
+
+def tells_model(state: Mapping[str, Any]) -> bool:
+    """Whether a learner that resumes a state makes the model that the next row is explained with, if there is one."""
+    return _NEWEST not in state or not state["_through_river"]
 
 
 class StreamLearner:
@@ -355,20 +362,26 @@ class StreamLearner:
         settled = self.rows == self._version > 0 and not self._buffer.rows and not self.predicted
         return settled and self._next_due > self.settings.start
 
-    def state(self) -> dict[str, Any]:
-        """Everything that a successor goes on with; only `at_snapshot`."""
-        return {name: getattr(self, name) for name in _STATE}
+    def state(self, *, at_rest: bool = False) -> dict[str, Any]:
+        """Everything that a successor goes on with; `at_snapshot`, or `at_rest`: right after a `cut`."""
+        state = {name: getattr(self, name) for name in _STATE}
+        return {**state, _NEWEST: self._compiled} if at_rest else state
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken; the snapshot of that moment is made again."""
+        """Go on where `state` was taken; the newest snapshot of that moment is made again.
+
+        But that of a model that is not compiled only if `state` was taken at it: the model has learned on since.
+        """
         for name in _STATE:
             setattr(self, name, state[name])
         self._buffer.clear(self._seen_features)
         self._most_rows = self._rows_of_a_block()
-        if self._model is not None:
+        predictor: Predictor | None = state.get(_NEWEST)
+        if _NEWEST not in state and self._model is not None:
             predictor = self._predictor(self._model)
+        if predictor is not None:
             self._compiled = predictor if predictor.compiled else None
-            self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
+            self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self._version, predictor, self._next_due))
 
     def _predictor(self, model: StreamModel) -> Predictor:
         """The model as it is now, compiled if that can be."""
@@ -384,14 +397,14 @@ class StreamLearner:
             self._check_function(predictor)
         self._through_river = not predictor.compiled
         self._known_categories = [len(codes) for codes in self._features.categories]
-        change = self._measure(predictor) if predictor.compiled else None
+        change = self._measure(predictor)
         self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
         self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
 
     def _measure(self, predictor: Predictor) -> float | None:
-        """How much the model has changed since the newest snapshot, in the schedule's units."""
-        before, self._compiled, self._staleness = self._compiled, predictor, None
-        if before is None:
+        """How much the model has changed since the newest snapshot, in the schedule's units; None: it is not known."""
+        before, self._compiled, self._staleness = self._compiled, predictor if predictor.compiled else None, None
+        if before is None or self._compiled is None:
             return None
         rows = self._background.held(self.rows)
         self._staleness = staleness(predictor, before, self._loss, rows)

@@ -42,6 +42,8 @@ class _Stream:
     """Its state is as of here: what lies before is not learned again."""
     rejected: Sequence[Rejected] = ()
     """What had been rejected of the message at `resumed`, beyond what decoding says."""
+    after: int = 0
+    """The offset behind the newest message that may have changed it."""
 
 
 class PartitionLearner:
@@ -105,6 +107,7 @@ class PartitionLearner:
             rejections.found += decoded.rejected
             if decoded.flush:
                 if name in self.streams:
+                    self.streams[name].after = message.offset + 1
                     self.streams[name].learner.flush()
             elif decoded.reset:
                 if name in self.streams:
@@ -122,6 +125,7 @@ class PartitionLearner:
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
         """Take the events and labels of a message, stopping after every one."""
         admission, learner, message = stream.admission, stream.learner, rejections.message
+        stream.after = message.offset + 1
         self._decoded = len(rejections.found)
         events = decoded.events
         if message.offset == stream.resumed.offset and stream.resumed.used:
@@ -167,14 +171,17 @@ class PartitionLearner:
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
         """Begin a stream in an epoch of its own; what lies before an offset is not learned again."""
         learner = StreamLearner(name, self.partition, replace(self.settings, epoch=epoch), self.outbox)
-        self.streams[name] = _Stream(Admission(self.settings.task), learner, first_offset, Position(first_offset, 0))
+        at = Position(first_offset, 0)
+        self.streams[name] = _Stream(Admission(self.settings.task), learner, first_offset, at, after=first_offset)
 
-    def state(self, name: str) -> StreamState:
-        """What a stream goes on with from the position; only while its learner is `at_snapshot`."""
+    def state(self, name: str, *, at_rest: bool = False) -> StreamState:
+        """What a stream goes on with from the position, while its learner is `at_snapshot` or, `at_rest`, after a
+        `cut`."""
         stream = self.streams[name]
         admission = stream.admission
         rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
-        return StreamState(admission.task, admission.target_kind, stream.first_offset, rejected, stream.learner.state())
+        learner = stream.learner.state(at_rest=at_rest)
+        return StreamState(admission.task, admission.target_kind, stream.first_offset, rejected, learner)
 
     def resume(self, name: str, state: StreamState, at: Position, epoch: int | None = None) -> None:
         """Go on with a stream from where its state was taken; what lies before is not learned again.
@@ -188,7 +195,7 @@ class PartitionLearner:
         learner = StreamLearner(name, self.partition, settings, self.outbox)
         learner.resume(state.learner)
         admission = Admission(state.task, learner.seqs, state.target_kind)
-        self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected)
+        self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected, after=at.offset)
 
     @property
     def waiting(self) -> int:

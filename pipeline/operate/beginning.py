@@ -38,9 +38,12 @@ def beginning(life: Life, seq: int, key: bytes | None) -> Beginning:
         if checkpoint.seqs > seq or checkpoint.offset < low:
             continue
         try:
-            return Beginning(Position(checkpoint.offset, checkpoint.used), checkpoint.seqs, opened(checkpoint, key=key))
+            state = opened(checkpoint, key=key)
         except StateError as error:
             reasons.append(str(error))
+            continue
+        if state.tells_model:
+            return Beginning(Position(checkpoint.offset, checkpoint.used), checkpoint.seqs, state)
     first = life.progress.first_offset
     if first >= low:
         return Beginning(Position(first, 0))

@@ -1,6 +1,7 @@
 """Checkpoints of the streams of one partition: when they are made, which are kept, and which one is gone on from."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from time import perf_counter
 
@@ -24,13 +25,16 @@ Read = Callable[[str, int], Mapping[bytes, bytes]]
 
 KEPT = 2
 """Checkpoints of a stream that are kept once the fold has passed them: one may turn out to be damaged."""
+PATIENCE = 10
+"""Times `checkpoint.seconds`, after which a stream that has changed is kept as it is."""
 
 
 class Checkpoints:
     """Makes and keeps the checkpoints of a partition's streams.
 
     A checkpoint is due when `checkpoint.seconds` have gone by since the last, and the time that making them takes is
-    less than `checkpoint.share` of all. It is made right after a snapshot.
+    less than `checkpoint.share` of all. It is made right after a snapshot. Of a stream for which no snapshot comes, for
+    it is slow or has ended, one is made as it is: a restart must not ask for events that retention has removed.
 
     Parameters
     ----------
@@ -56,6 +60,12 @@ class Checkpoints:
         """Per stream: row and number of chunks of the checkpoints on the topic."""
         self._superseded: list[Record] = []
         """Tombstones for checkpoints of earlier epochs, written with the next of this one."""
+        self._as_of: dict[str, int] = {}
+        """Per stream: the offset that its newest checkpoint is as of."""
+        self._changed: dict[str, float] = {}
+        """Per stream that has changed since its newest checkpoint: when that was noticed."""
+        self._rested = -math.inf
+        """When the next may be made of a stream at rest."""
         self._begun: dict[str, float] = {}
         """Per stream: when its newest checkpoint was made, or it was first looked at."""
         self._cost: dict[str, float] = {}
@@ -77,7 +87,32 @@ class Checkpoints:
         pause = max(limits.seconds, self._cost.get(stream, 0.0) / limits.share)
         if begun - self._begun.setdefault(stream, begun) < pause:
             return
-        offset, used = core.position
+        self._make(core, learner, begun)
+
+    def consider_rest(self, core: PartitionLearner) -> None:
+        """Make a checkpoint of one stream as it is, if it has changed and none was made for long; after a `cut`.
+
+        Raises
+        ------
+        ModelError
+            Its model cannot be pickled.
+        """
+        limits, now = self._settings.checkpoint, perf_counter()
+        if not limits.seconds or core.silent:
+            return
+        due = []
+        for name, stream in core.streams.items():
+            if stream.after > self._as_of.get(name, stream.first_offset) and not stream.learner.ended:
+                since = self._changed.setdefault(name, now)
+                if now - since >= PATIENCE * limits.seconds:
+                    due.append((since, name))
+        if due and now >= self._rested:
+            self._make(core, core.streams[min(due)[1]].learner, now, at_rest=True)
+            self._rested = now + (perf_counter() - now) / limits.share
+
+    def _make(self, core: PartitionLearner, learner: StreamLearner, begun: float, *, at_rest: bool = False) -> None:
+        stream, (offset, used) = learner.stream, core.position
+        state = core.state(stream, at_rest=at_rest)
         checkpoint = Checkpoint(
             stream=stream,
             epoch=learner.epoch,
@@ -86,14 +121,17 @@ class Checkpoints:
             offset=offset,
             used=used,
             fingerprint=self._fingerprint,
-            sealed=sealed(core.state(stream), stream=stream, rows=learner.rows, key=self._key),
+            sealed=sealed(state, stream=stream, rows=learner.rows, key=self._key),
         )
         pairs = checkpoints.split(checkpoint)
         self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
         self._records += self._superseded
         self._superseded = []
-        self._kept.setdefault(stream, {})[learner.rows] = len(pairs)
+        kept = self._kept.setdefault(stream, {})
+        kept[learner.rows] = max(len(pairs), kept.get(learner.rows, 0))  # it may take the place of a longer one
         self._end_old(stream, learner.epoch)
+        self._as_of[stream] = offset
+        self._changed.pop(stream, None)
         self._begun[stream] = perf_counter()
         self._cost[stream] = self._begun[stream] - begun
         self._bytes[stream] = len(checkpoint.sealed)
@@ -110,6 +148,8 @@ class Checkpoints:
 
     def end(self, stream: str, epoch: int) -> None:
         """An epoch of a stream is over, as committed: nobody goes on from its checkpoints."""
+        self._as_of.pop(stream, None)
+        self._changed.pop(stream, None)
         for rows, chunks in self._kept.pop(stream, {}).items():
             keys = checkpoints.tombstones(stream, epoch, rows, chunks)
             self._records += [Record(self._topic, key, None, self._partition) for key in keys]
@@ -166,6 +206,7 @@ class Checkpoints:
             passed = folded.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
                 found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
+                self._as_of[checkpoint.stream] = checkpoint.offset
         return found
 
     def _decoded(self, identity: Identity, data: bytes) -> Checkpoint:

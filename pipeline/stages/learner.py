@@ -124,7 +124,11 @@ class LearnerPartition:
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
         states = self._states(streams, sent)
-        begins = [states[name][0].offset if name in states else stream.first_offset for name, stream in streams.items()]
+        begins = []
+        for name, stream in streams.items():
+            at = states[name][0].offset if name in states else stream.first_offset
+            if not 0 <= stream.after <= at:  # else it has no message between there and what was sent
+                begins.append(at)
         begin = min([found.offset, *begins])
         if begin < low:
             raise LostInputError(
@@ -268,6 +272,7 @@ class LearnerPartition:
             records.append(
                 Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)
             )
+        self._checkpoints.consider_rest(self.core)
         apart = self._checkpoints.take_records()
         if self.core.position == self._sent_position and not records:
             return Outputs(before=before, apart=apart)
@@ -317,6 +322,7 @@ class LearnerPartition:
                     first_offset=stream.first_offset,
                     snapshots=self._backlog.live(name),
                     counts=_counts(stream.learner),
+                    after=stream.after,
                 )
             )
             records.append(Record("", key, value))

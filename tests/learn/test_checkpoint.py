@@ -48,14 +48,16 @@ for _n in range(24):
     LOG.append(message(2 * _n + 1, events.FLUSH if _n % 5 == 4 else odd(500 + _n)))
 
 
-def checkpoints(settings: Settings) -> tuple[Collected, list[Checkpoint]]:
-    """Everything that is sent, and the state at every snapshot on the way."""
+def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected, list[Checkpoint]]:
+    """Everything that is sent, and the state at every snapshot on the way, or at rest after every event."""
     learner = PartitionLearner(0, settings.learn())
     collected, found = Collected(), []
     for one in LOG:
         for stream in learner.consume(one):
-            if stream.at_snapshot:
-                body = sealed(learner.state("s"), stream="s", rows=stream.rows, key=KEY)
+            if at_rest:
+                learner.cut()
+            if at_rest or stream.at_snapshot:
+                body = sealed(learner.state("s", at_rest=at_rest), stream="s", rows=stream.rows, key=KEY)
                 offset, used = learner.position
                 found.append(
                     Checkpoint(
@@ -106,6 +108,33 @@ def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> 
         if variant != "not compiled":
             mine, theirs = dict(collected.snapshots), dict(whole.snapshots)
             assert all(repr(mine[version]) == repr(theirs[version]) for version in mine), "snapshots are the same"
+        collected.snapshots = whole.snapshots
+        same(collected, whole)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("further", [0, 3])
+def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) -> None:
+    """From anywhere: it knows the newest snapshot where it is compiled, and makes the later ones as they were."""
+    settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
+    whole, found = checkpoints(settings, at_rest=True)
+    snapshots = dict(whole.snapshots)
+    for checkpoint in found[:: 3 if variant == "linear" else 11]:
+        place = Position(checkpoint.offset, checkpoint.used)
+        first, collected = PartitionLearner(0, settings.learn()), Collected()
+        until(first, Position(place.offset + further, place.used if not further else 0), LOG)
+        collected.take(first)
+        second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
+        state = opened(checkpoint, key=KEY)
+        second.resume("s", state, place)
+        newest = [version for version in snapshots if version <= checkpoint.rows][-1:]
+        assert state.tells_model is (variant != "not compiled" or not newest)
+        assert [one.version for one in second.outbox.snapshots] == (newest if state.tells_model else [])
+        until(second, Position(len(LOG), 0), LOG[place.offset :])
+        collected.take(second)
+        assert {version for version, _ in collected.snapshots} == snapshots.keys()
+        if variant != "not compiled":
+            assert all(repr(one) == repr(snapshots[version]) for version, one in collected.snapshots), "byte for byte"
         collected.snapshots = whole.snapshots
         same(collected, whole)
 

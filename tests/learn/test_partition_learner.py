@@ -69,6 +69,7 @@ class Collected:
                     block.classes[int(block.y[i])],
                     block.draws["ipfi"][i].tobytes(),
                     tuple(block.names),
+                    block.staleness,
                 )
 
 

@@ -46,6 +46,8 @@ MARK = 16
 def reference(log: list[tuple[bytes, bytes]], *more: str) -> dict[tuple[str, str], list[bytes]]:
     found = defaultdict(list)
     for topic, record in Reference(load(assignments=[*SETTINGS, *more])).run(log):
+        if topic == "events.dead":
+            continue
         found[topic, orjson.loads(record)["stream"]].append(record)
     return dict(found)
 
@@ -63,6 +65,8 @@ class Cluster:
     progress: FoldProgress = field(default_factory=FoldProgress)
     commits: int = 0
     damage: int = 0
+    low: int = 0
+    """The first offset that `events` still keeps."""
 
     def learner(self) -> LearnerPartition:
         self.progress = FoldProgress()
@@ -116,7 +120,7 @@ class Cluster:
         self.over, self.core = fold.core.over, learner.core
 
     def _feed(self, learner: LearnerPartition) -> "asyncio.Task[None]":
-        start = learner.restore(self.state["progress.learner"], 0, len(self.log))
+        start = learner.restore(self.state["progress.learner"], self.low, len(self.log))
 
         async def feed() -> None:
             for offset in range(start, len(self.log)):

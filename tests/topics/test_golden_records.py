@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -236,14 +237,16 @@ def test_a_checkpoint_is_read() -> None:
     assert checkpoints.decode(data) == checkpoint()
 
 
-def test_progress_of_the_learner_is_read() -> None:
+@pytest.mark.parametrize(("name", "after"), [("stream", -1), ("stream.after", 12)])
+def test_progress_of_the_learner_is_read(name: str, after: int) -> None:
     restored = progress_learner.restore(
         {
             progress_learner.PARTITION_KEY: checked_in("progress.learner.v1.partition.json"),
-            b"elec2": checked_in("progress.learner.v1.stream.json"),
+            b"elec2": checked_in(f"progress.learner.v1.{name}.json"),
         }
     )
-    assert restored == progress_learner.Restored(learner_partition(), {"elec2": learner_stream()})
+    stream = msgspec.structs.replace(learner_stream(), after=after)
+    assert restored == progress_learner.Restored(learner_partition(), {"elec2": stream})
 
 
 def test_progress_of_the_fold_is_read() -> None:

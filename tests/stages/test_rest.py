@@ -1,0 +1,111 @@
+"""Streams that rest: a restart asks for no event that retention has removed, and changes nothing."""
+
+import asyncio
+import random
+
+import orjson
+import pytest
+
+from pipeline.configuration import load
+from pipeline.errors import LostInputError
+from pipeline.stages import checkpoints as stage_checkpoints
+from pipeline.transport.records import Message
+from tests.integration.test_recovery import event
+from tests.stages.test_reset import SETTINGS, Cluster, packed, reference
+from topics import checkpoints, events, progress_learner
+
+
+def unlabelled(first: int, end: int) -> bytes:
+    return orjson.dumps([{name: value for name, value in event(n).items() if name != "y"} for n in range(first, end)])
+
+
+RARE = [
+    *packed(0, 3, b"begun"),
+    *packed(0, 30, b"between"),
+    (b"flushed", packed(0, 40)[0][1]),
+    (b"flushed", events.FLUSH),
+    (b"unlabelled", unlabelled(0, 5)),
+    (b"rejected", orjson.dumps({"x": {"a": 1}, "y": 0.5})),
+    (b"unknown", orjson.dumps({"id": "nobody", "y": True})),
+    *packed(0, 36, b"reset"),
+    (b"reset", events.RESET),
+]
+"""Streams that send a little and then nothing for long."""
+BUSY = packed(0, 72, b"busy")
+LATER = [
+    (key, value)
+    for parts in zip(*(packed(72, 108, key) for key in dict.fromkeys(key for key, _ in [*RARE, *BUSY])), strict=True)
+    for key, value in parts
+]
+"""And then all of them go on."""
+MODELS = {"compiled": "model.name=tree", "not compiled": "model.name=river.neighbors:KNNClassifier"}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("times", [1, 3])
+def test_after_retention_every_stream_goes_on(model: str, times: int) -> None:
+    """Restarted where nothing is kept any more of what came before, once or again and again."""
+    more = MODELS[model]
+    log = [*RARE, *BUSY]
+    cluster = Cluster(log, load(assignments=[*SETTINGS, more]))
+    asyncio.run(cluster.run())
+    for _ in range(times):
+        cluster.low = len(cluster.log)
+        asyncio.run(cluster.run())
+    cluster.log = [*log, *LATER, *((key, events.FLUSH) for key in dict.fromkeys(key for key, _ in log))]
+    asyncio.run(cluster.run())
+    assert dict(cluster.published) == reference(cluster.log, more)
+    assert cluster.over == cluster.damage == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_among_streams_that_rest_it_says_the_same(seed: int) -> None:
+    chance = random.Random(seed)
+    log = [*RARE, *BUSY, *LATER]
+    chance.shuffle(log)
+    whole = Cluster(log)
+    asyncio.run(whole.run())
+    expected = reference(log)
+    assert dict(whole.published) == expected
+    for commit in sorted(chance.sample(range(1, whole.commits), 6)):
+        cluster = Cluster(log)
+        asyncio.run(cluster.run(kill_learner=commit, kill_fold=commit, lost=bool(commit % 2)))
+        assert dict(cluster.published) == expected, commit
+
+
+def test_a_checkpoint_at_rest_comes_when_a_stream_has_changed_and_none_was_made_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(stage_checkpoints, "perf_counter", lambda: now)
+    cluster = Cluster(RARE, load(assignments=[*SETTINGS, "checkpoint.seconds=30"]))
+    asyncio.run(cluster.run())
+    learner = cluster.learner()
+    learner.restore(cluster.state["progress.learner"], 0, len(RARE))
+    for offset, (key, value) in enumerate(RARE):
+        asyncio.run(learner.feed(Message("events", 0, offset, key, value)))
+    made = []
+    for at in (1_000.0, 1_299.0, 1_300.0, 1_301.0, 1_302.0, 5_000.0, 6_000.0, 7_000.0, 8_000.0, 9_000.0, 10_000.0):
+        now = at
+        made.append(sorted({checkpoints.Key.decode(one.key or b"").stream for one in learner.collect().apart}))
+    assert made[:2] == [[], []] and all(len(one) == 1 for one in made[2:8]) and made[8:] == [[], [], []]
+    assert {name for one in made for name in one} == {key.decode() for key, _ in RARE} - {"reset"}
+
+
+def test_without_checkpoints_what_retention_has_removed_is_told() -> None:
+    cluster = Cluster(RARE, load(assignments=[*SETTINGS, "checkpoint.seconds=0"]))
+    asyncio.run(cluster.run())
+    with pytest.raises(LostInputError, match="lengthen the retention"):
+        cluster.learner().restore(cluster.state["progress.learner"], len(RARE), len(RARE))
+
+
+def test_state_that_does_not_say_what_has_changed_is_learned_again() -> None:
+    """Of a release before."""
+    cluster = Cluster([*RARE, *BUSY])
+    asyncio.run(cluster.run())
+    state = cluster.state["progress.learner"]
+    for key in list(state):
+        if key != progress_learner.PARTITION_KEY:
+            state[key] = orjson.dumps({**orjson.loads(state[key]), "after": -1})
+    begin = cluster.learner().restore(state, 0, len(cluster.log))
+    assert begin < len(RARE)
