@@ -213,7 +213,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_bytes
         Longest stream name (the message key).
     features, categories, text
-        Of one stream: features; categories of one feature; characters of a name or category.
+        Of one stream: features, whose names together may take 256 KiB; categories of one feature; characters of a name
+        or category.
     lag
         What the learner does at the next three bounds: ``wait`` for the fold, or ``shed``: it goes on, old snapshots
         are ended, and rows that needed one count as unexplained (how many then depends on the speed of the workers).

@@ -7,7 +7,8 @@ new            gets the next slot; earlier rows have it absent
 vanished       absent in the rows that lack it; keeps its slot and kind
 missing        (null, or not in `x`) absent: NaN in the row, not in what the model is given
 re-typed       a value of another kind than the feature's first is treated as absent and counted
-over a limit   more features or categories than configured, or a longer name or text: absent, counted
+over a limit   more features or categories than configured, or a longer name or text, or names that together take
+               more than `NAMES_BYTES`: absent, counted
 =============  =========================================================================================
 """
 
@@ -16,7 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import nan
+from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +33,9 @@ class Kind(IntEnum):
     BOOLEAN = 1
     TEXT = 2
 
+
+NAMES_BYTES: Final = 256 * 1024
+"""Of all names of a stream, as JSON: records that carry one number or more for each stay below what a broker takes."""
 
 _KIND_OF = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
 
@@ -97,6 +103,7 @@ class FeatureTable:
     """Per slot: text to code 0, 1, 2, ... in order of first appearance; empty unless the kind is TEXT."""
     counts: FeatureCounts = field(default_factory=FeatureCounts)
     _slot: dict[str, int] = field(default_factory=dict)
+    _names_bytes: int = 0
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
 
     @classmethod
@@ -110,6 +117,7 @@ class FeatureTable:
             kinds=kinds,
             categories=[{text: code for code, text in enumerate(texts)} for texts in categories],
             _slot={name: slot for slot, name in enumerate(names)},
+            _names_bytes=sum(map(_json_bytes, names)),
         )
 
     def __len__(self) -> int:
@@ -167,9 +175,11 @@ class FeatureTable:
             kind = _KIND_OF[type(value)]
             slot = self._slot.get(name)
             if slot is None:
-                if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text:
+                size = self._names_bytes + _json_bytes(name)
+                if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text or size > NAMES_BYTES:
                     over_limit += 1
                     continue
+                self._names_bytes = size
                 slot = self._slot[name] = len(self.names)
                 self.names.append(name)
                 self.kinds.append(kind)
@@ -194,6 +204,10 @@ class FeatureTable:
         if code is None and len(codes) < self.limits.categories and len(text) <= self.limits.text:
             code = codes[text] = len(codes)
         return code
+
+
+def _json_bytes(name: str) -> int:
+    return len(msgspec.json.encode(str(name)))
 
 
 @dataclass(slots=True)

@@ -2,10 +2,11 @@
 
 from math import isnan
 
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingest.features import FeatureLimits, FeatureTable, Kind
+from pipeline.ingest.features import NAMES_BYTES, FeatureLimits, FeatureTable, Kind
 
 
 def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:
@@ -51,6 +52,23 @@ def test_limits_make_absent_and_count() -> None:
     assert isnan(values[0]) and model == {}
     assert table.counts.over_limit == 4
     assert row(table, {"a": "x"})[1] == {"a": "x"}
+
+
+def test_names_together_are_bounded_by_their_bytes_as_json() -> None:
+    """A record with a number for each feature must stay below what a broker takes, whatever the names."""
+    table = FeatureTable()
+    names = [f"{n:03}" + "\x01é" * 500 for n in range(200)]
+    for name in names:
+        table.encode({name: 1.0})
+    size = sum(len(orjson.dumps(name)) for name in table.names)
+    assert NAMES_BYTES - 5_000 < size <= NAMES_BYTES and table.names == names[: len(table)]
+    assert table.counts.over_limit == len(names) - len(table)
+    table.encode({"short": 1.0})
+    assert table.names[-1] == "short"
+    again = FeatureTable.restored(FeatureLimits(), list(table.names), list(table.kinds), [[] for _ in table.names])
+    for one in (table, again):
+        one.encode(dict.fromkeys(names, 1.0))
+        assert len(one) == len(table)
 
 
 def test_a_model_for_numbers_is_not_given_texts_and_the_row_keeps_them() -> None:
