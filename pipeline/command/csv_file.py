@@ -186,7 +186,9 @@ class CsvFile:
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
         except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{self.path}: expected CSV in UTF-8, plain or gzipped, got: {error}") from error
+            raise InputError(
+                f"{self.path}: expected CSV in UTF-8 with commas, plain or gzipped, got: {error}"
+            ) from error
 
     def _read_header(self, reader: Iterator[list[str]]) -> list[str]:
         header = next(reader, None)
@@ -204,9 +206,11 @@ class CsvFile:
                 f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice"
             )
         if self.target not in header:
+            todo = "name the column to be predicted with --target"
+            if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
+                todo = f"its columns seem to be separated by {other!r}: write the file with commas"
             raise InputError(
-                f"{self.path}: expected a target column {self.target!r}, got {', '.join(header)[:200]}; "
-                "name the column to be predicted with --target"
+                f"{self.path}: expected a target column {self.target!r}, got {', '.join(header)[:200]}; {todo}"
             )
         if len(header) < 2:
             raise InputError(f"{self.path}: expected at least one column beside the target, got none")

@@ -1,6 +1,7 @@
 """`glasstream gbmap`: a map of a CSV file, its score beside others, and its picture."""
 
 import csv
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ _FEWEST = 10
 """Rows that are cut in two."""
 _SPREAD = (1e-15, 1e15)
 """How far the values of a target may lie apart: gradient boosting holds its gradients in single precision."""
+_MOST_SEED = 2**32 - 1
+"""That scikit-learn takes."""
 
 
 @click.command()
@@ -34,7 +37,9 @@ _SPREAD = (1e-15, 1e15)
     help="The share of the rows that is kept for the test.",
 )  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=1), help="Use so many rows.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the split and of the fit.")
+@click.option(
+    "--seed", type=click.IntRange(0, _MOST_SEED), default=0, show_default=True, help="Of the split and of the fit."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write OUT/embedding.csv and OUT/embedding.png.")
 def gbmap(
     csv_file: Path,
@@ -66,7 +71,9 @@ def gbmap(
     table = read_table(csv_file, target, Task(task) if task else None, categories, rows, notices=notices)
     for line in notices:
         console.print(line, style="dim", markup=False)
-    shown, model, test = _compared(table, target, PRESETS[preset], share, seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+        shown, model, test = _compared(table, target, PRESETS[preset], share, seed)
     console.print(shown)
     if not table.classes and (table.targets == table.targets[0]).all():
         console.print(f"{target!r} is the same in all rows: every model predicts it, and none has learned anything",
@@ -151,7 +158,7 @@ def _write(out: Path, table: "Table", model: Any, tested: "Floats", target: str)
     embedded, predicted = model.transform(table.rows), model.predict(table.rows)
     several = len(model.maps_) > 1  # one for each class
     names = [
-        f"{table.classes[place]}.f{j + 1}" if several else f"f{j + 1}"
+        f"{table.classes[int(model.classes_[place])]}.f{j + 1}" if several else f"f{j + 1}"
         for place, one in enumerate(model.maps_)
         for j in range(one.learners)
     ]

@@ -52,7 +52,7 @@ def paper() -> None:
 )  # fmt: skip
 @click.option("--models", default="gbmap,linear,boosting", show_default=True, help="With commas between them.")
 @click.option("--rows", type=click.IntRange(min=20), help="Only so many rows of each data set, the first.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of splits and candidates.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of splits and candidates.")
 @_processes
 @_results
 def table4(
@@ -220,10 +220,10 @@ def _table_4(
         for model in models:
             tests = [came["test"] for one, came in found if (one["data"], one["model"]) == (name, model)]
             ours, error, theirs = fmean(tests), stdev(tests) / len(tests) ** 0.5, float(getattr(SETS[name], model))
-            distance = (ours - theirs) / error if error > 0 else 0.0 if ours == theirs else float("inf")
+            distance = f"{(ours - theirs) / error:+.1f}" if error > 0 else ""
             verdict = ("reached" if ours >= theirs - _WITHIN * error else "below") if model == "gbmap" else ""
             score = "accuracy" if classification else "R²"
-            numbers = (f"{ours:.3f}", f"{error:.4f}", f"{theirs:.3f}", f"{distance:+.1f}")
+            numbers = (f"{ours:.3f}", f"{error:.4f}", f"{theirs:.3f}", distance)
             shown.add_row(name, name_of(model, classification), score, *numbers, verdict)  # type: ignore[arg-type]
         shown.add_section()
     return shown

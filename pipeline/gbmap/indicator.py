@@ -50,6 +50,7 @@ class DriftIndicator:
         *,
         k: int = NEIGHBOURS,
         index: bool | None = None,
+        plain: Neighbours | None = None,
     ) -> "DriftIndicator":
         """Take `rows` as the reference.
 
@@ -65,6 +66,8 @@ class DriftIndicator:
             Neighbours that are asked, at most n.
         index
             Whether neighbours are looked for over a tree; see `Neighbours.of`. The result is the same.
+        plain
+            `Neighbours` of the same rows by the metric ``"euclidean"``, where another indicator has them too.
 
         Raises
         ------
@@ -86,7 +89,7 @@ class DriftIndicator:
         else:
             values = as_column(targets, "reference targets", len(reference))
         embedded = Neighbours.of(map.embed(reference), "manhattan", index=index)
-        return cls(map, values, k, embedded, Neighbours.of(reference, "euclidean", index=index))
+        return cls(map, values, k, embedded, plain or Neighbours.of(reference, "euclidean", index=index))
 
     def indicator(self, rows: npt.ArrayLike) -> Floats:
         """|f(x) - f_kNN(x)| of each row, float64[n], in units of f; neighbours by the embedding distance.
@@ -145,6 +148,15 @@ class Threshold:
         return indicators > self.value
 
 
+def least_held(rate: float) -> int:
+    """Held-out rows that `calibrate` needs for a rate.
+
+    >>> least_held(0.01), least_held(0.1)
+    (99, 9)
+    """
+    return ceil(1 / rate - 1 - 1e-9)
+
+
 def calibrate(indicators: npt.ArrayLike, rate: float) -> Threshold:
     """A threshold above which a share `rate` of in-distribution rows is expected.
 
@@ -178,7 +190,7 @@ def calibrate(indicators: npt.ArrayLike, rate: float) -> Threshold:
     place = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 100 · (1 - 0.1) is 90 and no more
     if place > n:
         raise InputError(
-            f"gbmap: expected at least {ceil(1 / rate - 1 - 1e-9)} held-out rows for an alarm rate of {rate}, got {n}; "
+            f"gbmap: expected at least {least_held(rate)} held-out rows for an alarm rate of {rate}, got {n}; "
             "hold more rows out or allow a higher rate"
         )
     stated = 1.0 - place / (n + 1)

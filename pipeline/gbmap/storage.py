@@ -18,6 +18,7 @@ from topics import frames
 
 KIND: Final = "gbmap"
 VERSION: Final = 1
+_FRAME: Final = f"a {KIND} frame"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,38 +79,46 @@ def decode(data: bytes | memoryview) -> StoredMaps:
     """
     frame = frames.decode(data, KIND, VERSION)
     forms, about = frame.meta.get("maps"), frame.meta.get("about")
-    require(isinstance(forms, list) and bool(forms) and isinstance(about, dict), "maps and what they are about")
+    require(isinstance(forms, list) and bool(forms) and isinstance(about, dict), "maps and what they are about", _FRAME)
     maps = tuple(_map(frame.arrays, number, form) for number, form in enumerate(forms or []))
-    require(len({one.features for one in maps}) == 1, "maps on the same features")
+    require(len({one.features for one in maps}) == 1, "maps on the same features", _FRAME)
     encoding = _encoding(frame.arrays) if frame.meta.get("encoded") is True else None
     if encoding is not None:
-        require(len(encoding.columns) == maps[0].features, "an encoding of as many columns as the maps have features")
+        require(
+            len(encoding.columns) == maps[0].features,
+            "an encoding of as many columns as the maps have features",
+            _FRAME,
+        )
     return StoredMaps(maps, encoding, about or {})
 
 
 def _map(arrays: Mapping[str, Array], number: int, form: object) -> BoostedMap:
     if not isinstance(form, dict) or form.get("unit") not in UNITS or form.get("loss") not in LOSSES:
-        raise FrameError(f"a {KIND} frame: expected the unit and the loss of a map, got {form!r:.200}")
+        raise FrameError(f"{_FRAME}: expected the unit and the loss of a map, got {form!r:.200}")
     name = f"map.{number}."
-    [weights] = read_matrices(arrays, [(f"{name}weights", "f8", 2)])
+    [weights] = read_matrices(arrays, [(f"{name}weights", "f8", 2)], _FRAME)
     vectors = [(f"{name}{field}", "f8") for field in ("constants", "offsets", "signs", "numbers")]
-    constants, offsets, signs, numbers = read_fields(arrays, vectors)
-    require(numbers.shape == (2,) and np.isfinite(numbers).all(), "beta and f_0")
+    constants, offsets, signs, numbers = read_fields(arrays, vectors, _FRAME)
+    require(numbers.shape == (2,) and np.isfinite(numbers).all(), "beta and f_0", _FRAME)
     try:
         return BoostedMap(
             weights, constants, offsets, signs, form["unit"], float(numbers[0]), form["loss"], float(numbers[1])
         )
     except ModelError as error:
-        raise FrameError(f"a {KIND} frame that holds no map: {error}") from error
+        raise FrameError(f"{_FRAME} that holds no map: {error}") from error
 
 
 def _encoding(arrays: Mapping[str, Array]) -> Encoding:
     fields = [("means", "f8"), ("deviations", "f8"), ("codes", "f8"), ("starts", "i8"), ("categorical", "b1")]
     means, deviations, codes, starts, categorical = read_fields(
-        arrays, [(f"encoding.{name}", dtype) for name, dtype in fields]
+        arrays, [(f"encoding.{name}", dtype) for name, dtype in fields], _FRAME
     )
-    require(means.shape == deviations.shape == categorical.shape, "means, deviations and kinds of the same columns")
-    require(np.isfinite(means).all() and (deviations > 0).all(), "finite means and deviations above 0")
-    require_starts(starts, len(means), len(codes), "codes of each column")
-    require(np.isfinite(codes).all() and not np.diff(starts)[~categorical].any(), "finite codes of categories only")
+    require(
+        means.shape == deviations.shape == categorical.shape, "means, deviations and kinds of the same columns", _FRAME
+    )
+    require(np.isfinite(means).all() and (deviations > 0).all(), "finite means and deviations above 0", _FRAME)
+    require_starts(starts, len(means), len(codes), "codes of each column", _FRAME)
+    require(
+        np.isfinite(codes).all() and not np.diff(starts)[~categorical].any(), "finite codes of categories only", _FRAME
+    )
     return Encoding(means, deviations, codes, starts, categorical)

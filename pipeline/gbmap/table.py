@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from pipeline.gbmap.rows import Floats
 
 
@@ -31,7 +28,3 @@ class Table:
     categorical: tuple[int, ...]
     targets: Floats
     classes: tuple[str, ...] = ()
-
-    def take(self, places: npt.NDArray[np.int64]) -> "Table":
-        """The rows at these places."""
-        return Table(self.names, self.rows[places], self.categorical, self.targets[places], self.classes)

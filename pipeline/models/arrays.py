@@ -11,6 +11,7 @@ from pipeline.models.predictor import Floats
 
 Array = npt.NDArray[Any]
 
+SNAPSHOT: Final = "model snapshot"
 _MISSING: Final = np.empty((0, 0))
 
 
@@ -43,8 +44,8 @@ def as_rows(rows: Floats, width: int) -> Floats:
     return array
 
 
-def require(fits: bool | np.bool_, what: str) -> None:
-    """Refuse a snapshot's content unless it `fits`.
+def require(fits: bool | np.bool_, what: str, of: str = SNAPSHOT) -> None:
+    """Refuse the content of a snapshot, or of what `of` names, unless it `fits`.
 
     The kernels do not check bounds, so what they index with is checked once, before the first evaluation.
 
@@ -54,7 +55,7 @@ def require(fits: bool | np.bool_, what: str) -> None:
         It does not; `what` says what was expected.
     """
     if not fits:
-        raise FrameError(f"model snapshot: expected {what}; the snapshot is damaged or forged, it is not used")
+        raise FrameError(f"{of}: expected {what}; it is damaged or forged, and not used")
 
 
 def require_range(values: Array, low: int, high: int, what: str) -> None:
@@ -62,13 +63,13 @@ def require_range(values: Array, low: int, high: int, what: str) -> None:
     require(values.size == 0 or (values.min() >= low and values.max() < high), f"{what} in {low}..{high - 1}")
 
 
-def require_starts(starts: Array, groups: int, total: int, what: str) -> None:
+def require_starts(starts: Array, groups: int, total: int, what: str, of: str = SNAPSHOT) -> None:
     """Refuse `starts` unless it cuts `total` entries into `groups` consecutive groups."""
-    require(starts.size == groups + 1, f"{what} for {groups} groups")
-    require(starts[0] == 0 and starts[-1] == total and np.all(starts[1:] >= starts[:-1]), f"{what} to cut {total}")
+    require(starts.size == groups + 1, f"{what} for {groups} groups", of)
+    require(starts[0] == 0 and starts[-1] == total and np.all(starts[1:] >= starts[:-1]), f"{what} to cut {total}", of)
 
 
-def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]]) -> list[Array]:
+def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]], of: str = SNAPSHOT) -> list[Array]:
     """The one-dimensional arrays named in `fields` (name, dtype), sealed, in that order.
 
     Raises
@@ -76,10 +77,12 @@ def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]]) 
     FrameError
         One is missing, has another dtype or more than one dimension.
     """
-    return read_matrices(arrays, [(name, dtype, 1) for name, dtype in fields])
+    return read_matrices(arrays, [(name, dtype, 1) for name, dtype in fields], of)
 
 
-def read_matrices(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str, int]]) -> list[Array]:
+def read_matrices(
+    arrays: Mapping[str, Array], fields: Sequence[tuple[str, str, int]], of: str = SNAPSHOT
+) -> list[Array]:
     """The arrays named in `fields` (name, dtype, dimensions), sealed, in that order.
 
     Raises
@@ -91,6 +94,6 @@ def read_matrices(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str, 
     for name, dtype, dimensions in fields:
         array = arrays.get(name, _MISSING)
         fits = name in arrays and array.dtype == np.dtype(dtype) and array.ndim == dimensions
-        require(fits, f"an array {name!r} as {dtype} of {dimensions} dimensions")
+        require(fits, f"an array {name!r} as {dtype} of {dimensions} dimensions", of)
         found.append(sealed(array, dtype))
     return found

@@ -92,7 +92,8 @@ class Fitted:
         parameters
             Of the estimator; what is not named has its default.
         seed
-            Of the starts of GBMAP; the others draw nothing.
+            Of the starts of GBMAP, and of the rows by which boosting with more than 200,000 of them cuts the features
+            into bins.
 
         Raises
         ------
@@ -107,6 +108,6 @@ class Fitted:
             model = LogisticRegression(max_iter=_ITERATIONS, **given) if classification else Ridge(**given)
         else:
             boosting = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
-            model = boosting(early_stopping=False, **given)
+            model = boosting(early_stopping=False, random_state=seed, **given)
         encoding = Encoding.learn(rows, categorical)
         return cls(model.fit(encoding.encode(rows), targets), encoding)

@@ -15,10 +15,9 @@ from pipeline.draws import permute, stream_key
 from pipeline.errors import InputError, ModelError
 from pipeline.gbmap.encoding import Encoding, scale_of
 from pipeline.gbmap.fit import fit_map
-from pipeline.gbmap.indicator import DriftIndicator, calibrate
+from pipeline.gbmap.indicator import calibrate, least_held
 from pipeline.gbmap.rows import Floats
-from pipeline.sentinel.options import least_held
-from pipeline.sentinel.scorer import Scorer, encode, measured, no_map
+from pipeline.sentinel.scorer import Scorer, encode, held_against, measured, no_map
 from pipeline.sentinel.settings import MapSettings
 
 _SPLIT: Final = 0
@@ -65,8 +64,8 @@ def fit(request: Request, settings: MapSettings) -> bytes:
     rows, targets = request.rows[reference], request.targets[reference]
     encoding = Encoding.learn(_frequent(rows, request.texts, settings.categories), request.texts)
     encoded = encoding.encode(rows)
-    positives, unit = [targets], 1.0
     if request.classes:
+        unit = 1.0
         positives = [np.where(targets == one, 1.0, -1.0) for one in _told_apart(targets, settings.classes)]
         if not positives:
             return no_map(request.seq, "its labelled events are of one class")
@@ -75,12 +74,10 @@ def fit(request: Request, settings: MapSettings) -> bytes:
         positives = [(targets - mean) / unit]
     chosen = replace(settings.map, loss="logistic" if request.classes else "quadratic")
     try:
-        indicators = tuple(
-            DriftIndicator.of(
-                fit_map(encoded, y, replace(chosen, stream=f"{name}\0{number}")).map, encoded, y, k=settings.neighbours
-            )
-            for number, y in enumerate(positives)
-        )
+        maps = [
+            fit_map(encoded, y, replace(chosen, stream=f"{name}\0{number}")).map for number, y in enumerate(positives)
+        ]
+        indicators = held_against(maps, encoded, positives[0], settings.neighbours)
         calibrating = measured(indicators, encoding.encode(request.rows[order[:held]]), unit).max(axis=0)
         threshold = calibrate(calibrating, settings.rate).value
     except (InputError, ModelError) as error:

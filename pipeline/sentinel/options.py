@@ -1,12 +1,12 @@
 """The section `sentinel` of the settings."""
 
-from math import ceil
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from pipeline.drift.detector import Parameters
 from pipeline.errors import SettingsError
+from pipeline.gbmap.indicator import least_held
 from pipeline.gbmap.settings import GbmapSettings
 from pipeline.sentinel.settings import MapSettings
 
@@ -115,12 +115,3 @@ class Sentinel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "min_window_length": 5,
             "grace_period": self.grace,
         }
-
-
-def least_held(rate: float) -> int:
-    """Calibrating events that a rate needs (`pipeline.gbmap.indicator.calibrate`).
-
-    >>> least_held(0.01), least_held(0.1)
-    (99, 9)
-    """
-    return ceil(1 / rate - 1 - 1e-9)

@@ -12,6 +12,8 @@ from pipeline.gbmap import storage
 from pipeline.gbmap.attributions import local_attributions
 from pipeline.gbmap.encoding import Encoding
 from pipeline.gbmap.indicator import DriftIndicator
+from pipeline.gbmap.map import BoostedMap
+from pipeline.gbmap.neighbours import Neighbours
 from pipeline.gbmap.rows import Floats
 from pipeline.gbmap.storage import StoredMaps
 from topics import frames
@@ -90,6 +92,20 @@ class Scorer:
         return found
 
 
+def held_against(
+    maps: Sequence[BoostedMap], reference: Floats, targets: Floats, neighbours: int
+) -> tuple[DriftIndicator, ...]:
+    """An indicator for each map; the Euclidean neighbours are the same for all.
+
+    Parameters
+    ----------
+    targets
+        float64[n], of the reference rows; those of classes are not looked at.
+    """
+    plain = Neighbours.of(reference, "euclidean")
+    return tuple(DriftIndicator.of(one, reference, targets, k=neighbours, plain=plain) for one in maps)
+
+
 def measured(indicators: Sequence[DriftIndicator], encoded: Floats, unit: float) -> Floats:
     """float64[maps, n], the indicator of each map."""
     return np.array([one.indicator(encoded) * unit for one in indicators])
@@ -136,10 +152,7 @@ def decode(data: bytes | memoryview) -> Scorer | str:
         if stored.encoding is None:
             raise FrameError(f"a {KIND} frame: expected an encoding, got none")
         unit, threshold = arrays["numbers"].tolist()
-        indicators = tuple(
-            DriftIndicator.of(one, arrays["reference"], arrays["targets"], k=int(meta["neighbours"]))
-            for one in stored.maps
-        )
+        indicators = held_against(stored.maps, arrays["reference"], arrays["targets"], int(meta["neighbours"]))
         return Scorer(int(meta["version"]), stored.encoding, indicators, unit, threshold)
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise FrameError(

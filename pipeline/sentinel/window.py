@@ -35,10 +35,6 @@ class Window:
         if len(self.events) > self.size:
             self.events.popleft()
 
-    @property
-    def full(self) -> bool:
-        return len(self.events) == self.size
-
     def request(self, stream: str, seq: int, age: int, features: FeatureTable) -> Request:
         """What a map is to be fitted to now.
 

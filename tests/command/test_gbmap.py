@@ -3,6 +3,7 @@
 import csv
 import importlib
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,33 @@ def test_several_classes_have_a_map_each(tmp_path: Path) -> None:
     with (tmp_path / "embedding.csv").open(newline="") as file:
         header = next(csv.reader(file))
     assert header[3:] == ["a.f1", "a.f2", "b.f1", "b.f2", "c.f1", "c.f2"]
+
+
+def test_a_class_without_training_rows_lends_its_name_to_no_map(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")
+    from pipeline.paper.table4 import parted
+
+    _, test = parted(40, 0, 0)
+    rows = [[k, "b" if k == test[0] else "acd"[k % 3]] for k in range(40)]
+    run("--csv", write(tmp_path / "rows.csv", rows, "x,y"), "--target", "y", "--out", tmp_path, "--preset",
+        "paper-scaling")  # fmt: skip
+    with (tmp_path / "embedding.csv").open(newline="") as file:
+        header = next(csv.reader(file))
+    assert header[3:] == ["a.f1", "a.f2", "c.f1", "c.f2", "d.f1", "d.f2"]
+
+
+def test_many_classes_and_letters_without_a_glyph_are_no_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")
+    path = write(tmp_path / "rows.csv", [[k, f"c{k % 30}"] for k in range(40)], "x,目標")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("--csv", path, "--target", "目標", "--out", tmp_path, "--preset", "paper-scaling")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_out_of_range_is_an_error_of_usage(bent: Path, seed: int) -> None:
+    result = CliRunner().invoke(cli, ["gbmap", "--csv", str(bent), "--target", "y", "--seed", str(seed)])
+    assert result.exit_code == 2 and "Invalid value for '--seed'" in result.output
 
 
 def test_a_name_is_no_markup(tmp_path: Path) -> None:

@@ -57,6 +57,26 @@ def test_table_4_on_a_small_setting(data: Path, tmp_path: Path) -> None:
     assert again.stdout == first.stdout and kept.read_bytes() == whole
 
 
+@pytest.mark.parametrize(("test", "verdict"), [(0.5, "below"), (1.0, "reached")])
+def test_scores_that_are_all_the_same_are_no_multiple_of_their_standard_error(
+    data: Path, tmp_path: Path, test: float, verdict: str
+) -> None:
+    kept = tmp_path / "results.jsonl"
+    for split in range(2):
+        asked = {"experiment": "gbmap-table4", "data": "german_credit", "split": split, "model": "gbmap",
+                 "candidates": 1, "rows": None, "seed": 0}  # fmt: skip
+        Finished(kept).add(asked, {"test": test})
+    shown = run("gbmap-table4", "--data", data, "--datasets", "german_credit", "--splits", 2, "--candidates", 1,
+                "--models", "gbmap", "--results", kept).stdout  # fmt: skip
+    row = next(line for line in shown.splitlines() if "german" in line)
+    assert [cell.strip() for cell in row.split("│")[4:-1]] == [f"{test:.3f}", "0.0000", "0.730", "", verdict]
+
+
+def test_a_negative_seed_is_an_error_of_usage(data: Path) -> None:
+    result = CliRunner().invoke(cli, ["paper", "gbmap-table4", "--data", str(data), "--seed", "-1"])
+    assert result.exit_code == 2 and "Invalid value for '--seed'" in result.output
+
+
 def test_the_drift_of_a_small_setting_in_two_processes(data: Path) -> None:
     done = run("gbmap-drift", "--data", data, "--datasets", "concrete", "--seeds", 2)
     row = next(line for line in done.stdout.splitlines() if "concrete" in line)

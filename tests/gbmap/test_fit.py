@@ -161,6 +161,13 @@ def test_after_a_learner_that_is_0_nothing_is_tried_that_would_end_the_same() ->
     assert searched[0] < searched[1] < searched[2]
 
 
+def test_a_run_ends_by_its_iterations_and_not_by_evaluations_before() -> None:
+    x = np.vander(np.linspace(-1, 1, 40), 17, increasing=True)[:, 1:]  # L-BFGS gets on slowly
+    settings = GbmapSettings(learners=1, unit="linear", ridge=0.0, tolerance=1e-300, iterations=16_000)
+    fit = fit_map(x, np.abs(x[:, 0]), settings)
+    assert fit.iterations == 16_000 < fit.evaluations
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_sign_is_that_of_the_better_learner(sign: float) -> None:
     x = generator(1).normal(size=(300, 2))

@@ -9,6 +9,7 @@ from pipeline.errors import InputError
 from pipeline.gbmap.distances import embedding_distances
 from pipeline.gbmap.fit import fit_map
 from pipeline.gbmap.indicator import DriftIndicator, calibrate
+from pipeline.gbmap.neighbours import Neighbours
 from pipeline.gbmap.settings import PAPER_DRIFT
 from tests.gbmap.examples import generator, random_map
 
@@ -41,6 +42,16 @@ def test_the_baseline_is_the_euclidean_distance_to_the_fifth_nearest() -> None:
     reference, rows = generator(2).normal(size=(80, 3)), generator(4).normal(size=(9, 3))
     found = DriftIndicator.of(random_map(6, 3, 1), reference, np.zeros(80)).baseline(rows)
     assert found == pytest.approx(np.sort(np.linalg.norm(rows[:, None] - reference, axis=2), axis=1)[:, 4], rel=1e-12)
+
+
+def test_euclidean_neighbours_of_another_indicator_give_the_same() -> None:
+    reference, rows = generator(2).normal(size=(80, 3)), generator(4).normal(size=(9, 3))
+    plain = Neighbours.of(reference, "euclidean")
+    own, shared = (
+        DriftIndicator.of(random_map(6, 3, 1), reference, np.arange(80.0), plain=given) for given in (None, plain)
+    )
+    assert own.baseline(rows).tobytes() == shared.baseline(rows).tobytes()
+    assert own.indicator(rows).tobytes() == shared.indicator(rows).tobytes()
 
 
 def test_a_row_far_out_stands_out_where_the_target_depends_on_it_and_only_there() -> None:

@@ -91,7 +91,7 @@ def test_another_kind_or_version_of_record_is_refused() -> None:
     ids=range(18),
 )
 def test_content_that_is_no_map_is_refused_though_its_checksum_fits(data: bytes) -> None:
-    with pytest.raises(FrameError):
+    with pytest.raises(FrameError, match=r"^a gbmap frame"):
         decode(data)
 
 

@@ -148,3 +148,17 @@ def test_a_split_is_by_numbers_only() -> None:
 def test_what_cannot_be_split_is_refused(data: Table, message: str) -> None:
     with pytest.raises(InputError, match=message):
         drift(data, 0)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_boosting_of_many_rows_draws_its_bins_by_the_seed_alone(classes: bool) -> None:
+    draws = generator(5)
+    rows = draws.normal(size=(200_001, 1))
+    targets = (rows[:, 0] > 0.5).astype(float) if classes else np.abs(rows[:, 0])
+    found = [
+        Fitted.of("boosting", rows, targets, classification=classes, parameters={"max_iter": 1}, seed=seed)
+        .model._bin_mapper.bin_thresholds_[0]
+        .tobytes()
+        for seed in (0, 0, 1)
+    ]
+    assert found[0] == found[1] != found[2]

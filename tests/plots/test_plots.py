@@ -1,6 +1,7 @@
 """Plots show what the records say, and say what they lack."""
 
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,19 @@ def test_an_embedding_shows_every_row_and_names_its_classes() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["high", "low"]
     axes, bar = plot_embedding(points[:, :1], np.arange(6.0), target="price").axes
     assert bar.get_ylabel() == "price" and axes.get_ylabel() == "second principal component (0%)"
+
+
+def test_letters_that_the_font_lacks_are_the_one_thing_that_is_not_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = plot_embedding(np.arange(12.0).reshape(6, 2), np.arange(6.0), target="目標")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.savefig(tmp_path / "plot.png", format="png")
+        assert figure._repr_png_().startswith(PNG)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: warnings.warn("other", stacklevel=2))
+    with pytest.warns(UserWarning, match="other"):
+        figure.savefig(tmp_path / "plot.png")
 
 
 def test_an_embedding_that_is_not_finite_is_refused() -> None:
