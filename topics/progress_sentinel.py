@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from topics import chunks, frames
-from topics.contract import CHUNK_BYTES, COMPACTED, MIB, StreamName, Topic
+from topics import frames
+from topics.chunks import Assembler, split
+from topics.contract import CHUNK_BYTES, COMPACTED, StreamName, Topic
 from topics.errors import FrameError, RecordError
 from topics.frames import Array
 from topics.progress_learner import PARTITION_KEY, Setting
@@ -21,9 +22,6 @@ from topics.record import decode_record, encode_record
 VERSION: Final = 1
 _ANCHOR: Final = "sentinel-anchor"
 _CHUNK: Final = "sentinel-anchor-chunk"
-
-# Far above any window and map: it only keeps a damaged record from asking for all memory.
-MAX_ANCHOR_BYTES: Final = 1024 * MIB
 
 TOPIC: Final = Topic(
     name="progress.sentinel",
@@ -123,13 +121,25 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a successor finds: where to go on (None on a partition that nobody has read), how far each stream is, its
-    anchor if it has one, and in how many chunks one is there, whosesoever."""
+    """What a successor finds: where to go on (None on a partition that nobody has read), how far each stream is, and
+    in how many chunks an anchor of a stream is there, of whichever epoch."""
 
     partition: PartitionProgress | None
     streams: dict[str, StreamProgress] = field(default_factory=dict)
-    anchors: dict[str, Anchor] = field(default_factory=dict)
     chunks: dict[str, int] = field(default_factory=dict)
+    _anchors: Assembler[str] = field(default_factory=lambda: Assembler(_CHUNK, 0), compare=False)
+
+    def anchor(self, stream: str) -> Anchor | None:
+        """A stream's anchor; None if it has none.
+
+        Raises
+        ------
+        FrameError
+            the anchor that the stream's progress names is not whole: the sentinel must not go on with less than was
+            committed.
+        """
+        progress = self.streams[stream]
+        return _anchor(progress, self._anchors.get(stream)) if progress.anchor >= 0 else None
 
 
 _partition: Final = msgspec.json.Decoder(PartitionProgress)
@@ -169,7 +179,7 @@ def encode_anchor(
     """
     place = {name: getattr(anchor, name) for name in _Place.__struct_fields__}
     data = frames.encode(_ANCHOR, VERSION, {"place": place, "state": dict(anchor.meta)}, anchor.arrays)
-    values: list[bytes | None] = [*chunks.split(_CHUNK, data, limit)]
+    values: list[bytes | None] = [*split(_CHUNK, data, limit)]
     values += [None] * (previous_chunks - len(values))
     return [(b"%s%s/%d" % (_ANCHOR_PREFIX, anchor.stream.encode(), index), value) for index, value in enumerate(values)]
 
@@ -200,12 +210,12 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
     Raises
     ------
     RecordError, FrameError
-        a record is damaged, or the anchor that a stream's progress names is not whole: the sentinel must not go on
-        with less than was committed.
+        a record is damaged.
     """
     partition: PartitionProgress | None = None
     streams: dict[str, StreamProgress] = {}
-    whole: chunks.Assembler[str] = chunks.Assembler(_CHUNK, MAX_ANCHOR_BYTES)
+    # Room for all that was read, whole and in parts: a damaged part may say what it likes of its whole.
+    whole: Assembler[str] = Assembler(_CHUNK, 2 * sum(map(len, latest.values())) + 2**20)
     counts: dict[str, int] = {}
     for key, value in latest.items():
         record = decode(key, value)
@@ -219,8 +229,13 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
             whole.add(name, index, value)
     if streams and partition is None:
         raise RecordError(f"progress.sentinel: expected the partition's record beside {sorted(streams)}, got none")
-    anchors = {name: _anchor(record, whole.get(name)) for name, record in streams.items() if record.anchor >= 0}
-    return Restored(partition, streams, anchors, counts)
+    return Restored(partition, streams, counts, whole)
+
+
+def tombstones(stream: str, chunks: int) -> list[tuple[bytes, None]]:
+    """What ends all that is there of a stream, an anchor of so many chunks among it."""
+    keys = [b"%s%s/%d" % (_ANCHOR_PREFIX, stream.encode(), index) for index in range(chunks)]
+    return [(key, None) for key in (*keys, stream.encode())]
 
 
 def _anchor(progress: StreamProgress, data: bytes | None) -> Anchor:

@@ -2,8 +2,9 @@
 
 Position and anchors go to `progress.sentinel` in the same transaction. An anchor is the whole state of a stream; one is
 written every some thousand events, because it holds a window and a map; it is the turn of the stream whose own is the
-furthest behind. A successor restores the newest of each stream and uses what lies between it and the committed position
-again, in silence; the maps of that stretch are fitted again.
+furthest behind. One comes sooner for a stream that has waited long for its turn: a restart must not ask for events that
+retention has removed. A successor restores the newest of each stream and uses what lies between it and the committed
+position again, in silence; the maps of that stretch are fitted again.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from pipeline.ingest.message import Position
 from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.stream import StreamSentinel
 from pipeline.settings import Settings
+from pipeline.stages.checkpoints import PATIENCE
 from pipeline.stages.fitter import Fitter, fitter_died
 from pipeline.stages.names import agreed_epoch, expect_later, known_state, sentinel_fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
@@ -62,8 +64,12 @@ class SentinelPartition:
         """Per stream: what it had used at the last commit."""
         self._since_anchor = 0
         """Events of all streams since the last anchor."""
+        self._changed: dict[str, float] = {}
+        """Per stream that has used events since its newest anchor: when that was noticed."""
         self._chunks: dict[str, int] = {}
         """Per stream: chunks of the anchor on the topic."""
+        self._superseded: list[Record] = []
+        """Tombstones for what is of an earlier epoch, written with what comes first of this one."""
         self._said: dict[str, str] = {}
         """Per stream: why it had no map when that was last said."""
         self.awaited = 0
@@ -97,7 +103,6 @@ class SentinelPartition:
         if epoch > found.epoch:
             expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
-        self._chunks = dict(restored.chunks)
         if found.offset > high:
             raise StateError(
                 f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
@@ -106,18 +111,24 @@ class SentinelPartition:
         if epoch > found.epoch:
             log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
             self.core = PartitionSentinel(self._watch, first_offset=found.offset)
+            for name in {**restored.chunks, **restored.streams}:
+                ended = progress_sentinel.tombstones(name, restored.chunks.get(name, 0))
+                self._superseded += [Record("", key, value) for key, value in ended]
             return found.offset
-        return self._go_on(where, restored, Position(found.offset, found.used), low)
+        self._chunks = dict(restored.chunks)
+        with known_state(where):
+            return self._go_on(where, restored, Position(found.offset, found.used), low)
 
     def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
         streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
+        anchors = {name: restored.anchor(name) for name in streams}
         starts: dict[str, Position] = {}
         for name, one in streams.items():
-            anchor = restored.anchors.get(name)
-            if anchor is None:
-                starts[name] = Position(one.first_offset, 0)
-            else:  # without an event since, it is as of now
-                starts[name] = sent if anchor.seqs == one.seqs else Position(anchor.offset, anchor.used)
+            anchor = anchors[name]
+            if one.seqs == (0 if anchor is None else anchor.seqs):
+                starts[name] = sent  # nothing was used since
+            else:
+                starts[name] = Position(one.first_offset, 0) if anchor is None else Position(anchor.offset, anchor.used)
         begin = min([sent, *starts.values()])
         if begin.offset < low:
             raise LostInputError(
@@ -128,15 +139,15 @@ class SentinelPartition:
         self._sent_position = sent
         self.core = PartitionSentinel(self._watch, first_offset=begin.offset, silent_until=sent)
         for name, one in streams.items():
-            if one.epoch > self.settings.epoch:
-                self.core.begin(name, one.epoch, one.first_offset)
-        for name, anchor in restored.anchors.items():
-            if name in streams:
-                watch = replace(self._watch, epoch=streams[name].epoch)
+            anchor = anchors.pop(name)
+            if anchor is not None:
+                watch = replace(self._watch, epoch=one.epoch)
                 made = StreamSentinel.restore(name, watch, anchor.meta, anchor.arrays)
-                self.core.resume(name, made, streams[name].first_offset, starts[name])
+                self.core.resume(name, made, one.first_offset, starts[name])
                 self._anchors[name] = starts[name], anchor.seqs
                 self._seqs[name] = anchor.seqs
+            elif one.epoch > self.settings.epoch or not one.seqs:
+                self.core.begin(name, one.epoch, one.first_offset)
         if self.core.silent:
             log.info("%s: reading again from offset %d up to %d", where, begin.offset, sent.offset)
         return begin.offset
@@ -164,6 +175,7 @@ class SentinelPartition:
         """A reset mark has ended a stream: its anchor is over, as are the maps that it has asked for."""
         log.info("stream %r begins anew after a reset mark", stream)
         self._anchors.pop(stream, None)
+        self._changed.pop(stream, None)
         self._seqs.pop(stream, None)
         self._said.pop(stream, None)
         for asked in [asked for asked in self._fits if asked[0] == stream]:
@@ -206,7 +218,11 @@ class SentinelPartition:
     def collect(self) -> Outputs:
         """The records since the last time, the position as of them, and the anchors that are due."""
         position = self.core.position
-        if self.core.silent or position == self._sent_position:
+        if self.core.silent:
+            return Outputs()
+        changed = self.core.take_changed()
+        turn = self._turn(changed)
+        if position == self._sent_position and turn is None:
             return Outputs()
         self._sent_position = position
         name = topic(self.settings, novelty.TOPIC.name)
@@ -216,9 +232,8 @@ class SentinelPartition:
                 epoch=self.settings.epoch, offset=position.offset, used=position.used, fingerprint=self._fingerprint
             )
         )
-        progress = [Record("", key, value)]
-        changed = self.core.take_changed()
-        turn = self._turn(changed)
+        progress = [*self._superseded, Record("", key, value)]
+        self._superseded = []
         if turn is not None:
             progress += [Record("", key, value) for key, value in self._anchor(turn)]
         for stream in sorted({*changed, *([turn] if turn is not None else [])}):
@@ -227,20 +242,26 @@ class SentinelPartition:
 
     def _turn(self, changed: Iterable[str]) -> str | None:
         """The stream that an anchor is due of: of those that have used events since their own, the one whose lies
-        furthest back."""
+        furthest back, or the one that has waited longest if that is too long."""
+        now = perf_counter()
         for name in changed:
             seqs = self.core.streams[name].sentinel.used
             self._since_anchor += seqs - self._seqs.get(name, 0)
             self._seqs[name] = seqs
-        if self._since_anchor < self.settings.sentinel.anchor:
+            if seqs != self._anchored(name)[1]:
+                self._changed.setdefault(name, now)
+        if not self._changed:
             return None
-        self._since_anchor = 0
-        behind = []
-        for name, watched in self.core.streams.items():
-            start, seqs = self._anchors.get(name, (Position(watched.first_offset, 0), 0))
-            if seqs != watched.sentinel.used:
-                behind.append((start, name))
-        return min(behind)[1] if behind else None
+        if self._since_anchor >= self.settings.sentinel.anchor:
+            self._since_anchor = 0
+            return min((self._anchored(name)[0], name) for name in self._changed)[1]
+        since, name = min((since, name) for name, since in self._changed.items())
+        patience = PATIENCE * self.settings.checkpoint.seconds
+        return name if patience and now - since >= patience else None
+
+    def _anchored(self, name: str) -> tuple[Position, int]:
+        """Where a stream's newest anchor is, and what it had used there; its beginning, if it has none."""
+        return self._anchors.get(name) or (Position(self.core.streams[name].first_offset, 0), 0)
 
     def _anchor(self, name: str) -> list[tuple[bytes, bytes | None]]:
         """A stream's whole state as of now."""
@@ -258,6 +279,7 @@ class SentinelPartition:
         pairs = progress_sentinel.encode_anchor(anchor, self._chunks.get(name, 0))
         self._chunks[name] = sum(value is not None for _, value in pairs)
         self._anchors[name] = position, sentinel.used
+        self._changed.pop(name, None)
         self.anchor_bytes += sum(len(value) for _, value in pairs if value is not None)
         return pairs
 

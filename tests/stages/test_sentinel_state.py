@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pytest
 
 from pipeline.configuration import load
@@ -18,6 +19,7 @@ from pipeline.transport.records import Message
 from tests.late_labels import apart
 from tests.sentinel.logs import BASE, mixed, packed
 from topics import events, progress_sentinel
+from topics.progress_learner import PARTITION_KEY
 
 SETTINGS = load(assignments=[*BASE, "sentinel.anchor=70"])
 
@@ -114,7 +116,8 @@ def test_what_is_read_again_is_bounded_by_the_anchors() -> None:
         broker.commit(stage)
     restored = progress_sentinel.restore(broker.state)
     assert restored.partition is not None and restored.partition.offset == len(LOG)
-    assert {"a", "b", "late"} <= restored.anchors.keys() <= {"a", "b", "idle", "late"}
+    anchored = {name for name in restored.streams if restored.anchor(name) is not None}
+    assert {"a", "b", "late"} <= anchored <= {"a", "b", "idle", "late"}
     behind = sum(one.seqs - max(0, one.anchor) for one in restored.streams.values())
     assert behind <= 70 * 4 + 23
 
@@ -130,12 +133,76 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     anew = partition(load(assignments=[*other, "epoch=2"]))
     assert anew.restore(broker.state, 0, len(LOG)) == len(LOG)
     assert (anew.settings.epoch, anew.core.streams) == (2, {})
+    broker.commit(anew)
+    assert list(broker.state) == [PARTITION_KEY], "nothing of the epoch before is kept"
     for message in LOG[:30]:
         asyncio.run(anew.feed(Message("events", 0, len(LOG) + message.offset, message.key, message.value)))
         broker.commit(anew)
     again = partition(load(assignments=[*other, "worker.new_epoch=true"]))
     assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
     assert again.settings.epoch == 2
+
+
+def pairs(count: int, size: int, key: bytes) -> list[tuple[bytes | None, bytes | None]]:
+    return [(one.key, one.value) for one in packed(mixed(count), size, key)]
+
+
+RARE = [
+    *pairs(20, 20, b"few"),
+    *pairs(110, 23, b"map"),
+    (b"unlabelled", orjson.dumps([{"id": n, "x": {"a": n}} for n in range(5)])),
+    (b"rejected", orjson.dumps({"x": {"a": 1}, "y": 0.5})),
+    (b"unknown", orjson.dumps({"id": "nobody", "y": True})),
+    *pairs(60, 30, b"reset"),
+    (b"reset", events.RESET),
+]
+"""Streams that send a little and then nothing for long."""
+KEYS = [key for key in dict.fromkeys(key for key, _ in RARE) if key]
+BY_TIME = (*BASE, "model.task=classification", "sentinel.anchor=1000000")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_after_retention_every_stream_goes_on(times: int) -> None:
+    """Restarted where nothing is kept any more of what came before; by their number no anchor was due."""
+    settings = load(assignments=[*BY_TIME, "checkpoint.seconds=1e-9"])
+    later = [one for parts in zip(*(pairs(170, 23, key) for key in KEYS), strict=True) for one in parts]
+    log = [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate([*RARE, *later])]
+    whole, broken = Broker(), Broker()
+    for broker, restarts in ((whole, 0), (broken, times)):
+        stage = partition(settings)
+        stage.restore({}, 0, 0)
+        for message in log:
+            if message.offset == len(RARE):
+                for _ in KEYS:  # one at a time
+                    broker.commit(stage)
+                for _ in range(restarts):
+                    stage = partition(settings)
+                    assert stage.restore(broker.state, len(RARE), len(RARE)) == len(RARE)
+                    broker.commit(stage)
+            asyncio.run(stage.feed(message))
+            broker.commit(stage)
+    assert broken.records == whole.records
+    assert {key for key, _ in whole.records} == {*KEYS}
+    epochs = {name: one.epoch for name, one in progress_sentinel.restore(broken.state).streams.items()}
+    assert epochs == {key.decode(): int(key == b"reset") for key in KEYS}
+
+
+def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("pipeline.stages.sentinel.perf_counter", lambda: now)
+    stage = partition(load(assignments=[*BY_TIME, "checkpoint.seconds=30"]))
+    stage.restore({}, 0, 0)
+    broker = Broker()
+    for offset, (key, value) in enumerate(RARE):
+        asyncio.run(stage.feed(Message("events", 0, offset, key, value)))
+        broker.commit(stage)
+    anchored = []
+    for at in (299.0, 300.0, 300.0, 300.0, 300.0, 300.0, 9000.0):
+        now = at
+        broker.commit(stage)
+        streams = progress_sentinel.restore(broker.state).streams.values()
+        anchored.append(sum(one.anchor >= 0 for one in streams))
+    assert anchored == [0, 1, 2, 3, 3, 3, 3], "few, map, unlabelled; the others have used nothing"
 
 
 def test_state_that_cannot_be_gone_on_from_is_refused() -> None:

@@ -276,7 +276,8 @@ def test_progress_of_the_sentinel_is_read() -> None:
     latest = {key: checked_in(f"progress.sentinel.v1.{name}") for key, name in SENTINEL.items()}
     restored = progress_sentinel.restore(latest)
     assert (restored.partition, restored.streams) == (sentinel_partition(), {"elec2": sentinel_stream()})
-    found, written = restored.anchors["elec2"], anchor()
+    found, written = restored.anchor("elec2"), anchor()
+    assert found is not None
     for name in ("stream", "epoch", "offset", "used", "seqs", "meta"):
         assert getattr(found, name) == getattr(written, name)
     for name, array in written.arrays.items():
