@@ -177,13 +177,20 @@ class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes
     ----------
     seconds
-        Between two checkpoints of a stream, at least; 0: none, after a restart everything is learned again.
+        Between two checkpoints of a stream, at least; 0: none, after a restart everything is learned again. After ten
+        times as long the state of a stream that has changed is kept in any case, the sentinel's too, so that a restart
+        asks for no older event.
     share
         Of the learner's time that checkpoints may take.
     """
 
     seconds: Annotated[float, Meta(ge=0)] = 30.0
     share: Annotated[float, Meta(gt=0, le=1)] = 0.04
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a stream that has changed is kept as it is; 0: none is."""
+        return 10 * self.seconds
 
 
 class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

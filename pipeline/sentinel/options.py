@@ -78,18 +78,21 @@ class Sentinel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             Settings contradict each other; all findings at once.
         """
         findings: list[str] = []
-        calibrating, needed = int(self.held * self.window), least_held(self.rate)
+        most, what = self.window, f"sentinel.window = {self.window}"
+        if 0 < self.age < self.window:
+            most, what = self.age, f"the sentinel.age = {self.age} that are young enough"
+        calibrating, needed = int(self.held * most), least_held(self.rate)
         if self.delay > self.stride:
             findings.append(f"sentinel.delay: expected at most sentinel.stride ({self.stride}), got {self.delay}")
         if calibrating < needed:
             findings.append(
                 f"sentinel.held: expected {needed} events of a window or more for sentinel.rate = {self.rate}, got "
-                f"{calibrating} ({self.held} of sentinel.window = {self.window}); hold more, or allow a higher rate"
+                f"{calibrating} ({self.held} of {what}); hold more, or allow a higher rate"
             )
-        if self.window - calibrating < self.neighbours:
+        if most - calibrating < self.neighbours:
             findings.append(
-                f"sentinel.neighbours: expected at most the {self.window - calibrating} events of a window that are "
-                f"not held, got {self.neighbours}"
+                f"sentinel.neighbours: expected at most the {most - calibrating} events of a window that are not held "
+                f"({what}), got {self.neighbours}"
             )
         if findings:
             raise SettingsError(findings)

@@ -25,8 +25,6 @@ Read = Callable[[str, int], Mapping[bytes, bytes]]
 
 KEPT = 2
 """Checkpoints of a stream that are kept once the fold has passed them: one may turn out to be damaged."""
-PATIENCE = 10
-"""Times `checkpoint.seconds`, after which a stream that has changed is kept as it is."""
 
 
 class Checkpoints:
@@ -104,7 +102,7 @@ class Checkpoints:
         for name, stream in core.streams.items():
             if stream.after > self._as_of.get(name, stream.first_offset) and not stream.learner.ended:
                 since = self._changed.setdefault(name, now)
-                if now - since >= PATIENCE * limits.seconds:
+                if now - since >= limits.patience:
                     due.append((since, name))
         if due and now >= self._rested:
             self._make(core, core.streams[min(due)[1]].learner, now, at_rest=True)

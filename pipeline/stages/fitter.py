@@ -26,7 +26,7 @@ class Fitter:
 
     def __init__(self) -> None:
         for variable in _ONE_THREAD:
-            os.environ.setdefault(variable, "1")  # ours has read them already, the one to be started will
+            os.environ[variable] = "1"  # ours has read them already, the one to be started will
         self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
 
     async def start(self) -> None:
@@ -69,8 +69,10 @@ def warm_up() -> None:
 
 
 def _begin() -> None:
-    """In the new process: an interrupt is for the worker to hear, and without the worker there is nothing to do."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In the new process: signals to the whole group are for the worker to hear, which may still need a map for an
+    orderly end; and without the worker there is nothing to do."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
         Thread(target=_end_with, args=(parent.sentinel,), name="tether", daemon=True).start()

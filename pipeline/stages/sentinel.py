@@ -25,7 +25,6 @@ from pipeline.ingest.message import Position
 from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.stream import StreamSentinel
 from pipeline.settings import Settings
-from pipeline.stages.checkpoints import PATIENCE
 from pipeline.stages.fitter import Fitter, fitter_died
 from pipeline.stages.names import agreed_epoch, expect_later, known_state, sentinel_fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
@@ -70,8 +69,6 @@ class SentinelPartition:
         """Per stream: chunks of the anchor on the topic."""
         self._superseded: list[Record] = []
         """Tombstones for what is of an earlier epoch, written with what comes first of this one."""
-        self._said: dict[str, str] = {}
-        """Per stream: why it had no map when that was last said."""
         self.awaited = 0
         self.waited = 0.0
         self.anchor_bytes = 0
@@ -177,7 +174,6 @@ class SentinelPartition:
         self._anchors.pop(stream, None)
         self._changed.pop(stream, None)
         self._seqs.pop(stream, None)
-        self._said.pop(stream, None)
         for asked in [asked for asked in self._fits if asked[0] == stream]:
             self._fits.pop(asked).cancel()
 
@@ -191,24 +187,28 @@ class SentinelPartition:
         pending = stream.pending
         if pending is None:
             return
-        made = self._fits.pop((stream.stream, pending.seq))
+        made = self._fits[stream.stream, pending.seq]
         if not made.done():
             self.awaited += 1
             self._waiting_since = begun = perf_counter()
+            done = asyncio.wrap_future(made)
             try:
-                await asyncio.wait({asyncio.wrap_future(made)})
+                await asyncio.wait({done})
             finally:
                 self._waiting_since = None
                 self.waited += perf_counter() - begun
+            if not done.cancelled():
+                done.exception()  # it is told below
+        del self._fits[stream.stream, pending.seq]
+        unfitted = stream.unfitted
         try:
             stream.give(made.result())
         except BrokenProcessPool as error:
             raise fitter_died() from error
-        if stream.reason and self._said.get(stream.stream) != stream.reason:
-            self._said[stream.stream] = stream.reason
+        if stream.unfitted > unfitted and str(stream.unfitted).strip("0") == "1":
             log.warning(
-                "stream %r: no map of the window at seq %d: %s; the one before goes on, if there is one (said once)",
-                stream.stream, pending.seq, stream.reason,
+                "stream %r: no map of the window at seq %d (%d so far): %s; the one before goes on, if there is one",
+                stream.stream, pending.seq, stream.unfitted, stream.reason,
             )  # fmt: skip
 
     def pending(self) -> int:
@@ -256,7 +256,7 @@ class SentinelPartition:
             self._since_anchor = 0
             return min((self._anchored(name)[0], name) for name in self._changed)[1]
         since, name = min((since, name) for name, since in self._changed.items())
-        patience = PATIENCE * self.settings.checkpoint.seconds
+        patience = self.settings.checkpoint.patience
         return name if patience and now - since >= patience else None
 
     def _anchored(self, name: str) -> tuple[Position, int]:

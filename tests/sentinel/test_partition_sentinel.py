@@ -287,6 +287,14 @@ def test_settings_that_contradict_each_other_are_all_named() -> None:
         assert line.startswith(f"sentinel.{key}: expected")
 
 
+def test_a_window_that_ageing_keeps_too_small_for_a_map_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"sentinel\.held: expected 99 events .* got 50 .* sentinel\.age = 200"):
+        load(assignments=["sentinel.age=200"]).watch()
+    with pytest.raises(SettingsError, match=r"sentinel\.neighbours: expected at most the 50 .* sentinel\.age = 200"):
+        load(assignments=["sentinel.age=200", "sentinel.held=0.75", "sentinel.neighbours=51"]).watch()
+    load(assignments=["sentinel.age=400"]).watch()
+
+
 def test_no_setting_of_the_sentinel_is_one_of_the_others_state() -> None:
     plain, other = load(), load(assignments=["explain.methods=ipfi,novelty", "sentinel.window=500"])
     assert plain.fingerprint() == other.fingerprint()
