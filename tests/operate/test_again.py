@@ -24,7 +24,7 @@ from topics.work import Work
 KEY = b"a key of sixteen bytes"
 
 
-def sent(settings: Settings) -> tuple[dict[int, tuple[Work, Contributions]], list[Beginning]]:
+def sent(settings: Settings, *, at_rest: bool = False) -> tuple[dict[int, tuple[Work, Contributions]], list[Beginning]]:
     """What is sent and made of every explained event, by seq, and every place that could be begun at."""
     learner = PartitionLearner(0, settings.learn())
     found: dict[int, tuple[Work, Contributions]] = {}
@@ -32,11 +32,15 @@ def sent(settings: Settings) -> tuple[dict[int, tuple[Work, Contributions]], lis
     models: dict[int, bytes] = {}
     for message in LOG:
         for stream in learner.consume(message):
+            if at_rest:
+                learner.cut()
             outbox, _ = learner.take_outbox()
             for one in outbox.snapshots:
                 models[one.version] = codec.encode(one.predictor, stream="s", epoch=0, version=one.version, key=KEY)
-            if stream.at_snapshot:
-                begins.append(Beginning(learner.position, stream.seqs, deepcopy(learner.state("s"))))
+            if at_rest or stream.at_snapshot:
+                state = learner.state("s", at_rest=at_rest)
+                if state.tells_model:
+                    begins.append(Beginning(learner.position, stream.seqs, deepcopy(state)))
             for block in outbox.work:
                 _add(found, block, models)
     learner.cut()
@@ -55,13 +59,15 @@ def of_row(arrays: dict[str, np.ndarray], index: int) -> dict[str, bytes]:
     return {name: array[index].tobytes() for name, array in arrays.items() if not name.startswith("ipdp.")}
 
 
+@pytest.mark.parametrize("at_rest", [False, True])
 @pytest.mark.parametrize("variant", ["tree", "conditional removal", "not compiled"])
-def test_it_is_the_same_from_every_beginning(variant: str) -> None:
+def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> None:
     settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
-    expected, begins = sent(settings)
+    expected, begins = sent(settings, at_rest=at_rest)
     assert len(expected) > 30 and len(begins) > 2
     messages = [Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp) for one in LOG]
-    for begin in (begins[0], begins[len(begins) // 2], begins[-1]):
+    newest = [begin for begin in begins if any(seq >= begin.seq for seq in expected)][-1]
+    for begin in (begins[0], begins[len(begins) // 2], newest):
         seqs = [seq for seq in expected if seq >= begin.seq][::5]
         assert seqs
         rest = [one for one in messages if one.offset >= begin.at.offset]

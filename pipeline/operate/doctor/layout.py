@@ -12,7 +12,7 @@ from pipeline.transport.topic_check import hidden
 from topics import ALL, admin, events
 
 _RIGHTS = "the operator's user of `glasstream topics acls` may"
-_CHECKPOINTS_KEPT = 10
+_CHECKPOINTS_KEPT = 100
 """The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
 
 
