@@ -17,7 +17,7 @@ from pipeline.transport.worker import ExitCode
 from tests.deployment import HMAC_KEY, Deployment, wait_for
 from tests.integration.commands import Commands
 from tests.integration.test_recovery import OFTEN, SETTINGS, messages
-from topics import admin, events
+from topics import admin, events, progress_sentinel
 
 Deploy = Callable[..., Deployment]
 GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.work=2")
@@ -120,6 +120,15 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     said = commands.run("doctor", "--no-probe", *(f"--set={one}" for one in (*GIVEN, "seed=4")))
     assert said.code == DIFFERS and "fail state" in said.out and "→ set them back" in said.out
     assert HMAC_KEY not in said.out
+
+    # a sentinel that has ended is missed where the settings ask for one
+    ran = progress_sentinel.encode(progress_sentinel.PartitionProgress(epoch=0, offset=0, used=0, fingerprint={}))
+    deployment.producer.produce(f"{prefix}progress.sentinel", ran[1], ran[0], partition)
+    assert deployment.producer.flush(30.0) == 0
+    assert not causes(found(deployment))
+    missed = causes(found(deployment, f"explain.methods={deployment.settings.explain.methods},novelty"))
+    assert [check for check, _ in missed] == ["sentinel lag", "state"], missed
+    assert "nobody works on it" in missed[0][1] and f"{prefix}progress.sentinel[{partition}]" in missed[1][1]
 
     # input that is rejected
     deployment.send(b"no event")

@@ -1,9 +1,10 @@
 """The stages: whether workers are there, how far they are, and whether they could go on after a restart."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from pipeline.errors import FrameError, GlasstreamError, RecordError, StateError
 from pipeline.learn.checkpoint import KIND
@@ -36,6 +37,8 @@ def progress(patient: Patient) -> list[Finding]:
         there = state(settings)
     except GlasstreamError as error:
         return [*found, fail("state", str(error), "see the lines above")]
+    if not settings.novelty and members.get("sentinel") == 0:  # one that once ran is over
+        there = replace(there, partitions=[one for one in there.partitions if one.stage != "sentinel"])
     found += [fail("state", note, "go on with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
     found += _restart(settings, there)
@@ -47,7 +50,7 @@ def progress(patient: Patient) -> list[Finding]:
         connection(settings),
         [(topic(settings, name), number) for name in names for number in range(settings.topics.events)],
     )
-    found += _fingerprints(settings, read)
+    found += _fingerprints(settings, read, {place.stage for place in there.partitions})
     found += _sealed(patient, read)
     found += _dead(settings)
     return found
@@ -131,7 +134,7 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
     return found
 
 
-def _fingerprints(settings: Settings, read: Read) -> list[Finding]:
+def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> list[Finding]:
     """Whether stages with these settings would go on from what is there."""
     ours = fingerprint(settings)
     found: list[Finding] = []
@@ -141,7 +144,7 @@ def _fingerprints(settings: Settings, read: Read) -> list[Finding]:
         ("fold", progress_fold.TOPIC.name, progress_fold.decode, ours),
         ("sentinel", progress_sentinel.TOPIC.name, progress_sentinel.decode, sentinel_fingerprint(settings)),
     ):
-        for partition, theirs in _theirs(settings, read, name, decode):
+        for partition, theirs in _theirs(settings, read, name, decode) if stage in stages else ():
             compared += 1
             if changed := differences(theirs, mine):
                 said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
