@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from pipeline.command.cli import cli
@@ -63,8 +63,19 @@ def forget(deployment: Deployment, topic: str, before: Mapping[int, int]) -> Non
     """Make the broker forget what lies before an offset, by partition; -1: everything."""
     name = deployment.settings.prefix + topic
     asked = [TopicPartition(name, partition, offset) for partition, offset in before.items()]
-    for future in deployment.admin.delete_records(asked).values():
-        future.result()
+
+    def forgotten() -> bool:
+        try:
+            for future in deployment.admin.delete_records(asked).values():
+                future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.POLICY_VIOLATION:
+                raise
+            deployment.poll()  # a policy that was just changed is not yet that of the log
+            return False
+        return True
+
+    wait_for(f"{name} is forgotten", forgotten)
 
 
 def forget_snapshots(deployment: Deployment) -> None:

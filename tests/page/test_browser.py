@@ -121,6 +121,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             drawn_means_are_the_topics(view, "loss", "loss", losses)
             flags = {one["seq"]: float(one["flagged"]) for one in records(out, "novelty")}
             drawn_means_are_the_topics(view, "novelty", "novelty rate", flags)
+            view.wait("count => glasstream.changes.flatMap(change => change.alarms).length === count", len(alarms))
             marked = view.get("glasstream.changes.flatMap(change => change.alarms)")
             place = lambda one: (one["seq"], one["signal"], one["feature"] or "", one["method"] or "")  # noqa: E731
             assert sorted(map(place, marked)) == sorted(map(place, alarms))
@@ -171,6 +172,7 @@ def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -
     view.page.select_option("#effect", "age")
     view.wait("glasstream.known.effect?.feature === 'age' && glasstream.drawn.effect?.series[0].label === 'then'")
     published = {one["seq"]: one for one in effects if one["feature"] == "age"}
+    view.wait("seq => glasstream.known.effect.curves.at(-1)?.seq === seq", max(published))
     view.page.locator("#then").focus()
     for key in ("End", "ArrowLeft", "Home"):
         view.page.keyboard.press(key)

@@ -109,6 +109,15 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
     for future in admin.create_topics(wanted).values():
         future.result()
 
+    def listed() -> bool:
+        found = admin.list_topics(timeout=20).topics
+        return all(
+            name in found and [one.leader >= 0 for one in found[name].partitions.values()] == [True] * count
+            for name, count in topics.items()
+        )
+
+    wait_for(listed, what=f"{', '.join(topics)} with their leaders")
+
 
 def produce(
     bootstrap: str,
