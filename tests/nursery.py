@@ -88,7 +88,7 @@ class Nursery:
         with self._changed:
             self._questions.write(json.dumps(asked) + "\n")
             self._questions.flush()
-            assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no process was born"
+            assert self._changed.wait_for(lambda: bool(self._born), 600.0), "no process was born"
             return self._born.pop()
 
     def _listen(self) -> None:

@@ -52,8 +52,8 @@ class Writer:
         self.until(lambda: topic in self.admin.list_topics(timeout=SECONDS).topics)
         self.producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS
+    def until(self, condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -208,7 +208,7 @@ def test_a_group_goes_on_behind_what_was_used(kafka: str, prefix: str, writer: W
 
 def test_a_reader_ends_when_nothing_comes_when_time_is_up_or_when_told(kafka: str, prefix: str, writer: Writer) -> None:
     writer.send(estimate(0))
-    with importance(kafka, prefix=prefix, idle=3.0) as records:
+    with importance(kafka, prefix=prefix, idle=10.0) as records:
         assert [record.row for record in records] == [0]
     with importance(kafka, prefix=prefix, timeout=0.5) as records:
         assert len(list(records)) <= 1  # as far as it comes
@@ -279,7 +279,7 @@ def test_a_compacted_topic_gives_the_newest_of_each_key(local_broker: Callable[.
         writer.send(curve(feature, row), key=effects_topic.key("s", feature))
     writer.send(curve("gone", 0), None, key=effects_topic.key("s", "gone"))
     assert len(rows()) <= 101
-    writer.until(lambda: rows() == [("age", 49), ("loan", 49)])
+    writer.until(lambda: rows() == [("age", 49), ("loan", 49)], 120.0)
 
 
 def programs() -> list[str]:

@@ -138,7 +138,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             the_address_holds_the_view(chromium, view)
             assert view.complaints == []
         run.send_signal(signal.SIGINT)
-        assert run.wait(30) == 0
+        assert run.wait(90) == 0
 
 
 def a_mark_opens_the_curves(view: Viewing, alarms: list[dict[str, Any]]) -> None:
