@@ -83,7 +83,7 @@ class Deployment:
         for value in values:
             where = {} if partition is None else {"partition": partition}
             self.producer.produce(self.settings.prefix + events.TOPIC.name, value, key, **where)
-        assert self.producer.flush(30.0) == 0
+        assert self.producer.flush(120.0) == 0
 
     def poll(self) -> Monitor:
         self.monitor.poll(0.05)

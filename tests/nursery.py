@@ -33,27 +33,29 @@ class Forked:
     stdin = None
     """The nursery holds the other end of it, and lets go when the worker ends."""
 
-    def __init__(self, pid: int, codes: dict[int, int], changed: threading.Condition) -> None:
+    def __init__(self, pid: int, changed: threading.Condition) -> None:
         self.pid = pid
-        self._codes = codes
+        self.code: int | None = None
         self._changed = changed
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
         with self._changed:
-            return self._codes.get(self.pid)
+            return self.code
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, waited for."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self.pid in self._codes, timeout):
+            if not self._changed.wait_for(lambda: self.code is not None, timeout):
                 raise subprocess.TimeoutExpired(f"worker {self.pid}", timeout or 0.0)
-            return self._codes[self.pid]
+            assert self.code is not None
+            return self.code
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its code is on the way
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """kill -9."""
@@ -66,8 +68,9 @@ class Nursery:
     def __init__(self, answers: IO[str], questions: IO[str]) -> None:
         self._answers = answers
         self._questions = questions
-        self._codes: dict[int, int] = {}
-        self._born: list[int] = []
+        self._living: dict[int, Forked] = {}
+        """By pid, until it ends: then another one may get that pid."""
+        self._born: list[Forked] = []
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
@@ -85,17 +88,18 @@ class Nursery:
         with self._changed:
             self._questions.write(json.dumps(asked) + "\n")
             self._questions.flush()
-            assert self._changed.wait_for(lambda: bool(self._born), 150.0), "no process was born"
-            return Forked(self._born.pop(), self._codes, self._changed)
+            assert self._changed.wait_for(lambda: bool(self._born), 600.0), "no process was born"
+            return self._born.pop()
 
     def _listen(self) -> None:
         for line in self._answers:
             said = json.loads(line)
             with self._changed:
                 if "code" in said:
-                    self._codes[said["pid"]] = said["code"]
+                    self._living.pop(said["pid"]).code = said["code"]
                 else:
-                    self._born.append(said["pid"])
+                    self._living[said["pid"]] = Forked(said["pid"], self._changed)
+                    self._born.append(self._living[said["pid"]])
                 self._changed.notify_all()
 
 

@@ -9,10 +9,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from pipeline.brokers.choose import Broker, TopicRequest, open_broker
 from pipeline.errors import BrokerError
+from tests.transport.harness import wait_for
 
 
 def partitions(broker: Broker, names: list[str]) -> dict[str, int]:
-    topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=20).topics
+    """Of topics, once the broker lists them."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    wait_for(lambda: {*names} <= admin.list_topics(timeout=20).topics.keys(), what=f"a list with {names}")
+    topics = admin.list_topics(timeout=20).topics
     return {name: len(topics[name].partitions) for name in names}
 
 

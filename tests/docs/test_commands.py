@@ -107,7 +107,7 @@ class Walk:
     def program(self, block: Block, number: int) -> None:
         """With other constants and nothing else; it must print something, unless it only sends."""
         self.wait_explained()
-        values = {**dict.fromkeys(ADDRESSES, self.kafka), "glasstream.": self.prefix, 60: 5}
+        values = {**dict.fromkeys(ADDRESSES, self.kafka), "glasstream.": self.prefix, 60: 15}
         values |= {f"glasstream.{topic}": f"{self.prefix}{topic}" for topic in ("events", "importance")}
         values |= {"dashboard": f"{self.prefix}dashboard-{number}"}
         tree = ast.parse(block.text)

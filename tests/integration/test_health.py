@@ -32,9 +32,17 @@ def ask(url: str) -> tuple[int, str]:
 
 
 def metrics(deployment: Deployment, worker: str) -> dict[str, float]:
-    _, text = ask(address(deployment, worker) + "/metrics")
+    told: list[str] = []
+
+    def answered() -> bool:
+        deployment.poll()
+        status, text = ask(address(deployment, worker) + "/metrics")
+        told.append(text)
+        return status == 200  # 503: its loop has not had a turn for long
+
+    wait_for(f"metrics of {worker}", answered)
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(told[-1]):
         for sample in family.samples:
             labels = {name: value for name, value in sample.labels.items() if name not in ("stage", "instance")}
             found[" ".join([sample.name.removeprefix("glasstream_"), *labels.values()])] = sample.value

@@ -126,7 +126,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     assert events_of.flush(30.0) == 0
     deployment.wait_published("s", 399)
 
-    with importance(secured.address, prefix=prefix, kafka=secured.credentials("consumer"), timeout=10.0) as records:
+    with importance(secured.address, prefix=prefix, kafka=secured.credentials("consumer"), timeout=60.0) as records:
         assert next(iter(records)).coverage == 1.0
 
     # Nobody does another one's work.

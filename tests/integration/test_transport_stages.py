@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupState, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipeline.brokers.embedded import EmbeddedKafka
@@ -71,7 +71,15 @@ def test_a_killed_worker_goes_on_within_seconds_and_counts_nothing_twice(kafka: 
 def test_a_worker_that_is_told_to_stop_leaves_its_partition_free(kafka: str, topics: str) -> None:
     """The other one has it long before a session would have run out."""
     produce(kafka, f"{topics}in", numbers(0, 500))
+    admin = AdminClient({"bootstrap.servers": kafka})
+    group = f"{topics}total"
+
+    def both_are_in() -> bool:
+        found = admin.describe_consumer_groups([group])[group].result(20)
+        return found.state is ConsumerGroupState.STABLE and len(found.members) == 2
+
     with Worker(kafka, topics, "a", session=300) as first, Worker(kafka, topics, "b", session=300) as second:
+        wait_for(both_are_in, 120.0, "both workers")
         wait_for(lambda: len(read_all(kafka, f"{topics}out")[0]) == 500)
         # One partition: one of the two has it. Both are told, one after the other, and the last to go took it over.
         first.send(signal.SIGTERM)
@@ -102,8 +110,9 @@ def test_a_worker_that_was_paused_past_its_session_is_fenced_and_adds_nothing(ka
             except subprocess.TimeoutExpired:
                 paused.send(signal.SIGTERM)
                 code, said = paused.end()
-    # It either tries to commit and is fenced, or hears first that it is out of the group and has nothing left to say.
-    assert code in (ExitCode.FENCED, ExitCode.OK), said
+    # It either tries to commit and is fenced, or hears first that it is out of the group and has nothing left to say;
+    # one that was paused within a commit may find the commit's deadline gone.
+    assert code in (ExitCode.FENCED, ExitCode.OK, ExitCode.BROKER), said
     assert read_all(kafka, f"{topics}out")[0] == sums(3100)
 
 
@@ -138,6 +147,7 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
         await asyncio.to_thread(producer.close)
 
     asyncio.run(run())
+    wait_for(lambda: sum(map(len, read_all(kafka, f"{prefix}out", 4))) >= 4000)  # a commit's markers come after it
     assert read_all(kafka, f"{prefix}out", 4) == [sums(1000)] * 4
 
 
@@ -268,6 +278,7 @@ def test_what_a_message_may_hold_reaches_the_stage_unchanged(kafka: str, topics:
         seen.append(message)
         return [Record(f"{topics}out", message.key, message.value, 0, (("origin", b"\xfe"),))]
 
+    before = time.time()
     produce(kafka, f"{topics}in", values, key=b"\x80")
 
     async def run() -> None:
@@ -279,7 +290,7 @@ def test_what_a_message_may_hold_reaches_the_stage_unchanged(kafka: str, topics:
     assert [message.value for message in seen] == values
     assert {message.key for message in seen} == {b"\x80"}
     assert seen[2].place == f"{topics}in[0]@2"
-    assert abs(seen[0].timestamp / 1000 - time.time()) < 60
+    assert int(before * 1000) <= seen[0].timestamp <= time.time() * 1000
     assert read_all(kafka, f"{topics}out") == [values]
 
 

@@ -24,9 +24,10 @@ class Viewing:
         self.page.goto(f"{self.address}{'#' if view else ''}{view}")
 
     def wait(self, condition: str, argument: object = None) -> None:
-        """Until an expression of JavaScript holds; with an argument, a function of that."""
+        """Until an expression of JavaScript holds, and is drawn; with an argument, a function of that."""
         function = condition if argument is not None else f"() => {condition}"  # text alone would be for `eval`
         self.page.wait_for_function(function, arg=argument, timeout=SECONDS * 1000)
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => done()))")  # the page draws in one
 
     def get(self, expression: str) -> Any:
         return self.page.evaluate(expression)

@@ -11,6 +11,7 @@ from pipeline.command.cli import cli
 from pipeline.errors import TopicError
 from pipeline.page.reading import Taken, Topics
 from pipeline.transport.connection import Connection
+from pipeline.transport.progress import watermarks
 from tests.deployment import wait_for
 from tests.page.records import drift_record, effect_record, importance_record
 from topics import admin
@@ -51,6 +52,8 @@ def test_the_newest_are_read_back_and_then_what_comes(kafka: str, deployed: str)
     sure.produce(f"{deployed}drift", drift_record(9, "a", 0.1, 0.2), b"s")
     sure.flush(30.0)
     sure.abort_transaction(30.0)
+    ends = lambda: [watermarks(Connection(kafka), f"{deployed}drift", partition, 30.0)[1] for partition in range(2)]  # noqa: E731
+    wait_for("the marker of the transaction", lambda: sum(ends()) == 2)  # it comes after the answer
 
     topics = Topics(Connection(kafka), deployed, history=20)
     try:

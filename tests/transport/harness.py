@@ -109,6 +109,15 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
     for future in admin.create_topics(wanted).values():
         future.result()
 
+    def listed() -> bool:
+        found = admin.list_topics(timeout=20).topics
+        return all(
+            name in found and [one.leader >= 0 for one in found[name].partitions.values()] == [True] * count
+            for name, count in topics.items()
+        )
+
+    wait_for(listed, what=f"{', '.join(topics)} with their leaders")
+
 
 def produce(
     bootstrap: str,
@@ -123,7 +132,7 @@ def produce(
     for value in values:
         producer.produce(topic, value, key, partition)
         producer.poll(0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def produce_in_transactions(
@@ -131,16 +140,16 @@ def produce_in_transactions(
 ) -> None:
     """Write every batch in a transaction of its own; those whose position is in `abort` are aborted."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-user-{time.monotonic()}"})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for position, batch in enumerate(batches):
         producer.begin_transaction()
         for value in batch:
             producer.produce(topic, value, b"k", partition)
-        producer.flush(20)
+        producer.flush(60)
         if position in abort:
-            producer.abort_transaction(20)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(20)
+            producer.commit_transaction(60)
 
 
 def read_all(bootstrap: str, topic: str, partitions: int = 1, committed: bool = True) -> list[list[bytes | None]]:
@@ -154,7 +163,7 @@ def read_all(bootstrap: str, topic: str, partitions: int = 1, committed: bool = 
     found: list[list[bytes | None]] = [[] for _ in range(partitions)]
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     ended: set[int] = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"{topic} could not be read to its end"
         message = reader.poll(0.5)
@@ -172,7 +181,7 @@ def committed_offset(bootstrap: str, group: str, topic: str, partition: int = 0)
     """Return what a group has committed, negative for nothing."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
-        return int(reader.committed([TopicPartition(topic, partition)], timeout=10)[0].offset)
+        return int(reader.committed([TopicPartition(topic, partition)], timeout=60)[0].offset)
     finally:
         reader.close()
 

@@ -20,6 +20,7 @@ from pipeline.transport.transactions import TRANSACTION_TIMEOUT
 
 ANSWER_SECONDS = 10.0
 _TRY_SECONDS = 1.0
+_HANDSHAKE_SECONDS = 5.0
 _TRIES_AFTER_AN_ERROR = 3
 """A broker that is just being elected, or one address of several, may fail once."""
 _SKEW_WARN, _SKEW_FAIL = 5.0, 3_600.0
@@ -77,7 +78,7 @@ def _speaks_tls(host: str, port: int) -> bool:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with (
-            socket.create_connection((host.strip("[]"), port), _TRY_SECONDS) as plain,
+            socket.create_connection((host.strip("[]"), port), _HANDSHAKE_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=host.strip("[]")),
         ):
             return True
