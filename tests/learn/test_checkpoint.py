@@ -119,7 +119,7 @@ def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) ->
     settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
     whole, found = checkpoints(settings, at_rest=True)
     snapshots = dict(whole.snapshots)
-    for checkpoint in found[:: 3 if variant == "linear" else 11]:
+    for checkpoint in found[:: 7 if variant == "linear" else 29]:
         place = Position(checkpoint.offset, checkpoint.used)
         first, collected = PartitionLearner(0, settings.learn()), Collected()
         until(first, Position(place.offset + further, place.used if not further else 0), LOG)
