@@ -184,7 +184,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     unlabelled = (count + LATER) // 50
     assert (s["stream"], s["seqs"], s["rows"], s["unlabelled"]) == ("s", count + LATER, len(rows) + 98, unlabelled)
     assert (s["folded"], s["published"], s["behind"]) == (len(rows), len(rows) - 1, 98)
-    assert 0 < s["checkpoint"] <= s["version"] <= s["rows"] and s["epoch"] == 0
+    assert 0 < s["version"] <= s["rows"] and 0 < s["checkpoint"] <= s["rows"] and s["epoch"] == 0
     assert (t["stream"], t["rows"], t["behind"]) == ("t", 294, 0)
     behind = {(one["stage"], one["partition"]): one["behind"] for one in state["partitions"]}
     assert len(behind) == 6 and sum(count for (stage, _), count in behind.items() if stage == "explainer") >= 1
