@@ -227,7 +227,7 @@ class Worker:
     def __init__(self, bootstrap: str, prefix: str, instance: str, session: float = 6.0, **environment: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), bootstrap, prefix, instance, str(session)],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
         )  # fmt: skip
 
     def send(self, number: signal.Signals) -> None:
