@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
-from confluent_kafka import ConsumerGroupState, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipeline.brokers.embedded import EmbeddedKafka
@@ -75,7 +75,10 @@ def test_a_worker_that_is_told_to_stop_leaves_its_partition_free(kafka: str, top
     group = f"{topics}total"
 
     def both_are_in() -> bool:
-        found = admin.describe_consumer_groups([group])[group].result(20)
+        try:
+            found = admin.describe_consumer_groups([group])[group].result(20)
+        except KafkaException:  # a broker that has just started has no coordinator yet
+            return False
         return found.state is ConsumerGroupState.STABLE and len(found.members) == 2
 
     with Worker(kafka, topics, "a", session=300) as first, Worker(kafka, topics, "b", session=300) as second:
