@@ -21,6 +21,12 @@ def write(path: Path, rows: list[list[object]], header: str) -> Path:
     return path
 
 
+def columns(folder: Path) -> list[str]:
+    """Of the embedding that was written."""
+    with (folder / "embedding.csv").open(newline="") as file:
+        return next(csv.reader(file))
+
+
 def bent_rows(*, classes: bool) -> list[list[object]]:
     """The target depends on |x| and on a category; a linear model does not see the one."""
     draws = np.random.Generator(np.random.PCG64(1))
@@ -89,9 +95,7 @@ def test_several_classes_have_a_map_each(tmp_path: Path) -> None:
     rows = [[k % 30, "abc"[k % 30 // 10]] for k in range(120)]
     run("--csv", write(tmp_path / "three.csv", rows, "x,y"), "--target", "y", "--out", tmp_path, "--preset",
         "paper-scaling")  # fmt: skip
-    with (tmp_path / "embedding.csv").open(newline="") as file:
-        header = next(csv.reader(file))
-    assert header[3:] == ["a.f1", "a.f2", "b.f1", "b.f2", "c.f1", "c.f2"]
+    assert columns(tmp_path)[3:] == ["a.f1", "a.f2", "b.f1", "b.f2", "c.f1", "c.f2"]
 
 
 def test_a_class_without_training_rows_lends_its_name_to_no_map(tmp_path: Path) -> None:
@@ -102,9 +106,7 @@ def test_a_class_without_training_rows_lends_its_name_to_no_map(tmp_path: Path) 
     rows = [[k, "b" if k == test[0] else "acd"[k % 3]] for k in range(40)]
     run("--csv", write(tmp_path / "rows.csv", rows, "x,y"), "--target", "y", "--out", tmp_path, "--preset",
         "paper-scaling")  # fmt: skip
-    with (tmp_path / "embedding.csv").open(newline="") as file:
-        header = next(csv.reader(file))
-    assert header[3:] == ["a.f1", "a.f2", "c.f1", "c.f2", "d.f1", "d.f2"]
+    assert columns(tmp_path)[3:] == ["a.f1", "a.f2", "c.f1", "c.f2", "d.f1", "d.f2"]
 
 
 def test_many_classes_and_letters_without_a_glyph_are_no_warnings(tmp_path: Path) -> None:

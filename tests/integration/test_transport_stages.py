@@ -124,16 +124,23 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
     totals = Totals(prefix)
     connection = Connection(kafka)
 
-    async def load(producer: ConfirmedProducer) -> None:
-        for step in range(20):
+    moved = asyncio.Event()
+
+    async def load(producer: ConfirmedProducer) -> int:
+        """Step after step, each when all before it is counted, the last one after the last move; how many."""
+        step, ended = 0, False
+        while not ended:
+            ended = moved.is_set()
             await producer.produce_confirmed(
                 Record(f"{prefix}in", b"k", value, partition)
                 for partition in range(4)
                 for value in numbers(step * 50, step * 50 + 50)
             )
-            await asyncio.sleep(0.2)
+            step += 1
+            await until(lambda sent=200 * step: totals.counted() >= sent)
+        return step
 
-    async def run() -> None:
+    async def run() -> int:
         producer = ConfirmedProducer(connection)
         first, second = (total_stage(connection, prefix, totals, instance) for instance in ("a", "b"))
         await first.start()
@@ -143,15 +150,18 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
             await until(lambda: len(first.lanes) == 2 and len(second.lanes) == 2)
             await first.stop()
             await until(lambda: len(second.lanes) == 4)
-            await loading
-            await until(lambda: totals.counted() == 4000)
+            moved.set()
+            steps = await loading
+            assert totals.counted() == 200 * steps
         assert (first.failure, second.failure) == (None, None)
         assert (first.lost, second.lost) == (0, 0)
         await asyncio.to_thread(producer.close)
+        return steps
 
-    asyncio.run(run())
-    wait_for(lambda: sum(map(len, read_all(kafka, f"{prefix}out", 4))) >= 4000)  # a commit's markers come after it
-    assert read_all(kafka, f"{prefix}out", 4) == [sums(1000)] * 4
+    steps = asyncio.run(run())
+    # a commit's markers come after it
+    wait_for(lambda: sum(map(len, read_all(kafka, f"{prefix}out", 4))) >= 200 * steps)
+    assert read_all(kafka, f"{prefix}out", 4) == [sums(50 * steps)] * 4
 
 
 class Refuses(Total):

@@ -85,6 +85,19 @@ def until(learner: PartitionLearner, end: Position, log: list[Message]) -> None:
             return
 
 
+def handed_over(
+    settings: Settings, at: Checkpoint, state: StreamState, further: int
+) -> tuple[PartitionLearner, Collected]:
+    """A successor that begins with a checkpoint, and what its predecessor, a little `further`, has sent."""
+    place = Position(at.offset, at.used)
+    first, collected = PartitionLearner(0, settings.learn()), Collected()
+    until(first, Position(place.offset + further, place.used if not further else 0), LOG)
+    collected.take(first)
+    second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
+    second.resume("s", state, place)
+    return second, collected
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("further", [0, 3])
 def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> None:
@@ -93,14 +106,9 @@ def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> 
     whole, found = checkpoints(settings)
     assert len(found) > 2
     for checkpoint in found[:: 1 if variant == "linear" else 5]:
-        place = Position(checkpoint.offset, checkpoint.used)
-        first, collected = PartitionLearner(0, settings.learn()), Collected()
-        until(first, Position(place.offset + further, place.used if not further else 0), LOG)
-        collected.take(first)
-        second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
-        second.resume("s", opened(checkpoint, key=KEY), place)
+        second, collected = handed_over(settings, checkpoint, opened(checkpoint, key=KEY), further)
         assert [one.version for one in second.outbox.snapshots] == [checkpoint.rows]
-        until(second, Position(len(LOG), 0), LOG[place.offset :])
+        until(second, Position(len(LOG), 0), LOG[checkpoint.offset :])
         collected.take(second)
         versions = [version for version, _ in whole.snapshots]
         later = versions[versions.index(checkpoint.rows) :]
@@ -120,17 +128,12 @@ def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) ->
     whole, found = checkpoints(settings, at_rest=True)
     snapshots = dict(whole.snapshots)
     for checkpoint in found[:: 7 if variant == "linear" else 29]:
-        place = Position(checkpoint.offset, checkpoint.used)
-        first, collected = PartitionLearner(0, settings.learn()), Collected()
-        until(first, Position(place.offset + further, place.used if not further else 0), LOG)
-        collected.take(first)
-        second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
         state = opened(checkpoint, key=KEY)
-        second.resume("s", state, place)
+        second, collected = handed_over(settings, checkpoint, state, further)
         newest = [version for version in snapshots if version <= checkpoint.rows][-1:]
         assert state.tells_model is (variant != "not compiled" or not newest)
         assert [one.version for one in second.outbox.snapshots] == (newest if state.tells_model else [])
-        until(second, Position(len(LOG), 0), LOG[place.offset :])
+        until(second, Position(len(LOG), 0), LOG[checkpoint.offset :])
         collected.take(second)
         assert {version for version, _ in collected.snapshots} == snapshots.keys()
         if variant != "not compiled":

@@ -52,8 +52,12 @@ def test_the_newest_are_read_back_and_then_what_comes(kafka: str, deployed: str)
     sure.produce(f"{deployed}drift", drift_record(9, "a", 0.1, 0.2), b"s")
     sure.flush(30.0)
     sure.abort_transaction(30.0)
-    ends = lambda: [watermarks(Connection(kafka), f"{deployed}drift", partition, 30.0)[1] for partition in range(2)]  # noqa: E731
-    wait_for("the marker of the transaction", lambda: sum(ends()) == 2)  # it comes after the answer
+
+    def marked() -> bool:
+        ends = [watermarks(Connection(kafka), f"{deployed}drift", partition, 30.0)[1] for partition in range(2)]
+        return sum(ends) == 2  # the record that was aborted, and the marker
+
+    wait_for("the marker of the transaction, which comes after the answer", marked)
 
     topics = Topics(Connection(kafka), deployed, history=20)
     try:
