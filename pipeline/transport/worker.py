@@ -94,8 +94,8 @@ def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Seque
     signal ends it at once. `secrets` are never written to the log.
     """
     configure_logging(options, secrets)
-    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # for the loops of Faust's threads too
-    with asyncio.Runner() as runner:
+    # Not for the loops of Faust's threads: they are touched from other threads, which has crashed uvloop (SIGSEGV).
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(_live(build))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the code is settled

@@ -254,6 +254,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # as the command does: threads of the clients may still run
+    sys.exit(main())
