@@ -1,6 +1,8 @@
-# Sourced by ops/demo and ops/test: a virtual environment of the checkout's own, with the project in it.
+# Sourced by ops/demo, ops/check and ops/test: a virtual environment of the checkout's own, with the project in it.
 #
-#     environment FOLDER EXTRA    makes or updates FOLDER and installs the project (`.EXTRA`) into it, editable
+#     environment FOLDER EXTRA [VERSION]    makes or updates FOLDER and installs the project (`.EXTRA`) into it, editable
+#
+# VERSION (3.13, for example) asks for exactly that Python; without it any that is new enough will do.
 #
 # A stamp in the folder says what was installed for which Python, checkout and pyproject.toml. While it fits, nothing is
 # done. What is said goes to standard error.
@@ -10,10 +12,21 @@ fail() {
     exit 1
 }
 
-# Prints the first Python that is new enough.
+# Prints the first Python that is new enough, or the first of the version that is asked for.
 find_python() {
-    local candidate
-    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11; do
+    local candidate version="${1:-}"
+    if [[ -n "$version" ]]; then
+        for candidate in "${PYTHON:-python$version}" "python$version" python3; do
+            if "$candidate" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])' "$version" \
+                2>/dev/null; then
+                command -v "$candidate"
+                return
+            fi
+        done
+        fail "expected Python ${version} as python${version} (or in the variable PYTHON), found none. CONTRIBUTING.md" \
+            "says how to unpack one of another release of Debian"
+    fi
+    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             command -v "$candidate"
             return
@@ -26,7 +39,7 @@ find_python() {
 
 environment() {
     local folder="$1" extra="$2" python stamp
-    python="$(find_python)"
+    python="$(find_python "${3:-}")"
     stamp="$("$python" - "$PWD" "$extra" <<'PYTHON'
 import hashlib, pathlib, sys
 

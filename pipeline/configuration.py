@@ -6,6 +6,7 @@ line ``--set section.name=value``. A preset (``drift.preset``) yields to all of 
 once.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -162,11 +163,13 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
             if name in inner:
                 _convert(key, value, inner[name], source, tables.setdefault(section, {}), name, findings)
             else:
-                findings.append(f"{key}: expected one of {', '.join(sorted(inner))} in {section} ({source})")
+                wanted = f"expected one of {', '.join(sorted(inner))} in {section}"
+                findings.append(f"{key}: {wanted} ({source}){_service_link(source)}")
         elif key in known and key not in _SECTIONS:
             _convert(key, value, known[key], source, top, key, findings)
         else:
-            findings.append(f"{key}: expected a key of the configuration, got an unknown one ({source})")
+            wanted = "expected a key of the configuration, got an unknown one"
+            findings.append(f"{key}: {wanted} ({source}){_service_link(source)}")
     if findings:
         return None
     sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
@@ -186,7 +189,18 @@ def _convert(
         for part in get_args(wanted):
             if isinstance(part, msgspec.Meta) and part.description and isinstance(value, str):
                 said = f"expected {part.description}"
-        findings.append(f"{key}: {said}, got {value!r} ({source})")
+        findings.append(f"{key}: {said}, got {value!r} ({source}){_service_link(source)}")
+
+
+def _service_link(source: str) -> str:
+    """Return what to add to a finding about a variable that Kubernetes may have set for a Service."""
+    if not source.startswith(ENVIRONMENT) or _SERVICE_LINK.search(source) is None:
+        return ""
+    return "; Kubernetes may have set it for a Service of that name: set enableServiceLinks: false in the pod"
+
+
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$")
+"""Ends the names of the variables by which Kubernetes tells each container of the Services beside it."""
 
 
 _KINDS = {bool: "the boolean", int: "the integer", float: "the number", str: "the text", list: "the array"}

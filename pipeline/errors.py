@@ -14,6 +14,7 @@ GlasstreamError
 ├── CheckFailed                   an implementation breaks a law of its kind: see `pipeline.checks`
 ├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
 ├── BrokerError                   no broker, or one that cannot do what is asked
+│   └── UnavailableError          brokers that do not answer or are too few for now: trying again helps
 └── StateError                    a stage cannot continue from what was committed
     ├── FencedError               another worker has taken this partition over
     └── LostInputError            input that is needed again is no longer kept by the broker
@@ -41,6 +42,7 @@ __all__ = [
     "StalledError",
     "StateError",
     "TopicError",
+    "UnavailableError",
     "VersionError",
 ]
 
@@ -81,12 +83,16 @@ class BrokerError(GlasstreamError):
     """There is no broker, or it cannot do what is asked of it."""
 
 
+class UnavailableError(BrokerError):
+    """Brokers do not answer, or are too few to do what is asked of them; it heals when they come back."""
+
+
 class StageError(GlasstreamError):
     """A worker cannot go on for reasons that are not in its state."""
 
 
 class StalledError(StageError):
-    """A rebalance has not ended within any time that it may take."""
+    """A rebalance, or a run, has not moved on within any time that it may take."""
 
 
 class StageDiedError(StageError):

@@ -1,5 +1,6 @@
 """Secrets come from a variable, or from the file that a second one names, by one rule."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +29,9 @@ def secret(environment: Mapping[str, str], name: str) -> str | None:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        if isinstance(error, PermissionError):
+            mine = os.geteuid()
+            reason = f"{reason}; this process has user id {mine}: `chown {mine} {path}` and `chmod 600 {path}`"
         raise SettingsError([f"{name}{FILE}: {path} cannot be read: {reason}"]) from error
     if not text:
         raise SettingsError([f"{name}{FILE}: expected a secret in {path}, got an empty file"])

@@ -10,13 +10,14 @@ from pipeline.background.grids import GridSettings
 from pipeline.background.settings import BackgroundSettings, StorageSettings
 from pipeline.drift.options import Drift
 from pipeline.fold.settings import FoldSettings
-from pipeline.ingest.admission import Task
+from pipeline.ingest.admission import ClassLimits, Task
 from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.settings import LearnSettings
 from pipeline.models.catalogue import model_factory
 from pipeline.sentinel.options import Sentinel
 from pipeline.sentinel.settings import SentinelSettings
+from topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 from topics.methods import METHODS
 
 BATCH_OVERHEAD = 12
@@ -214,7 +215,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     message_bytes
         Largest message on `events` that is read; larger ones are dead letters.
     dead_bytes
-        Largest original that a dead letter carries; of a larger one only the origin is kept.
+        Largest dead letter: key, value and headers. Of a message that does not fit only the origin is kept; so too
+        where the broker refuses a letter for its size.
     streams
         Streams of one partition of `events`; messages of further ones are dead letters.
     stream_bytes
@@ -222,26 +224,33 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     features, categories, text
         Of one stream: features, whose names together may take 256 KiB; categories of one feature; characters of a name
         or category.
+    classes, label_bytes
+        Of one stream: classes, whose names together may take 128 KiB; UTF-8 bytes of a class name. A label beyond
+        them is a dead letter: most often an id or a free text was taken for the target.
     lag
         What the learner does at the next three bounds: ``wait`` for the fold, or ``shed``: it goes on, old snapshots
         are ended, and rows that needed one count as unexplained (how many then depends on the speed of the workers).
     rows_ahead
         C: rows that the learner may be ahead of the fold, per stream.
     work_bytes
-        Bytes of blocks beyond the fold's progress, per partition of `events`.
+        Bytes of blocks beyond the fold's progress, or of the contributions to them where these can be more, per
+        partition of `events`. The learner keeps these blocks, to send them again if they are lost.
     snapshot_bytes
-        S: bytes of snapshots beyond the fold's progress, per partition of `events`; one snapshot is always admitted.
+        S: bytes of snapshots beyond the fold's progress, per partition of `events`; one snapshot of each stream is
+        always admitted. Every explainer holds the snapshots of all partitions.
     snapshot_largest
         Largest snapshot that is sent at all.
     """
 
-    message_bytes: Positive = 1024 * 1024
-    dead_bytes: Positive = 4 * 1024 * 1024
+    message_bytes: Annotated[int, Meta(ge=1, le=64 * 1024 * 1024)] = 1024 * 1024
+    dead_bytes: Annotated[int, Meta(ge=ORIGIN_BYTES, le=MAX_LETTER_BYTES)] = 4 * 1024 * 1024
     streams: Positive = 1_000
     stream_bytes: Annotated[int, Meta(ge=1, le=1024)] = 249
     features: Positive = 2_000
     categories: Positive = 10_000
     text: Positive = 1_024
+    classes: Annotated[int, Meta(ge=2, le=10_000)] = 256
+    label_bytes: Annotated[int, Meta(ge=1, le=1_024)] = 256
     lag: Literal["wait", "shed"] = "wait"
     rows_ahead: Positive = 20_000
     work_bytes: Positive = 64 * 1024 * 1024
@@ -257,11 +266,21 @@ class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Partition counts, replication, and how a key finds its partition of `events`."""
+    """Partition counts, replication, and how a key finds its partition of `events`.
+
+    Attributes
+    ----------
+    events, work
+        Number of partitions of `events` and of `work`.
+    replication
+        Copies of each partition of a new topic; -1 for the broker's `default.replication.factor`.
+    partitioner
+        How a producer finds the partition of a key.
+    """
 
     events: Positive = 4
     work: Positive = 8
-    replication: Positive = 1
+    replication: Annotated[int, Meta(ge=-1)] = -1
     partitioner: Literal["murmur2", "crc32"] = "murmur2"
 
 
@@ -423,6 +442,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             block_rows=self.block.rows,
             block_bytes=self.block.bytes,
             limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
+            class_limits=ClassLimits(self.limits.classes, self.limits.label_bytes),
             message_bytes=self.limits.message_bytes,
             streams=self.limits.streams,
             stream_bytes=self.limits.stream_bytes,
@@ -493,6 +513,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             epoch=self.epoch,
             task=Task(self.model.task) if self.model.task else None,
             limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
+            class_limits=ClassLimits(self.limits.classes, self.limits.label_bytes),
             message_bytes=self.limits.message_bytes,
             streams=self.limits.streams,
             stream_bytes=self.limits.stream_bytes,
@@ -529,6 +550,8 @@ _CHANGES_SEQ = (
     "limits.features",
     "limits.categories",
     "limits.text",
+    "limits.classes",
+    "limits.label_bytes",
     "topics.partitioner",
 )
 """What is accepted, and what of it is kept."""

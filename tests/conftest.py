@@ -1,8 +1,9 @@
 """What tests share: the data, a real Kafka, and the tiers.
 
-Fast tests run by default, the slow ones with `--slow`. A test that asks for `kafka` or `local_broker` gets the marker
-`kafka`, one that asks for `chromium` the marker `browser`. What is missing on this machine skips the tests that need
-it, in one line of the summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
+Fast tests run by default, the slow ones with `--slow`. A test that asks for `kafka`, `local_broker` or `cluster` gets
+the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests of some folders get the marker `program`;
+`--quick` leaves all three out. What is missing on this machine skips the tests that need it, in one line of the
+summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
 import os
@@ -11,13 +12,14 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import hypothesis
 import pytest
 
-from pipeline.brokers.local import Kafka, local_kafka
+from pipeline.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
 from pipeline.errors import BrokerError
+from tests.examples import NORMAL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -26,35 +28,54 @@ SLOW_LEFT_OUT = pytest.StashKey[int]()
 NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
 NO_BROWSER = "no browser"
+NO_PROMETHEUS = "no Prometheus"
 collect_ignore_glob = ["benchmarks/*", "chaos/*"]
 """Programs, not tests: they change the path of modules when they are imported."""
+TESTS = Path(__file__).resolve().parent
+PROGRAMS = ("brokers", "docs", "integration", "ops")
+"""Folders whose tests start whole programs, build packages or run the documents: they get the marker `program`."""
 IN_CI = os.environ.get("CI") == "true"
 
 # Before scikit-learn is loaded, here and in what tests start: where the tests share the processors, OpenMP's threads
 # wait for each other, which turned 9 s of tests with gradient boosting into 190 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The first call of a compiled function takes seconds: no deadline. In CI the same examples every time.
-hypothesis.settings.register_profile("glasstream", deadline=None, derandomize=IN_CI)
-hypothesis.settings.load_profile("glasstream")
+# The first call of a compiled function takes seconds: no deadline. The same examples every time in CI and in the
+# loop of an edit.
+for _profile, _count in (("check", 10), ("ci", NORMAL), ("thorough", 10 * NORMAL)):
+    _same = _profile == "check" or IN_CI
+    hypothesis.settings.register_profile(_profile, max_examples=_count, deadline=None, derandomize=_same)
+hypothesis.settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    parser.addoption(
+        "--quick", action="store_true", help="leave out what needs a broker, a browser, or whole programs: ops/check"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if {"kafka", "local_broker"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "local_broker", "cluster"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in PROGRAMS:
+            item.add_marker("program")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # a long one that comes last is waited for
     if not config.getoption("--slow"):
-        left_out = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[SLOW_LEFT_OUT] = len(left_out)
+        config.stash[SLOW_LEFT_OUT] = _leave_out(config, items, "slow")
+    if config.getoption("--quick"):
+        _leave_out(config, items, "kafka", "browser", "program")
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], *markers: str) -> int:
+    """Deselect what has one of these markers, and return how many there were."""
+    left_out = [item for item in items if any(map(item.get_closest_marker, markers))]
+    items[:] = [item for item in items if not any(map(item.get_closest_marker, markers))]
+    config.hook.pytest_deselected(items=left_out)
+    return len(left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -68,7 +89,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER)):
+        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER, NO_PROMETHEUS)):
             report.longrepr = (__file__, 1, reason)
     return report
 
@@ -117,6 +138,28 @@ def chromium() -> "Iterator[Browser]":
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Prometheus's tool that checks rules; its package has Prometheus itself as well."""
+    return _of_prometheus("prometheus", "promtool")
+
+
+@pytest.fixture(scope="session")
+def alertmanager(promtool: str) -> str:
+    """Prometheus's Alertmanager, beside Prometheus itself."""
+    return _of_prometheus("prometheus-alertmanager", "prometheus-alertmanager", "alertmanager")
+
+
+def _of_prometheus(package: str, *names: str) -> str:
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path is not None:
+        return path
+    message = f"{NO_PROMETHEUS}: install {names[0]} (apt-get install {package})"
+    if IN_CI:
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
 @pytest.fixture
 def local_broker() -> Iterator[Callable[..., Kafka]]:
     """Starts Kafkas of a test's own, to be paused and killed: `local_broker(data=None, settings=None)`."""
@@ -126,6 +169,17 @@ def local_broker() -> Iterator[Callable[..., Kafka]]:
             return _started(stack, data, settings)
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Three brokers that the tests of a module share; a test that ends one starts it again."""
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(local_cluster())
+        except BrokerError as error:
+            _without_kafka(error)
+        yield started
 
 
 @pytest.fixture
@@ -138,7 +192,11 @@ def _started(stack: ExitStack, data: Path | None = None, settings: Mapping[str, 
     try:
         return stack.enter_context(local_kafka(data, settings=settings))
     except BrokerError as error:
-        reason = f"{NO_KAFKA}: {error}"
+        _without_kafka(error)
+
+
+def _without_kafka(error: BrokerError) -> NoReturn:
+    reason = f"{NO_KAFKA}: {error}"
     if IN_CI or os.environ.get("GLASSTREAM_REQUIRE_KAFKA") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

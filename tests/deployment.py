@@ -13,11 +13,14 @@ from pipeline.command.monitor import PUBLIC, Monitor
 from pipeline.command.run import environment
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
-from pipeline.transport.progress import watermarks
+from pipeline.transport.progress import read_to_end, watermarks
 from tests.nursery import Forked, nursery
-from topics import admin, events
+from topics import admin, checkpoints, events
 
 DEADLINE = 150.0
+SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
+OFTEN = ("checkpoint.seconds=0.001", "checkpoint.share=1")
+"""A checkpoint at nearly every snapshot, however fast the machine learns."""
 ROOT = Path(__file__).resolve().parents[1]
 HMAC_KEY = "tests-" * 4
 
@@ -121,3 +124,18 @@ class Deployment:
             process.wait()
         self.monitor.close()
         admin.delete(self.admin, self.settings.prefix)
+
+
+def assert_same(deployment: Deployment, expected: dict[str, list[bytes]]) -> None:
+    """Compare what was published with what the plain loop publishes."""
+    for topic in ("predictions", "importance"):
+        got = deployment.values(topic)
+        assert len(got) == len(expected[topic]), f"{topic}: lost or double"
+        assert got == expected[topic], topic
+
+
+def checkpoint_keys(deployment: Deployment, partition: int) -> list[checkpoints.Key]:
+    """Return the keys of all parts of checkpoints, the newest first."""
+    name = f"{deployment.settings.prefix}checkpoints"
+    keys = [checkpoints.Key.decode(key) for key in read_to_end(connection(deployment.settings), name, partition, 30.0)]
+    return sorted(keys, key=lambda key: key.version, reverse=True)

@@ -18,7 +18,7 @@ Read = Callable[[Mapping[str, str]], str | None]
 
 def _hmac_key(environment: Mapping[str, str]) -> str | None:
     key = hmac_key(environment)
-    return None if key is None else key.decode()
+    return None if key is None else ",".join(one.decode() for one in key)
 
 
 READERS: dict[str, Read] = {
@@ -56,6 +56,20 @@ def test_a_file_without_a_secret_is_an_error(name: str, tmp_path: Path) -> None:
     file.write_text(" \n")
     with pytest.raises(SettingsError, match=f"{variable}: expected a secret in {file}, got an empty file"):
         read({variable: str(file)})
+
+
+@pytest.mark.parametrize(
+    "text", [f"{SECRET},{SECRET[::-1]}", f"{SECRET} ,\n\n {SECRET[::-1]},", f"{SECRET}\r\n{SECRET[::-1]}"]
+)
+def test_several_keys_are_separated_by_commas_or_lines(text: str, tmp_path: Path) -> None:
+    keys = SECRET.encode(), SECRET[::-1].encode()
+    assert hmac_key({"GLASSTREAM_HMAC_KEY": text}) == keys
+    (tmp_path / "keys").write_text(text)
+    assert hmac_key({"GLASSTREAM_HMAC_KEY_FILE": str(tmp_path / "keys")}) == keys
+    for wrong in (f"{text},0123456789abcde", "0123456789abcde", ","):
+        with pytest.raises(SettingsError, match="at least 16 bytes in each key") as short:
+            hmac_key({"GLASSTREAM_HMAC_KEY": wrong})
+        assert "0123456789" not in str(short.value)
 
 
 def test_key_and_token_are_no_settings() -> None:

@@ -43,6 +43,21 @@ def test_every_error_of_every_source_is_reported_at_once(tmp_path: Path) -> None
     assert len(caught.value.findings) == 8
 
 
+def test_a_variable_that_kubernetes_sets_for_a_service_is_refused_with_that_explanation() -> None:
+    told = {  # by a Service named glasstream, and one named glasstream-health
+        "GLASSTREAM_SERVICE_HOST": "10.0.0.1",
+        "GLASSTREAM_PORT": "tcp://10.0.0.1:8080",
+        "GLASSTREAM_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "GLASSTREAM_HEALTH_PORT": "tcp://10.0.0.1:8080",
+        "GLASSTREAM_HEALTH_SERVICE_PORT": "8080",
+    }
+    with pytest.raises(SettingsError) as caught:
+        load(environment={**told, "GLASSTREAM_SEDE": "1"})
+    explained = {variable: "enableServiceLinks: false" in finding for variable in (*told, "GLASSTREAM_SEDE")
+                 for finding in caught.value.findings if f"({variable})" in finding}  # fmt: skip
+    assert explained == {**dict.fromkeys(told, True), "GLASSTREAM_SEDE": False}
+
+
 def test_a_file_that_cannot_be_read_or_is_not_toml(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         load(file=tmp_path / "none.toml")

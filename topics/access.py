@@ -25,9 +25,12 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "explainer": ("contributions",),
     "fold": ("importance", "effects", "drift", "progress.fold"),
     "sentinel": ("novelty", "progress.sentinel"),
-    "labels": ("events", "progress.labels"),
+    "labels": ("events", "events.dead", "progress.labels"),
     "producer": ("events", "labels"),
 }
+
+_SENT_BY_USERS: Final = ("events", "labels")
+"""Whoever reads them looks, before it starts, how large their messages may be."""
 
 _WITH_STATE: Final = ("learner", "fold", "sentinel", "labels")
 """They write in transactions."""
@@ -103,7 +106,9 @@ def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str,
         yield "transactional-id", f"{prefix}dead.", True, ("write", "describe")
         return
     for topic in ALL:
-        reads = ("read",) if _reads(role, topic) else ()
+        reads: tuple[str, ...] = ("read",) if _reads(role, topic) else ()
+        if reads and topic.name in _SENT_BY_USERS:
+            reads = ("read", "describe-configs")
         writes = ("write",) if topic.name in _WRITES.get(role, ()) else ()
         if reads or writes:
             yield "topic", topic.full_name(prefix), False, (*reads, *writes)

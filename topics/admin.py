@@ -10,14 +10,26 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from topics import ALL
-from topics.contract import DEFAULT_PREFIX, Topic
+from topics.contract import DEFAULT_PREFIX, SAFE_COPIES, Topic, least_in_sync
 from topics.errors import TopicError
 
 TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
+
+COPIES: Final = "copies"
+"""What a finding about the number of replicas is about."""
+_IN_SYNC: Final = "min.insync.replicas"
+_UNCLEAN: Final = "unclean.leader.election.enable"
 
 Overrides = Mapping[str, Mapping[str, str]]
 """Configuration by topic name (without prefix) that a user's settings put in place of the contract's."""
@@ -77,6 +89,10 @@ def create(
 ) -> list[str]:
     """Create every topic that is not there yet; returns when the broker lists them all, with leaders.
 
+    A new topic gets the `min.insync.replicas` that fits its number of copies (`contract.least_in_sync`). The number is
+    read back from the topic, because -1 leaves it to the broker, whose configuration this client may not be allowed
+    to see.
+
     Parameters
     ----------
     replication
@@ -106,7 +122,26 @@ def create(
     ]
     # The controller answers before the brokers have heard of it: whoever asked them next would miss the topics.
     _await(admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout)
+    if created:
+        present = _present(admin, timeout)
+        _alter(admin, {name: {_IN_SYNC: str(least_in_sync(_copies(present[name])))} for name in created}, timeout)
     return created
+
+
+def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S) -> dict[str, int]:
+    """Return the topics that have fewer than three copies on a cluster of three brokers or more, with their copies.
+
+    Raises
+    ------
+    TopicError
+        the broker does not answer within `timeout` seconds.
+    """
+    metadata = _metadata(admin, timeout)
+    if len(metadata.brokers) < SAFE_COPIES:
+        return {}
+    names = [name for topic in ALL if (name := topic.full_name(prefix)) in metadata.topics]
+    copies = {name: _copies(metadata.topics[name]) for name in names if metadata.topics[name].error is None}
+    return {name: count for name, count in copies.items() if count < SAFE_COPIES}
 
 
 def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[str]:
@@ -131,16 +166,23 @@ def verify(
     counts: Mapping[str, int],
     prefix: str = DEFAULT_PREFIX,
     overrides: Overrides | None = None,
+    replication: int = -1,
     timeout: float = TIMEOUT_S,
 ) -> list[Finding]:
-    """Every deviation from the contract: missing topics, other numbers of partitions, other configuration.
+    """Every deviation from the contract: missing topics, other numbers of partitions, other configuration, few copies.
+
+    Parameters
+    ----------
+    replication
+        copies that each partition must have; -1 for three at least where the cluster has three brokers.
 
     Raises
     ------
     TopicError
         the broker does not answer within `timeout` seconds, or does not let this client see the configuration.
     """
-    present = _present(admin, timeout)
+    cluster = _metadata(admin, timeout)
+    present: Mapping[str, Any] = cluster.topics
     wanted = show(counts, prefix, overrides)
     findings: list[Finding] = []
     there: list[Description] = []
@@ -158,16 +200,60 @@ def verify(
             found = configs[topic.name].get(name)
             if found is None or not _same(expected, found):
                 findings.append(Finding(topic.name, name, expected, "nothing" if found is None else found))
+        findings += _durability(
+            topic.name, _copies(present[topic.name]), configs[topic.name], replication, len(cluster.brokers)
+        )
     return findings
+
+
+def _durability(name: str, copies: int, config: Mapping[str, str], replication: int, brokers: int) -> Iterable[Finding]:
+    """Whether committed records outlive a broker, and whether writes go on without one."""
+    if replication > 0 and copies != replication:
+        yield Finding(name, COPIES, str(replication), str(copies))
+    elif replication < 0 and copies < SAFE_COPIES <= brokers:
+        yield Finding(name, COPIES, f"{SAFE_COPIES} or more on {brokers} brokers", str(copies))
+    least = least_in_sync(copies)
+    most = max(least, copies - 1)
+    if not least <= int(config.get(_IN_SYNC, "1")) <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        yield Finding(name, _IN_SYNC, f"{expected} with {copies} copies", config.get(_IN_SYNC, "nothing"))
+    if config.get(_UNCLEAN, "false") != "false":
+        yield Finding(name, _UNCLEAN, "false", config[_UNCLEAN])
+
+
+def _metadata(admin: AdminClient, timeout: float) -> Any:
+    """The brokers and the topics, as a broker lists them."""
+    try:
+        return admin.list_topics(timeout=timeout)
+    except KafkaException as error:
+        raise TopicError(f"list topics: {error.args[0].str()}; check the broker's address and that it runs") from error
 
 
 def _present(admin: AdminClient, timeout: float) -> Mapping[str, Any]:
     """The broker's metadata of each topic it lists."""
-    try:
-        present: Mapping[str, Any] = admin.list_topics(timeout=timeout).topics
-    except KafkaException as error:
-        raise TopicError(f"list topics: {error.args[0].str()}; check the broker's address and that it runs") from error
+    present: Mapping[str, Any] = _metadata(admin, timeout).topics
     return present
+
+
+def _copies(metadata: Any) -> int:
+    """The copies of the partition that has the fewest."""
+    return min(len(partition.replicas) for partition in metadata.partitions.values())
+
+
+def _alter(admin: AdminClient, configs: Overrides, timeout: float) -> None:
+    """Set configuration of topics."""
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            topic,
+            incremental_configs=[
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()
+            ],
+        )
+        for topic, config in configs.items()
+    ]
+    for resource, future in admin.incremental_alter_configs(resources, request_timeout=timeout).items():
+        _result(future, f"configure {resource.name}")
 
 
 def _has_leaders(metadata: Any) -> bool:

@@ -4,6 +4,7 @@ Each chunk says how many there are, how long the whole is and what its checksum 
 say the same. What arrives later under the same index replaces what was there, as on a compacted topic.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Final, Generic, TypeVar
@@ -65,6 +66,15 @@ def split(kind: str, data: bytes, limit: int = CHUNK_BYTES) -> list[bytes]:
     meta = {"count": count, "length": len(data), "checksum": _checksum(data)}
     parts = (np.frombuffer(data[index * limit : (index + 1) * limit], np.uint8) for index in range(count))
     return [frames.encode(kind, VERSION, {"index": index, **meta}, {"data": part}) for index, part in enumerate(parts)]
+
+
+def room_for(values: Iterable[bytes]) -> int:
+    """A limit for an `Assembler` that holds all of these records' values, whole and in parts: it refuses none of them.
+
+    What a reader can hold follows from what was written, never from a bound of its own: nobody may write state that
+    cannot be read again.
+    """
+    return sum(2 * (len(value) + _OVERHEAD) for value in values) + _OVERHEAD
 
 
 def decode(kind: str, value: bytes | memoryview) -> Chunk:
@@ -184,6 +194,8 @@ class Assembler(Generic[K]):
 
     def _complete(self, entry: _Entry, newest: Chunk) -> bool:
         """Put the parts together if all that belong to the newest are here."""
+        if len(entry.parts) < newest.count:
+            return False
         whole = newest.whole()
         parts = [entry.parts.get(index) for index in range(min(newest.count, len(entry.parts)))]
         chosen = [part.data for part in parts if part is not None and part.whole() == whole]

@@ -44,6 +44,22 @@ QUEUE: Final[Mapping[str, str]] = {
 }
 
 
+SAFE_COPIES: Final = 3
+"""Copies of a partition from which on one broker can be lost without stopping writes or risking records."""
+
+
+def least_in_sync(copies: int) -> int:
+    """Return the `min.insync.replicas` of a topic with so many copies: 2 from three copies on, else 1.
+
+    With three copies and two in sync, a committed record outlives any one broker, and writes go on without it. With
+    two copies, asking for both would stop writes whenever one broker is away.
+
+    >>> [least_in_sync(copies) for copies in (1, 2, 3, 5)]
+    [1, 1, 2, 2]
+    """
+    return 2 if copies >= SAFE_COPIES else 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Topic:
     """The contract of one topic.

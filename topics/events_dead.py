@@ -1,7 +1,8 @@
 """`events.dead`: input that was rejected, with its original bytes; reason and origin are in the headers.
 
-Key, value and partition are as received. A value too large even for this topic is left out and its size stated.
-Header values are text: numbers in decimal, `rejected` as JSON.
+Key, value and partition are as received. A value or key that would make the letter larger than its bound is left out
+and its size stated: a letter is never refused for its size. Header values are text: numbers in decimal, `rejected` as
+JSON.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,13 +12,25 @@ from typing import Annotated, Final, Literal
 import msgspec
 import orjson
 
-from topics.contract import DEFAULT_MAX_MESSAGE_BYTES, MIB, Topic
+from topics.contract import DEFAULT_MAX_MESSAGE_BYTES, KIB, MIB, Topic
 from topics.errors import RecordError
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of a letter that has a header which those of version 1 lack; others are of version 1, as they were before."""
 
 # Eight times what `events` takes by default: topics of users may be configured larger than ours.
-MAX_VALUE_BYTES: Final = 8 * MIB
+MAX_LETTER_BYTES: Final = 8 * MIB - 4 * KIB
+"""Largest letter, all of it: what our producers take, and this topic as we make it."""
+
+ORIGIN_BYTES: Final = 64 * KIB
+"""Largest letter without key and value: whatever it says of where and why, it stays below this."""
+
+DETAIL_BYTES: Final = 4_000
+LISTED: Final = 1_000
+"""Rejected elements that the header `rejected` lists; of more the first, and `rejected_count` says how many."""
+
+KEY_BYTES: Final = 1_024
+"""A key up to this is never left out while the value is there: no stream's name is longer."""
 
 REPLAYED: Final = "dead_letter"
 """Header of a message of `events` that a dead letter was sent again as: `topic[partition]@offset` of the letter."""
@@ -32,10 +45,7 @@ TOPIC: Final = Topic(
     read_by=("people", "glasstream tail", "glasstream dead"),
     public=True,
     schema_version=VERSION,
-    config={
-        "cleanup.policy": "delete",
-        "max.message.bytes": str(MAX_VALUE_BYTES + DEFAULT_MAX_MESSAGE_BYTES),  # and the headers
-    },
+    config={"cleanup.policy": "delete", "max.message.bytes": str(8 * MIB + DEFAULT_MAX_MESSAGE_BYTES)},
 )
 
 
@@ -56,6 +66,8 @@ class Reason(StrEnum):
     BAD_TS = "bad_ts"
     BAD_TARGET = "bad_target"
     TARGET_KIND = "target_kind"
+    LABEL_TOO_LONG = "label_too_long"
+    TOO_MANY_CLASSES = "too_many_classes"
     MISSING_STREAM = "missing_stream"
     BAD_STREAM = "bad_stream"
     WRONG_PARTITION = "wrong_partition"
@@ -88,12 +100,17 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     detail
         the same reason for people: what was expected and what came.
     rejected
-        [index, reason] of each rejected element of an array; absent where the whole message was rejected.
+        [index, reason] of each rejected element of an array, of the first 1,000 if there are more; absent where the
+        whole message was rejected.
     omitted_bytes
         size of the value, where it was too large to be kept.
+    rejected_count
+        how many elements were rejected, where `rejected` does not list all of them.
+    omitted_key_bytes
+        size of the key, where it was too large to be kept.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: _Natural
     reason: str
     topic: str
@@ -103,6 +120,8 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     rejected: list[tuple[_Natural, str]] | None = None
     omitted_bytes: _Natural | None = None
+    rejected_count: _Natural | None = None
+    omitted_key_bytes: _Natural | None = None
 
 
 def headers(
@@ -116,10 +135,12 @@ def headers(
     detail: str = "",
     rejected: Sequence[tuple[int, str]] | None = None,
     omitted_bytes: int | None = None,
+    omitted_key_bytes: int | None = None,
 ) -> list[tuple[str, bytes]]:
-    """Headers of a dead letter, in the order of `DeadLetter`'s fields."""
+    """Headers of a dead letter, in the order of `DeadLetter`'s fields; together they are below `ORIGIN_BYTES`."""
+    cut = rejected is not None and len(rejected) > LISTED
     texts = {
-        "schema_version": str(VERSION),
+        "schema_version": str(VERSION if cut or omitted_key_bytes is not None else 1),
         "epoch": str(epoch),
         "reason": str(reason),
         "topic": topic,
@@ -130,17 +151,29 @@ def headers(
     if detail:
         texts["detail"] = detail
     if rejected is not None:
-        texts["rejected"] = orjson.dumps([[index, str(why)] for index, why in rejected]).decode()
+        texts["rejected"] = orjson.dumps([[index, str(why)] for index, why in rejected[:LISTED]]).decode()
     if omitted_bytes is not None:
         texts["omitted_bytes"] = str(omitted_bytes)
-    return [(name, text.encode("utf-8", "backslashreplace")) for name, text in texts.items()]
+    if cut:
+        texts["rejected_count"] = str(len(rejected or ()))
+    if omitted_key_bytes is not None:
+        texts["omitted_key_bytes"] = str(omitted_key_bytes)
+    encoded = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
+    if len(encoded.get("detail", b"")) > DETAIL_BYTES:
+        encoded["detail"] = encoded["detail"][:DETAIL_BYTES].decode("utf-8", "ignore").encode()
+    return list(encoded.items())
 
 
-def value(original: bytes | None, limit: int = MAX_VALUE_BYTES) -> tuple[bytes | None, int | None]:
-    """What of the original goes into the dead letter, and its size where it is too large (then nothing of it)."""
-    if original is not None and len(original) > limit:
-        return None, len(original)
-    return original, None
+def size(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> int:
+    """Bound what a letter takes in a batch of its own, in bytes."""
+    parts = (len(name.encode()) + len(data) + _HEADER_BYTES for name, data in headers)
+    return len(key or b"") + len(value or b"") + sum(parts) + _RECORD_BYTES
+
+
+_HEADER_BYTES: Final = 10
+"""Of the two lengths of a header."""
+_RECORD_BYTES: Final = 128
+"""Of a record and the batch around it."""
 
 
 def decode(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter:

@@ -16,6 +16,9 @@ METHODS: Final = ("ipfi", "isage", "ipdp")
 MOST_POINTS: Final = 1_000
 """Of a grid: readers make room for so many, whatever a record says."""
 
+MOST_OUTPUTS: Final = 10
+"""Of curves: every output is a number a point, feature and row."""
+
 Shape = tuple[str, tuple[str | int | None, ...]]
 
 TAKEN: Final[Mapping[str, Shape]] = {

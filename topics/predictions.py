@@ -1,5 +1,6 @@
 """`predictions`: for every accepted event what the model said before it saw the label, and how well it does so far."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -8,7 +9,11 @@ import msgspec
 from topics.contract import Topic
 from topics.record import decode_record, encode_record
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of a record that has a field which records of version 1 lack; others are of version 1, as they were before."""
+
+NAMED: Final = 100
+"""Classes that a record names; of more classes the most probable, so that a record stays below what a broker takes."""
 
 TOPIC: Final = Topic(
     name="predictions",
@@ -33,7 +38,14 @@ class Metric(msgspec.Struct, frozen=True):
     value: float | None
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class Others(msgspec.Struct, frozen=True):
+    """The classes that a record does not name: how many, and the sum of their probabilities."""
+
+    classes: Annotated[int, msgspec.Meta(ge=1)]
+    probability: float
+
+
+class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event's prediction.
 
     Attributes
@@ -45,7 +57,7 @@ class Prediction(msgspec.Struct, frozen=True):
     prediction
         class or number; null when the model gives nothing yet.
     probabilities
-        by class; null for regression.
+        by class; null for regression. Of more than 100 classes the 100 most probable; see `others`.
     target
         class or number; null for an event that came without its label: one that comes late changes no record.
     loss, loss_name
@@ -54,9 +66,11 @@ class Prediction(msgspec.Struct, frozen=True):
         over all labels until this event, those that came late included, and what was predicted before them.
     model_version
         number of events that the model had learned.
+    others
+        the classes that `probabilities` leaves out; absent where it names all of them.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: _Natural
     stream: str
     seq: _Natural
@@ -68,6 +82,7 @@ class Prediction(msgspec.Struct, frozen=True):
     loss_name: str
     metric: Metric
     model_version: _Natural
+    others: Others | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(Prediction)
@@ -94,8 +109,8 @@ class Encoder:
 
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
-        self._record: dict[str, object] = {"schema_version": VERSION, "epoch": epoch, "stream": stream}
-        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) :])
+        self._record: dict[str, object] = {"schema_version": 1, "epoch": epoch, "stream": stream}
+        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
         self._record["metric"] = self._metric
 
     def encode(
@@ -120,9 +135,12 @@ class Encoder:
             NaN, an infinity, or a value that JSON cannot hold.
         """
         nulls = 0
+        others: Others | None = None
         if probabilities is None:
             nulls = 1
         else:
+            if len(probabilities) > NAMED:
+                probabilities, others = most_probable(probabilities)
             classes = sorted(probabilities)
             if list(probabilities) != classes:
                 probabilities = {name: probabilities[name] for name in classes}
@@ -139,7 +157,23 @@ class Encoder:
         record["model_version"] = model_version
         metric["name"] = metric_name
         metric["value"] = metric_value
+        if others is not None:
+            left_out = {"classes": others.classes, "probability": others.probability}
+            record = {**record, "schema_version": VERSION, "others": left_out}
         return encode_record("predictions", record, nulls)
+
+
+def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float], Others]:
+    """The `NAMED` most probable classes, of equally probable ones the first by name, and what is left of more.
+
+    >>> named, others = most_probable({f"{number:03}": 0.0 if number else 1.0 for number in range(150)})
+    >>> len(named), max(named), others
+    (100, '099', Others(classes=50, probability=0.0))
+    """
+    ranked = sorted(probabilities, key=lambda name: (-probabilities[name], name))
+    left_out = ranked[NAMED:]
+    rest = math.fsum(probabilities[name] for name in left_out)
+    return {name: probabilities[name] for name in ranked[:NAMED]}, Others(len(left_out), rest)
 
 
 def encode(*, epoch: int, stream: str, **event: Any) -> bytes:

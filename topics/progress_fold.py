@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from topics import chunks, frames
-from topics.contract import CHUNK_BYTES, COMPACTED, MIB, Topic
+from topics.contract import CHUNK_BYTES, COMPACTED, Topic
 from topics.errors import FrameError, RecordError
 from topics.frames import Array
 from topics.progress_learner import PARTITION_KEY, Setting
@@ -20,9 +20,6 @@ from topics.record import decode_record, encode_record
 VERSION: Final = 1
 _STATE: Final = "fold-state"
 _CHUNK: Final = "fold-state-chunk"
-
-# Far above any state (some numbers per feature): it only keeps a damaged record from asking for all memory.
-MAX_STATE_BYTES: Final = 256 * MIB
 
 TOPIC: Final = Topic(
     name="progress.fold",
@@ -71,7 +68,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     next_row
         all rows below it are folded.
     published_row
-        row of the newest published estimate; -1 before the first.
+        row as of which estimates were last due; -1 before the first. They were published if any row was explained.
     """
 
     stream: str
@@ -100,10 +97,35 @@ class FoldState:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a successor finds: where to go on (None on a partition that nobody has folded), and the streams' states."""
+    """What a successor finds: where to go on (None on a partition that nobody has folded), and how far each stream is.
+
+    The streams' states are put together one by one, when they are asked for, so that a partition with many streams
+    takes little more memory than its records.
+    """
 
     partition: PartitionProgress | None
-    streams: dict[str, FoldState] = field(default_factory=dict)
+    streams: dict[str, StreamProgress] = field(default_factory=dict)
+    _parts: dict[str, dict[int, bytes]] = field(default_factory=dict, compare=False)
+
+    def chunks(self, stream: str) -> int:
+        """In how many chunks the state of a stream is there."""
+        return max(self._parts.get(stream, {}), default=-1) + 1
+
+    def state(self, stream: str) -> FoldState:
+        """A stream's state.
+
+        Raises
+        ------
+        FrameError
+            it is not whole, or not of the row that the stream's progress says: the fold must not go on with less than
+            was committed.
+        """
+        parts = self._parts.get(stream, {})
+        # Room for all that was read, whole and in parts: what was written is never too much to be read.
+        whole: chunks.Assembler[str] = chunks.Assembler(_CHUNK, chunks.room_for(parts.values()))
+        for index, value in parts.items():
+            whole.add(stream, index, value)
+        return _state(self.streams[stream], whole.get(stream))
 
 
 _partition: Final = msgspec.json.Decoder(PartitionProgress)
@@ -171,18 +193,22 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | Non
     return record
 
 
+def is_progress(key: bytes) -> bool:
+    """Whether a key is that of progress, and not of a part of a stream's state, which only the fold needs."""
+    return not key.startswith(_STATE_PREFIX)
+
+
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
     """Everything on a partition of the topic, from the newest value of every key (without those with a tombstone).
 
     Raises
     ------
     RecordError, FrameError
-        a record is damaged, or a stream's state is not whole or not of the row that its progress says: the fold must
-        not go on with less than was committed.
+        a record is damaged, or there is a state without a stream's progress.
     """
     partition: PartitionProgress | None = None
     progress: dict[str, StreamProgress] = {}
-    states: chunks.Assembler[str] = chunks.Assembler(_CHUNK, MAX_STATE_BYTES)
+    parts: dict[str, dict[int, bytes]] = {}
     for key, value in latest.items():
         record = decode(key, value)
         if isinstance(record, PartitionProgress):
@@ -190,14 +216,16 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
         elif isinstance(record, StreamProgress):
             progress[record.stream] = record
         else:
-            states.add(*_parse_state_key(key), value)
-    orphans = sorted({*states.complete(), *states.incomplete()} - progress.keys())
+            stream, index = _parse_state_key(key)
+            parts.setdefault(stream, {})[index] = value
+    orphans = sorted(parts.keys() - progress.keys())
     if orphans:
         raise FrameError(f"progress.fold: expected a stream's progress beside its state, got none of {orphans}")
-    streams = {name: _state(record, states.get(name)) for name, record in progress.items()}
-    if streams and partition is None:
-        raise RecordError(f"progress.fold: expected the partition's record beside those of {sorted(streams)}, got none")
-    return Restored(partition, streams)
+    if progress and partition is None:
+        raise RecordError(
+            f"progress.fold: expected the partition's record beside those of {sorted(progress)}, got none"
+        )
+    return Restored(partition, progress, parts)
 
 
 def _state(progress: StreamProgress, data: bytes | None) -> FoldState:

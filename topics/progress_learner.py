@@ -82,6 +82,8 @@ class StreamProgress(msgspec.Struct, frozen=True):
     after
         the offset behind the newest message that may have changed the stream; -1: not known. A state as of there or
         later is as of the partition's offset.
+    stalled
+        why the fold stands still with the stream, what was done and what to check; empty while it moves.
     """
 
     stream: str
@@ -92,6 +94,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     snapshots: dict[str, _Natural] = {}
     counts: dict[str, int] = {}
     after: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    stalled: str = ""
     schema_version: Literal[1] = VERSION
 
 
@@ -119,6 +122,8 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
         return PARTITION_KEY, encode_record("progress.learner", fields)
     fields["snapshots"] = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
     fields["counts"] = dict(sorted(record.counts.items()))
+    if not record.stalled:
+        del fields["stalled"]
     return key(record.stream), encode_record("progress.learner", fields)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from topics import frames
-from topics.chunks import Assembler, split
+from topics.chunks import Assembler, room_for, split
 from topics.contract import CHUNK_BYTES, COMPACTED, StreamName, Topic
 from topics.errors import FrameError, RecordError
 from topics.frames import Array
@@ -215,7 +215,7 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
     partition: PartitionProgress | None = None
     streams: dict[str, StreamProgress] = {}
     # Room for all that was read, whole and in parts: a damaged part may say what it likes of its whole.
-    whole: Assembler[str] = Assembler(_CHUNK, 2 * sum(map(len, latest.values())) + 2**20)
+    whole: Assembler[str] = Assembler(_CHUNK, room_for(latest.values()))
     counts: dict[str, int] = {}
     for key, value in latest.items():
         record = decode(key, value)

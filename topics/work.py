@@ -97,6 +97,9 @@ class Work:
         whether a flush mark stands right before `first_row`.
     ends
         whether a reset mark stands there: the stream has no rows from `first_row` on in this epoch. Without rows only.
+    refused
+        why the rows are not to be explained, but answered as failed with this reason; empty for all others. Such a
+        block has the rows' `seqs` and no features.
     """
 
     stream: str
@@ -120,6 +123,7 @@ class Work:
     staleness: float | None = None
     flush_before: bool = False
     ends: bool = False
+    refused: str = ""
 
     @property
     def count(self) -> int:
@@ -149,6 +153,29 @@ def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends:
     )
 
 
+def refused(block: Work, reason: str) -> Work:
+    """The rows of a block without what they would be explained with: they are answered as failed, with a reason."""
+    return Work(
+        stream=block.stream,
+        epoch=block.epoch,
+        partition=block.partition,
+        first_row=block.first_row,
+        version=block.version,
+        seqs=block.seqs,
+        x=np.empty((block.count, 0)),
+        y=np.zeros(block.count),
+        draws={},
+        names=[],
+        kinds=[],
+        classes=[],
+        task=block.task,
+        loss=block.loss,
+        staleness=block.staleness,
+        flush_before=block.flush_before,
+        refused=reason,
+    )
+
+
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -170,6 +197,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     staleness: float | None
     flush_before: bool
     ends: bool = False
+    refused: str = ""
 
 
 def key(stream: str, first_row: int) -> bytes:
@@ -209,6 +237,7 @@ def encode(work: Work) -> bytes:
         "staleness": work.staleness,
         "flush_before": work.flush_before,
         **({"ends": True} if work.ends else {}),
+        **({"refused": work.refused} if work.refused else {}),
     }
     arrays = {"seqs": work.seqs, "x": work.x, "y": work.y}
     arrays.update({_DRAWS + method: rows for method, rows in work.draws.items()})
@@ -261,6 +290,7 @@ def decode(data: bytes | memoryview) -> Work:
         staleness=meta.staleness,
         flush_before=meta.flush_before,
         ends=meta.ends,
+        refused=meta.refused,
     )
     _check(work)
     return work
@@ -305,6 +335,8 @@ def _check_rows(work: Work) -> list[str]:
             f"it would have learned what it explains, or nothing"
         )
     findings += frames.repeated("seqs", work.seqs)
+    if work.refused:
+        return findings + ([] if not work.names else [f"expected no features of refused rows, got {work.names}"])
     if work.task not in _TASKS or not work.loss:
         findings.append(f"expected a task of {' or '.join(_TASKS)} and a loss, got {work.task!r} and {work.loss!r}")
     if len(set(work.classes)) != len(work.classes) or (work.task == "regression" and work.classes):

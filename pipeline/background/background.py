@@ -18,6 +18,7 @@ from pipeline.background.settings import BackgroundSettings
 from pipeline.background.storage import ConditionalStorage
 from pipeline.draws import stream_key
 from pipeline.ingest.features import Kind
+from topics.methods import MOST_OUTPUTS
 from topics.work import Grid
 
 Array = NDArray[Any]
@@ -113,5 +114,5 @@ class Background:
             given += width + outputs + 3
         if self._grids is not None:
             taken += 2 * settings.grid.knots * width
-            given += max(settings.grid.points, settings.grid.knots) * width * (1 + outputs)
+            given += max(settings.grid.points, settings.grid.knots) * width * (1 + min(outputs, MOST_OUTPUTS))
         return max(taken, given)

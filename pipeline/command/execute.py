@@ -3,8 +3,16 @@
 import click
 
 from pipeline.command.cli import cli
-from pipeline.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, USAGE
-from pipeline.errors import BrokerError, GlasstreamError, InputError, ModelError, SettingsError, TopicError
+from pipeline.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, STANDSTILL, USAGE
+from pipeline.errors import (
+    BrokerError,
+    GlasstreamError,
+    InputError,
+    ModelError,
+    SettingsError,
+    StalledError,
+    TopicError,
+)
 
 
 def execute() -> int:
@@ -22,6 +30,9 @@ def execute() -> int:
     except (BrokerError, TopicError) as error:
         _say(error)
         return NO_BROKER
+    except StalledError as error:
+        _say(error)
+        return STANDSTILL
     except GlasstreamError as error:
         _say(error)
         return FAILED

@@ -6,6 +6,8 @@ USAGE = 2
 """Arguments, files, models and settings that cannot be used."""
 NO_BROKER = 5
 """No broker, or it or its topics are not as they should be."""
+STANDSTILL = 7
+"""Nothing moved any more in `run`, whatever was sent again."""
 FAILED = 8
 """A stage of `run` failed."""
 INTERRUPTED = 130

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from pipeline.errors import BrokerError, RecordError
 from pipeline.settings import Settings
 from pipeline.transport.connection import Connection
+from pipeline.transport.patience import heals
 from topics import progress_fold, progress_learner, progress_sentinel
 
 log = logging.getLogger(__name__)
@@ -79,6 +81,8 @@ class Monitor:
         The public topics that are read.
     from_start
         Read the public topics from their first record; otherwise from what comes after now.
+    whole
+        Whether every record of the public topics must be read: one that the broker has removed is an error.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Monitor:
         *,
         public: tuple[str, ...] = PUBLIC,
         from_start: bool = True,
+        whole: bool = False,
     ) -> None:
         self.progress = Progress()
         self._prefix = settings.prefix
@@ -97,6 +102,12 @@ class Monitor:
         self._ends: dict[tuple[str, int], int] = {}
         self._partitions: list[tuple[str, int]] = []
         self._public = public
+        self._whole = whole
+        self._next: dict[tuple[str, int], int] = {}
+        self.read = 0
+        """Records of the public topics that have been read."""
+        self._largest: Counter[str] = Counter()
+        self._keys: dict[str, set[bytes | None]] = {topic: set() for topic in public}
         progress = (*_PROGRESS, _OF_NOVELTY) if "novelty" in public else _PROGRESS
         for topic in (*public, *progress):
             self._partitions += [(topic, partition) for partition in range(settings.topics.events)]
@@ -104,7 +115,7 @@ class Monitor:
         for topic, partition in self._partitions:
             offset = OFFSET_BEGINNING
             if topic in public and not from_start:
-                offset = self._high(topic, partition)
+                _, offset = self._kept(topic, partition)
             start.append(TopicPartition(self._prefix + topic, partition, offset))
         self._reader.assign(start)
 
@@ -114,7 +125,7 @@ class Monitor:
         Raises
         ------
         BrokerError
-            The broker refuses, or a topic is gone.
+            The broker refuses, or a topic is gone, or records that had to be read.
         """
         batches: dict[str, list[Message]] = {}
         count = 0
@@ -124,12 +135,13 @@ class Monitor:
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
                     self._ends[topic, message.partition()] = message.offset()
-                elif not error.retriable():
+                elif not heals(error):
                     raise BrokerError(f"{message.topic()}: cannot be read: {error.str()}")
                 continue
             count += 1
             self._ends.pop((topic, message.partition()), None)
             if topic in self._public:
+                self._measure(topic, message)
                 batches.setdefault(topic, []).append(message)
             else:
                 try:
@@ -139,6 +151,33 @@ class Monitor:
         for topic, messages in batches.items():
             self._on_records(topic, messages)
         return count
+
+    def _measure(self, topic: str, message: Message) -> None:
+        """Note how large the records of a topic are, and that none is missing."""
+        self.read += 1
+        self._largest[topic] = max(self._largest[topic], len(message.value() or b""))
+        self._keys[topic].add(message.key())
+        if not self._whole:
+            return
+        partition, offset = message.partition() or 0, message.offset() or 0
+        expected = self._next.get((topic, partition), 0)
+        self._next[topic, partition] = offset + 1
+        if offset - expected > 1:  # else it is no more than the mark that a transaction leaves
+            low, _ = self._kept(topic, partition)
+            if low > expected:
+                raise BrokerError(
+                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the "
+                    f"broker has removed what lies before {low:,}; use --broker local, which keeps everything, or "
+                    "lower --rows-per-message"
+                )
+
+    def round_bytes(self, topic: str) -> int:
+        """Bytes of one record under each key of a topic, at most; 0 while none has been read."""
+        return self._largest[topic] * len(self._keys[topic])
+
+    def keys(self, topic: str) -> int:
+        """Keys of the records of a topic that have been read."""
+        return len(self._keys[topic])
 
     def behind(self, topic: str) -> int:
         """Records of a topic that are there and have not been read, as of the last fetch."""
@@ -152,7 +191,7 @@ class Monitor:
     def ends(self) -> Mapping[tuple[str, int], int]:
         """The ends of the public topics' partitions now; to be handed to `has_read`."""
         return {
-            (topic, number): self._high(topic, number) for topic, number in self._partitions if topic in self._public
+            (topic, number): self._kept(topic, number)[1] for topic, number in self._partitions if topic in self._public
         }
 
     def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
@@ -163,16 +202,22 @@ class Monitor:
         """Let go of the broker."""
         self._reader.close()
 
-    def _high(self, topic: str, partition: int) -> int:
-        """The end of a partition; right after a topic was made its leader may not answer yet."""
+    def _kept(self, topic: str, partition: int) -> tuple[int, int]:
+        """The beginning and the end of a partition; right after a topic was made its leader may not answer yet.
+
+        Raises
+        ------
+        BrokerError
+            It does not answer in time.
+        """
         place = TopicPartition(self._prefix + topic, partition)
         until = time.monotonic() + _ASK_SECONDS
         while True:
             try:
-                _, high = self._reader.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+                low, high = self._reader.get_watermark_offsets(place, timeout=_ASK_SECONDS)
             except KafkaException as error:
                 if time.monotonic() > until:
                     raise BrokerError(f"{place.topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
                 time.sleep(0.1)
             else:
-                return int(high)
+                return int(low), int(high)

@@ -1,8 +1,10 @@
 """The whole pipeline as a plain loop in one process, without Kafka: what the distributed run must equal."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from pipeline.explain.explainer import explain
+from pipeline.explain.sizes import pieces
 from pipeline.fold.partition import PartitionFold
 from pipeline.ingest.message import Message
 from pipeline.learn.dead_letters import dead_letter
@@ -14,6 +16,8 @@ from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.settings import SentinelSettings
 from pipeline.settings import Settings
 from topics import events
+from topics.contributions import Contributions
+from topics.work import Work
 
 _KEY = b"what leaves no process needs no secret"
 
@@ -71,17 +75,24 @@ class Reference:
             yield "predictions", record
         for rejections in dead:
             yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
-        for block in outbox.work:
+        for block in chain.from_iterable(map(pieces, outbox.work)):
             model = self._models[block.stream, block.epoch, block.version] if block.count else None
-            for contribution in explain(block, model):
-                fold.offer(contribution, self._contributions)
+            for contribution in explain(self._sent_work(block), model):
+                fold.offer(self._sent_answer(contribution), self._contributions)
                 self._contributions += 1
             self._forget(block.stream, block.epoch, block.version)
         for published in fold.take_records():
             yield published.topic, published.value
-        fold.take_changed()
         if self._watched is not None:
             yield from self._watch(message, self._watched)
+
+    def _sent_work(self, block: Work) -> Work:
+        """Return a block as an explainer gets it; here as it is."""
+        return block
+
+    def _sent_answer(self, answer: Contributions) -> Contributions:
+        """Return contributions as the aggregator gets them; here as they are."""
+        return answer
 
     def _watch(self, message: Message, settings: SentinelSettings) -> Iterator[Published]:
         """What the sentinel says of one message; a map is fitted when it is due."""

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -16,6 +17,8 @@ EMBEDDED_MESSAGE_BYTES = 900_000
 """Two messages of 3 MB make a partition of the embedded broker unreadable; below 1 MB all is well."""
 EMBEDDED_BYTES_AHEAD = 1024 * 1024
 """The embedded broker keeps 5 MiB a partition; what the learner has not consumed must be well within."""
+EMBEDDED_BYTES_UNREAD = 2 * 1024 * 1024
+"""Likewise what comes of the events on a public topic and has not been read."""
 _STEP_SECONDS = 0.05
 """Of writing; then it is the turn of those who read what comes of it."""
 
@@ -49,6 +52,7 @@ class Replay:
     _producer: Producer = field(init=False)
     _under_way: deque[tuple[int, int]] = field(default_factory=deque)
     _bytes: int = 0
+    _messages: int = 0
     _next: tuple[bytes, int] | None = None
     _flushed: bool = False
     _refused: KafkaError | None = None
@@ -59,7 +63,7 @@ class Replay:
             self.connection.producer(linger_ms=5, compression_type="lz4" if self.bytes_ahead is None else "none")
         )
 
-    def step(self, consumed: int, wait: float = 0.0) -> None:
+    def step(self, consumed: int, messages_ahead: float = inf, wait: float = 0.0) -> None:
         """Write what may be written now.
 
         Parameters
@@ -68,12 +72,17 @@ class Replay:
             Seconds to wait at most for the broker's answers.
         consumed
             The offset up to which the learner has consumed the stream's partition.
+        messages_ahead
+            Messages that may be written and not consumed, at most.
         """
         while self._under_way and self._under_way[0][0] < consumed:
             self._bytes -= self._under_way.popleft()[1]
+            self._messages -= 1
         until = time.monotonic() + _STEP_SECONDS
         while time.monotonic() < until:
             if self._flushed or (self.bytes_ahead is not None and self._bytes > self.bytes_ahead):
+                break
+            if self._messages >= messages_ahead:
                 break
             if self._next is None:
                 self._next = next(self._rest, None)
@@ -113,6 +122,7 @@ class Replay:
         except BufferError:  # the local queue is full: the broker must catch up first
             return False
         self._bytes += len(value)
+        self._messages += 1
         return True
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -4,9 +4,10 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,11 @@ from pipeline.command.children import PAGE, Children
 from pipeline.command.messages import pack
 from pipeline.command.monitor import Monitor, written
 from pipeline.command.outputs import OutputDirectory
-from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_MESSAGE_BYTES, Replay
+from pipeline.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
 from pipeline.command.report import Report
 from pipeline.command.sources import Source
 from pipeline.configuration import SECRET_SETTINGS, to_environment
+from pipeline.errors import StalledError, TopicError
 from pipeline.learn.dead_letters import DeadLetter
 from pipeline.secret import FILE
 from pipeline.settings import Checkpoint, Settings
@@ -30,14 +32,27 @@ from pipeline.stages.build import connection, hmac_key
 from topics import admin, events
 
 _POLL_SECONDS = 0.05
-_STANDSTILL_SECONDS = 60.0
 _DRAINING_SECONDS = 2.0
 """Between two lines that say what an interrupted run waits for."""
-_PREDICTIONS_BEHIND = 2_000
-"""On the embedded broker predictions that we have not read must not be pushed out by new ones."""
-
 _NO_ANCHOR = 10**15
 """More events than any run has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a run waits while nothing moves.
+
+    Attributes
+    ----------
+    notice
+        Seconds after which a line says so; then again after as many.
+    end
+        Seconds after which the run ends. By then the learner has repeated what may have been lost three times:
+        after 15, 45 and 105 seconds (see `pipeline.stages.standstill`).
+    """
+
+    notice: float = 60.0
+    end: float = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,63 @@ class Plan:
     """Whether a page is shown beside."""
     hold: bool = False
     """Whether it stays after the last event, until an interrupt."""
+    patience: Patience = Patience()
+
+
+class Moves:
+    """Tells when a run stands still.
+
+    Parameters
+    ----------
+    patience
+        For how long it may.
+    say
+        Takes a line for the person watching.
+    clock
+        Seconds.
+    """
+
+    def __init__(
+        self, patience: Patience, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience = patience
+        self._say = say
+        self._clock = clock
+        self._place: Hashable = None
+        self._moved = self._told = clock()
+
+    def look(self, place: Hashable, where: Callable[[], str]) -> None:
+        """Take how far everything is.
+
+        Parameters
+        ----------
+        place
+            Changes whenever something moves.
+        where
+            Says how far it is.
+
+        Raises
+        ------
+        StalledError
+            It has not changed for longer than a run waits.
+        """
+        now = self._clock()
+        if place != self._place:
+            self._place, self._moved, self._told = place, now, now
+        elif now - self._moved >= self._patience.end:
+            raise StalledError(
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}. What may have been lost was sent again "
+                "without effect, so the run ends; what was published until now is in --out. The stages' own lines "
+                "above may say why; if they do not, run it again with --broker local, which loses nothing on a busy "
+                "machine"
+            )
+        elif now - self._told >= self._patience.notice:
+            self._told = now
+            left = self._patience.end - (now - self._moved)
+            self._say(
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}; the stages' own lines above may say why. "
+                f"The run ends in {left:.0f} s unless something moves"
+            )
 
 
 class _Interrupts:
@@ -139,20 +211,35 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
         create_topics(broker, settings)
+        temporary = broker.kind == "given" and not plan.keep_topics
+        with (
+            _deleting_topics(settings, say) if temporary else nullcontext(),
+            Children(environment(settings), restart=not embedded, say=say) as children,
+        ):
+            if plan.page:
+                children.add_page(show=console.is_interactive)
+            children.add("fold", "fold-1")
+            for number in range(plan.explainers):
+                children.add("explainer", f"explainer-{number + 1}")
+            if settings.novelty:
+                children.add("sentinel", "sentinel-1")
+            children.add("learner", "learner-1")
+            _replay(settings, plan, console, children, interrupts, embedded=embedded)
+
+
+@contextmanager
+def _deleting_topics(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
+    """Delete the topics of the run afterwards; where that fails too, what ended the run is what is raised."""
+    client = AdminClient({**settings.kafka, "bootstrap.servers": settings.broker})
+    try:
+        yield
+    except BaseException:
         try:
-            with Children(environment(settings), restart=not embedded, say=say) as children:
-                if plan.page:
-                    children.add_page(show=console.is_interactive)
-                children.add("fold", "fold-1")
-                for number in range(plan.explainers):
-                    children.add("explainer", f"explainer-{number + 1}")
-                if settings.novelty:
-                    children.add("sentinel", "sentinel-1")
-                children.add("learner", "learner-1")
-                _replay(settings, plan, console, children, interrupts, embedded=embedded)
-        finally:
-            if broker.kind == "given" and not plan.keep_topics:
-                admin.delete(AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap}), settings.prefix)
+            admin.delete(client, settings.prefix)
+        except TopicError as error:
+            say(f"the topics of this run are still there, delete those that begin with {settings.prefix}: {error}")
+        raise
+    admin.delete(client, settings.prefix)
 
 
 def _replay(
@@ -176,7 +263,14 @@ def _replay(
                 out.add(topic, record)
             report.add(topic, records)
 
-        monitor = Monitor(link, settings, take, public=written(settings), from_start=not plan.keep_topics)
+        monitor = Monitor(
+            link,
+            settings,
+            take,
+            public=written(settings),
+            from_start=not plan.keep_topics,
+            whole=embedded and not plan.keep_topics,
+        )
         replay = Replay(
             link,
             settings,
@@ -186,21 +280,25 @@ def _replay(
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
         interrupts.begun = plan.keep_topics  # from here on there is what others may go on with
-        started = moved = drained = time.monotonic()
+        moves = Moves(plan.patience, lambda line: console.print(line, style="yellow", highlight=False, markup=False))
+        started = drained = time.monotonic()
+
+        def look() -> None:
+            progress = monitor.progress
+            counts = (progress.consumed, progress.watched, progress.rows, progress.folded, progress.published)
+            place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))
+            moves.look(place, lambda: _how_far(monitor, replay, stream, partition, settings))
+
         while not _done(monitor, replay, stream, settings):
             children.check()
             if interrupts.count:
                 replay.finish()
-            if not embedded or _behind(monitor, settings) < _PREDICTIONS_BEHIND:
-                replay.step(_consumed(monitor, partition, settings))
+            ahead = _rows_ahead(monitor, stream, settings) / plan.rows_per_message if embedded else inf
+            replay.step(_consumed(monitor, partition, settings), ahead)
             now = time.monotonic()
-            read = monitor.poll(_POLL_SECONDS)
+            monitor.poll(_POLL_SECONDS)
+            look()
             interrupts.begun = plan.keep_topics or report.predicted > 0
-            if read:
-                moved = now
-            elif now - moved > _STANDSTILL_SECONDS:
-                moved = now
-                console.print(_standstill(monitor, replay, stream, partition, settings), style="yellow")
             _tell(console, plan.source.notices)
             if not interrupts.count:
                 report.progress(now)
@@ -211,6 +309,7 @@ def _replay(
         while not monitor.has_read(ends):
             children.check()
             monitor.poll(_POLL_SECONDS)
+            look()
         seconds = time.monotonic() - started
         replay.close()
         monitor.close()
@@ -229,9 +328,27 @@ def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
     return min(consumed, progress.watched.get(partition, 0)) if settings.novelty else consumed
 
 
-def _behind(monitor: Monitor, settings: Settings) -> int:
-    """Records, one an event, that we have not read."""
-    return max(monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.novelty else [])))
+def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
+    """Rows that may be written to the embedded broker now: what comes of them must not push out what is not read.
+
+    That is estimated from the records that have been read. Until there are some, as many rows may be written as lead to
+    the first estimates.
+    """
+    progress, every = monitor.progress, settings.publish.every
+    unfolded = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.folded.get(stream, 0)))
+    allowed = settings.start + 2.0 * every
+    if monitor.round_bytes("predictions"):
+        behind = [monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.novelty else []))]
+        allowed = EMBEDDED_BYTES_UNREAD / monitor.round_bytes("predictions") - max(behind)
+    for topic, records in (("importance", len(settings.methods)), ("effects", 1)):
+        published = monitor.round_bytes(topic) * records
+        if published:
+            rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
+            unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a transaction's mark
+            allowed = min(allowed, rounds * every - unfolded - every * unread)
+        elif records and progress.published.get(stream, -1) < 0:
+            allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
+    return allowed
 
 
 def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> bool:
@@ -244,17 +361,16 @@ def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> 
         return False
     rows = progress.rows.get(stream, 0)
     return rows <= settings.start or (
-        progress.folded.get(stream, 0) >= rows and progress.published.get(stream, -1) in (rows - 1, -1)
+        progress.folded.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
     )
 
 
-def _standstill(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
+def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
     progress = monitor.progress
     watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.novelty else ""
     return (
-        f"nothing has moved for {_STANDSTILL_SECONDS:.0f} s: {replay.sent:,} events written, "
-        f"{progress.rows.get(stream, 0):,} learned, {progress.folded.get(stream, 0):,} folded{watched}; "
-        "the stages' own lines above may say why"
+        f"{replay.sent:,} events written, {progress.rows.get(stream, 0):,} learned, "
+        f"{progress.folded.get(stream, 0):,} folded{watched}"
     )
 
 
@@ -292,7 +408,7 @@ def for_embedded(settings: Settings) -> Settings:
         limits=msgspec.structs.replace(
             settings.limits,
             rows_ahead=min(settings.limits.rows_ahead, 5_000),
-            work_bytes=min(settings.limits.work_bytes, mib),
+            work_bytes=min(settings.limits.work_bytes, 3 * mib),
             snapshot_bytes=min(settings.limits.snapshot_bytes, mib),
             snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
         ),

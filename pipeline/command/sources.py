@@ -37,9 +37,12 @@ class BundledStream:
     changes: bool = True
     notices: list[str] = field(default_factory=list)
     """None come: it is as it should be."""
+    task: Task = Task.CLASSIFICATION
+    """The task that `look` was last asked for; it decides whether targets are texts or numbers."""
 
     def look(self, task: Task | None) -> Look:
         """Two classes, as the generator says."""
+        self.task = task or Task.CLASSIFICATION
         return Look(task or Task.CLASSIFICATION, 2, "the bundled stream has two classes")
 
     @property
@@ -48,13 +51,13 @@ class BundledStream:
         return [name for x, _ in _agrawal(self.seed, _BEFORE, 1) for name in x]
 
     def events(self) -> Iterator[Event]:
-        """The events in order."""
+        """The events in order; classes are texts, so that a learner which is told no task takes them for classes."""
         change = self.change or Change(self.rows // 2, 0, self.seed, self.stream)
         before = _agrawal(self.seed, _BEFORE, self.rows)
         after = _agrawal(self.seed + 1, _AFTER, self.rows)
         for number in range(self.rows):
             x, y = next(after if self.changes and change.has_come(number) else before)
-            yield {"id": number, "x": x, "y": y}
+            yield {"id": number, "x": x, "y": str(y) if self.task is Task.CLASSIFICATION else y}
 
 
 def _agrawal(seed: int, function: int, rows: int) -> Iterator[tuple[dict[str, object], int]]:

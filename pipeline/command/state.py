@@ -47,6 +47,8 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     console = standard_console()
     for table in _tables(found):
         console.print(table)
+    for line in [f"stalled: {one.stalled}" for one in found.streams if one.stalled]:
+        console.print(Text(line, style="yellow"))
     for note in found.notes:
         console.print(Text(note, style="yellow"))
     return 0

@@ -4,6 +4,7 @@ from confluent_kafka.admin import AdminClient
 
 from pipeline.settings import Settings
 from topics import admin
+from topics.contract import SAFE_COPIES
 
 
 def _client(settings: Settings) -> AdminClient:
@@ -11,16 +12,24 @@ def _client(settings: Settings) -> AdminClient:
 
 
 def create(settings: Settings) -> list[str]:
-    """Make the missing topics; a line for each, made or there already."""
+    """Make the missing topics; a line for each, made or there already, and a warning for each with too few copies."""
+    client = _client(settings)
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
-    made = admin.create(_client(settings), *contract, replication=settings.topics.replication)
-    return [f"{one.name}: {'created' if one.name in made else 'is there'}" for one in admin.show(*contract)]
+    made = admin.create(client, *contract, replication=settings.topics.replication)
+    lines = [f"{one.name}: {'created' if one.name in made else 'is there'}" for one in admin.show(*contract)]
+    return lines + [
+        f"warning: {name}: expected {SAFE_COPIES} copies or more on a cluster of {SAFE_COPIES} brokers or more, found "
+        f"{copies}: losing a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before the "
+        "topics are created; add copies to those that are there with kafka-reassign-partitions.sh"
+        for name, copies in admin.scarce(client, settings.prefix).items()
+    ]
 
 
 def verify(settings: Settings) -> list[str]:
     """A line for each deviation from the contract."""
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
-    return [str(finding) for finding in admin.verify(_client(settings), *contract)]
+    replication = settings.topics.replication
+    return [str(finding) for finding in admin.verify(_client(settings), *contract, replication=replication)]
 
 
 def show(settings: Settings) -> list[str]:

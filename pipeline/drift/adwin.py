@@ -25,9 +25,6 @@ from numpy.typing import NDArray
 from pipeline.drift.detector import Alarm, Floats, Parameters
 from pipeline.jit import kernel
 
-SIZES = 40
-"""Bucket sizes 1, 2, 4, ... that there is room for: no window comes to 2^40 numbers."""
-
 # Columns of `counts`: numbers in the window, bucket sizes in use, numbers since the detector began, and whether the
 # newest number raised an alarm.
 _WIDTH, _IN_USE, _TICK, _ALARMED = range(4)
@@ -44,12 +41,16 @@ class Adwin:
     """
 
     name: ClassVar[str] = "adwin"
-    totals: Floats = field(default_factory=lambda: np.zeros((0, SIZES, 0)))
-    """(s, SIZES, max_buckets + 1) sums of the buckets of each size, oldest first."""
-    squares: Floats = field(default_factory=lambda: np.zeros((0, SIZES, 0)))
+    totals: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(s, sizes, max_buckets + 1) sums of the buckets of each size, oldest first.
+
+    There is room for the bucket sizes that a window of the present length can need, and for no more: these arrays are
+    the largest that a stream holds.
+    """
+    squares: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     """Likewise, sums of squared deviations."""
-    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, SIZES), np.int64))
-    """(s, SIZES) buckets of each size."""
+    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """(s, sizes) buckets of each size."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     """(s, 4)"""
     sums: Floats = field(default_factory=lambda: np.zeros((0, 2)))
@@ -62,8 +63,9 @@ class Adwin:
     def update(self, values: Floats, parameters: Parameters) -> list[Alarm]:
         rows, series = values.shape
         buckets = int(parameters["max_buckets"])
-        if series > len(self.totals) or buckets + 1 > self.totals.shape[2]:
-            self._make_room(series, buckets + 1)
+        sizes = (int(self.counts[:, _WIDTH].max(initial=0)) + rows).bit_length()
+        if series > len(self.totals) or sizes > self.totals.shape[1] or buckets + 1 > self.totals.shape[2]:
+            self._make_room(series, sizes, buckets + 1)
         sides = np.zeros((rows, series, 2))
         widths = np.zeros((rows, series), np.int64)
         _update(
@@ -76,8 +78,8 @@ class Adwin:
             for row, one in np.argwhere(widths > 0).tolist()
         ]
 
-    def _make_room(self, series: int, buckets: int) -> None:
-        shape = (max(series, len(self.totals)), SIZES, buckets)
+    def _make_room(self, series: int, sizes: int, buckets: int) -> None:
+        shape = tuple(map(max, (series, sizes, buckets), self.totals.shape))
         self.totals, self.squares = _widened(self.totals, shape), _widened(self.squares, shape)
         self.filled = _widened(self.filled, shape[:2])
         self.counts, self.sums = _widened(self.counts, (shape[0], 4)), _widened(self.sums, (shape[0], 2))
@@ -99,14 +101,14 @@ class Adwin:
         s = len(counts)
         if counts.shape != (s, 4) or sums.shape != (s, 2) or filled.ndim != 2 or len(filled) != s:
             raise ValueError(f"expected {s} series, got arrays of shapes {counts.shape}, {sums.shape}, {filled.shape}")
-        made._make_room(s, int(meta["buckets"]))
+        made._make_room(s, filled.shape[1], int(meta["buckets"]))
         made.counts[:], made.sums[:], made.filled[:, : filled.shape[1]] = counts, sums, filled
         used = made._used()
         made.totals[used], made.squares[used] = arrays["totals"], arrays["squares"]
         return made
 
     def _used(self) -> NDArray[np.bool_]:
-        """(s, SIZES, max_buckets + 1) where there is a bucket."""
+        """(s, sizes, max_buckets + 1) where there is a bucket."""
         return np.arange(self.totals.shape[2]) < self.filled[:, :, np.newaxis]
 
 

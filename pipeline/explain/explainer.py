@@ -10,6 +10,7 @@ from pipeline.background import knots
 from pipeline.background.grids import categorical
 from pipeline.explain import ipdp, ipfi, isage
 from pipeline.explain.losses import losses, with_classes
+from pipeline.explain.sizes import REASON
 from pipeline.ingest.admission import Task
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -25,19 +26,22 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
 
     Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
     contributions of kind ``failed``, with the reason; they count as unexplained, for every method. Which rows those
-    are does not depend on the rows beside them. A block without rows passes on its mark.
+    are does not depend on the rows beside them. All rows of a block that was refused become ``failed``, too. A block
+    without rows passes on its mark.
 
     Parameters
     ----------
     block
         See `topics.work.Work`.
     predictor
-        The model of `block.version`; not read for a block without rows.
+        The model of `block.version`; not read for a block that was refused or has no rows.
 
     Returns
     -------
     Usually one; more where some rows of the block failed.
     """
+    if block.refused:
+        return [unexplained(block, block.refused)]
     if block.count == 0 or predictor is None:
         return [_answer(block, slice(0, 0), kind="flush")]
     if isinstance(predictor, GenericPredictor):
@@ -48,7 +52,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
         given = request.explain(slice(0, block.count))
         failed = ~_finite(given)
     except Exception as error:  # noqa: BLE001 - a user's model may raise anything; the stream goes on
-        reason = f"{type(error).__name__}: {error}"[:500]
+        reason = f"{type(error).__name__}: {error}"[:REASON]
         given, failed = request.row_by_row()
     if not failed.any():
         return [request.answer(slice(0, block.count), given)]

@@ -17,11 +17,9 @@ from pipeline.explain.variants import replaced
 from pipeline.jit import kernel
 from pipeline.models.predictor import REGRESSION, Predictor
 from topics.contributions import LARGEST
+from topics.methods import MOST_OUTPUTS
 
 Floats = NDArray[np.float64]
-
-MOST_OUTPUTS = 10
-"""Outputs with a curve unless more are asked for: every one of them is a number a point, feature and row."""
 
 
 class OutputOf(NamedTuple):

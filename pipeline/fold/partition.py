@@ -16,8 +16,9 @@ class PartitionFold:
     settings: FoldSettings
     next_offset: int = 0
     streams: dict[str, StreamFold] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
-    """Streams whose state is newer than what was last taken."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """Streams whose state is newer than what was last taken, and the lowest offset of what has entered since; the
+    stream that changed first comes first."""
     over: int = 0
     """Blocks of epochs that their streams have left."""
 
@@ -39,10 +40,12 @@ class PartitionFold:
             return
         if stream is None or block.epoch > epoch:
             stream = self._begin(block.stream, block.epoch)
+        waiting = stream.oldest_waiting
         stream.offer(block, offset)
         if stream.ended:
             self._begin(block.stream, block.epoch + 1)
-        self.changed.add(block.stream)
+        first = offset if waiting is None else min(offset, waiting)  # what has waited may have entered
+        self.changed[block.stream] = min(first, self.changed.get(block.stream, first))
 
     def _begin(self, name: str, epoch: int) -> StreamFold:
         """Forget a stream, but not its records."""
@@ -54,21 +57,19 @@ class PartitionFold:
 
     @property
     def offset(self) -> int:
-        """The lowest offset that holds an unfolded row: where a successor begins to read."""
+        """The lowest offset of a row that no state taken so far includes: where a successor begins to read."""
         waiting = (stream.oldest_waiting for stream in self.streams.values())
-        return min((offset for offset in waiting if offset is not None), default=self.next_offset)
+        unfolded = (offset for offset in waiting if offset is not None)
+        return min((*unfolded, *self.changed.values()), default=self.next_offset)
+
+    def take_next(self) -> tuple[StreamFold, list[Record]]:
+        """Return the stream that has waited longest for its state to be written, and what it has published since."""
+        name = next(iter(self.changed))
+        del self.changed[name]
+        stream = self.streams[name]
+        records, stream.records = stream.records, []
+        return stream, records
 
     def take_records(self) -> list[Record]:
-        """What was published since the last call; of a stream in the order of its rows."""
-        taken = []
-        for name in sorted(self.changed):
-            stream = self.streams[name]
-            taken += stream.records
-            stream.records = []
-        return taken
-
-    def take_changed(self) -> list[StreamFold]:
-        """The streams whose state must be written again."""
-        changed = [self.streams[name] for name in sorted(self.changed)]
-        self.changed = set()
-        return changed
+        """Return what was published since the last call, each stream in row order, without keeping its state."""
+        return [record for _ in range(len(self.changed)) for record in self.take_next()[1]]

@@ -47,7 +47,7 @@ class StreamFold:
     """None: nothing is watched."""
     explained: int = 0
     published_row: int = -1
-    """The row of the newest records."""
+    """The row as of which records were last due; there were some if any row had been explained by then."""
     seq: int = 0
     """Of the newest folded row's event."""
     version: int = 0
@@ -177,11 +177,10 @@ class StreamFold:
 
     def _publish(self) -> None:
         """The records of every method as of the newest folded row; none while nothing has been explained."""
-        row = self.next_row - 1
+        row = self.published_row = self.next_row - 1
         moment = self._moment(row, self.seq, self.explained)
         for method in self.methods:
             if method.count:
-                self.published_row = row
                 self.records.extend(method.records(moment))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

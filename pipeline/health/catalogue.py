@@ -43,12 +43,21 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 
 
 # Every stage.
+READY: Final = _gauge("ready", "1 while `/readyz` answers that the worker is ready, else 0.")
+STARTED: Final = _gauge("start_time_seconds", "When the worker started, in seconds since 1970.")
 INPUT_OFFSET: Final = _gauge("input_offset", "Offset of the message that is used next.", "partition")
 INPUT_LAG: Final = _gauge("input_lag", "Messages of the input that are not used yet.", "partition")
 READ_AGAIN: Final = _counter("read_again", "Times that messages were lost on the way from the broker and read again.")
-DAMAGED: Final = _counter("damaged_messages", "Internal messages that were left out because they are damaged.")
+STALLED: Final = _gauge("stalled", "1 while a partition makes no progress and `/readyz` says why.", "partition")
+DAMAGED: Final = _counter(
+    "damaged_messages",
+    "Internal messages that this worker left out because they are damaged; explainers name no partition.",
+    "partition",
+)
 STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in a step of the stage.", "step")
-BOUND_HIT: Final = _counter("bound_hits", "Times that a configured bound was reached, by its setting.", "bound")
+BOUND_HIT: Final = _counter(
+    "bound_hits", "Times that this worker reached a configured bound, by its setting.", "bound", "partition"
+)
 
 # Learner.
 STREAMS: Final = _gauge("streams", "Streams that are learned.", "partition")
@@ -62,7 +71,12 @@ LABELS_MISSED: Final = _counter(
     "labels_missed", "Events whose labels did not come within labels.window, since the stream began.", "stream"
 )
 EVENTS_WAITING: Final = _gauge("events_waiting_for_labels", "Events that wait for their labels.", "stream")
-DEAD_LETTERS: Final = _counter("dead_letters", "Messages and elements of messages that were rejected.", "reason")
+DEAD_LETTERS: Final = _counter(
+    "dead_letters",
+    "Messages that this worker rejected, in whole or in part, by the first reason.",
+    "reason",
+    "partition",
+)
 SCORE: Final = _gauge("score", "Prequential accuracy, or mean absolute error.", "stream", "metric")
 MODEL_VERSION: Final = _gauge("model_version", "Rows that the model in use for explanations had learned.", "stream")
 ROWS_AHEAD: Final = _gauge("rows_ahead", "Rows learned that are not folded yet.", "stream")
@@ -84,10 +98,15 @@ SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots forgotten be
 
 # Fold.
 FOLDED: Final = _counter("rows_folded", "Rows folded since the stream began.", "stream")
+UNEXPLAINED: Final = _counter(
+    "rows_unexplained", "Rows folded that could not be explained, since the stream began.", "stream"
+)
 COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
 FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
-OVER: Final = _counter("blocks_over", "Blocks of an epoch that their stream had left, which are not folded.")
-RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic")
+OVER: Final = _counter(
+    "blocks_over", "Blocks of an epoch that their stream had left, which are not folded.", "partition"
+)
+RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic", "partition")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 
 # Sentinel.

@@ -2,13 +2,17 @@
 
 A message is one of them, an array of them, or a mark. Good messages take the fast path, one typed decode of
 the whole, or a second one where there are labels; only when that fails is every element looked at by itself, so that
-the good ones go on and each bad one has its reason.
+the good ones go on and each bad one has its reason. Each element is then decoded from its own bytes by the same typed
+decoder, so that an event means the same alone and beside others. Only a message that is no JSON as a whole, or is
+nested too deep to be taken apart, is rejected as a whole.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from topics import events
@@ -18,7 +22,9 @@ from topics.events_dead import Reason
 from topics.labels import Label
 
 ID_BYTES = 256
-"""Longest `id` in UTF-8 bytes; part of the contract of `events`."""
+"""Longest `id` in UTF-8 bytes, or digits of an integer; part of the contract of `events`."""
+_LARGEST_ID = 10**ID_BYTES - 1
+_SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +78,15 @@ def decode(value: bytes | None, limit: int) -> Decoded:
         except RecordError:
             return _each(value)
         labels = True
-    if any(type(event.id) is str and _long_id(event.id) for event in good):
+    if any(_long_id(event.id) for event in good):
         return _each(value)
     return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
 
 
-def _long_id(event_id: str) -> bool:
-    return len(event_id) * 4 > ID_BYTES and len(event_id.encode()) > ID_BYTES
+def _long_id(event_id: str | int | None) -> bool:
+    if type(event_id) is str:
+        return len(event_id) * 4 > ID_BYTES and len(event_id.encode()) > ID_BYTES
+    return event_id is not None and not _SMALLEST_ID <= event_id <= _LARGEST_ID
 
 
 def _whole(reason: Reason, detail: str) -> Decoded:
@@ -92,29 +100,67 @@ def _each(value: bytes) -> Decoded:
     except UnicodeDecodeError as error:
         return _whole(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}")
     try:
-        content = orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        return _whole(
-            Reason.NOT_JSON, f"expected JSON (NaN, Infinity and numbers beyond a double are not), got: {error}"
-        )
-    if not isinstance(content, list):
+        elements = split(value)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _whole(*_no_json(value, error))
+    if elements is None:
         if events.is_flush(value):
             return Decoded(flush=True)
         if events.is_reset(value):
             return Decoded(reset=True)
-        found = _examine(content)
+        found = _judge(value)
         if isinstance(found, tuple):
             return _whole(*found)
         return Decoded(events=[(0, found)], labels=type(found) is Label)
     good: list[tuple[int, Event | Label]] = []
     rejected = []
-    for index, element in enumerate(content):
-        found = _examine(element)
+    for index, element in enumerate(elements):
+        found = _judge(element)
         if isinstance(found, tuple):
             rejected.append(Rejected(index, *found))
         else:
             good.append((index, found))
     return Decoded(good, labels=any(type(one) is Label for _, one in good), rejected=rejected, array=True)
+
+
+_SPACE = b" \t\r\n"
+_NO_JSON = "expected JSON (NaN, Infinity and numbers beyond a double are not), got: {}"
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
+
+
+def split(value: bytes) -> list[bytes] | None:
+    """Return the bytes of each element of an array; None if the value is not an array.
+
+    Raises
+    ------
+    msgspec.DecodeError, RecursionError
+        The value begins like an array, but is not JSON or is nested too deep.
+    """
+    return [bytes(element) for element in _elements.decode(value)] if value.lstrip(_SPACE)[:1] == b"[" else None
+
+
+def _judge(element: bytes) -> Event | Label | tuple[Reason, str]:
+    """Decode one element from its own bytes: an event, a label, or why it is neither."""
+    if element.lstrip(_SPACE)[:1] == b"{":
+        with suppress(RecordError):
+            (found,) = events.decode_with_labels(element)
+            if not _long_id(found.id):
+                return found
+    try:
+        content = _anything.decode(element)  # unlike orjson it reads integers beyond 64 bits as such
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _no_json(element, error)
+    return _examine(content)
+
+
+def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
+    """Return why a value is not JSON, in the words of orjson if it refuses the value too: they name line and column."""
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as found:
+        error = found
+    return Reason.NOT_JSON, _NO_JSON.format(error)
 
 
 def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
@@ -159,6 +205,8 @@ def _wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None
         return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
     if isinstance(event_id, str) and _long_id(event_id):
         return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} bytes, got {len(event_id.encode())}"
+    if _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} digits, got an integer with more"
     if ts is not None and (isinstance(ts, bool) or not isinstance(ts, int)):
         return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
     if isinstance(y, (dict, list)):

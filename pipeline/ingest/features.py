@@ -13,11 +13,11 @@ over a limit   more features or categories than configured, or a longer name or 
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import nan
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -65,12 +65,18 @@ class _Plan:
     direct: bool
     """The values of `x`, as they come, are the row, and the model is given `x` itself."""
     slots: tuple[tuple[str, int, bool], ...]
-    """(name, slot, is text) of every value that is used."""
+    """(name, slot, is text) of every value that is used; empty for a direct plan."""
     retyped: int
     over_limit: int
 
 
-_PLANS = 4_096  # forms remembered; a stream with optional features has some, a hostile one has endless
+FORMS_BYTES: Final = 2 * 1024 * 1024
+"""About the most bytes of the forms that a table remembers: a stream with optional features has some forms, a hostile
+one has no end of them."""
+_FORM_BYTES: Final = 400
+"""Bytes of a form and its plan, without its values."""
+_VALUE_BYTES: Final = 24
+"""Bytes of a value of a form: its name, its type and its slot are references."""
 
 
 @dataclass(slots=True)
@@ -105,6 +111,12 @@ class FeatureTable:
     _slot: dict[str, int] = field(default_factory=dict)
     _names_bytes: int = 0
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
+    _plans_bytes: int = 0
+    _uses: list[tuple[str, int, bool]] = field(init=False)
+    """Per slot: what plans hold of it, once for all of them."""
+
+    def __post_init__(self) -> None:
+        self._uses = _uses(self.names, self.kinds)
 
     @classmethod
     def restored(
@@ -119,6 +131,15 @@ class FeatureTable:
             _slot={name: slot for slot, name in enumerate(names)},
             _names_bytes=sum(map(_json_bytes, names)),
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the remembered forms, which follow from the rest."""
+        return {name: getattr(self, name) for name in self.__slots__ if name not in _DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._plans, self._plans_bytes, self._uses = {}, 0, _uses(self.names, self.kinds)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -165,12 +186,19 @@ class FeatureTable:
         """Per slot, whether the model is given this feature at all."""
         return [self.model_takes_text or kind is not Kind.TEXT for kind in self.kinds]
 
+    @property
+    def forms_bytes(self) -> int:
+        """Estimate what the remembered forms take, in bytes."""
+        return self._plans_bytes
+
     def _remember(self, form: tuple[object, ...], x: Mapping[str, Value]) -> _Plan:
+        """Plan how events of a form become rows, and keep the plan if it is no wider than a row and there is room."""
         known = len(self.names)
         slots: list[tuple[str, int, bool]] = []
-        retyped = over_limit = 0
+        retyped = over_limit = unnamed_bytes = 0
         for name, value in x.items():
             if value is None:
+                unnamed_bytes += 0 if name in self._slot else _text_bytes(name)
                 continue
             kind = _KIND_OF[type(value)]
             slot = self._slot.get(name)
@@ -178,24 +206,32 @@ class FeatureTable:
                 size = self._names_bytes + _json_bytes(name)
                 if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text or size > NAMES_BYTES:
                     over_limit += 1
+                    unnamed_bytes += _text_bytes(name)
                     continue
                 self._names_bytes = size
                 slot = self._slot[name] = len(self.names)
                 self.names.append(name)
                 self.kinds.append(kind)
                 self.categories.append({})
+                self._uses.append((name, slot, kind is Kind.TEXT))
             if kind is not self.kinds[slot]:
                 retyped += 1
                 continue
-            slots.append((name, slot, kind is Kind.TEXT))
+            slots.append(self._uses[slot])
         direct = (
             len(x) == len(slots)
             and [slot for _, slot, _ in slots] == list(range(len(self.names)))
             and not any(is_text for _, _, is_text in slots)
         )
-        if len(self.names) > known or len(self._plans) >= _PLANS:
+        plan = _Plan(direct, () if direct else tuple(slots), retyped, over_limit)
+        size = _FORM_BYTES + _VALUE_BYTES * len(x) + unnamed_bytes
+        if len(self.names) > known or self._plans_bytes + size > FORMS_BYTES:
             self._plans.clear()  # a plan that was direct no longer fills the row
-        plan = self._plans[form] = _Plan(direct, tuple(slots), retyped, over_limit)
+            self._plans_bytes = 0
+        if len(x) <= self.limits.features and size <= FORMS_BYTES:
+            names = (self._uses[slot][0] if (slot := self._slot.get(name)) is not None else name for name in x)
+            self._plans[*names, *form[len(x) :]] = plan
+            self._plans_bytes += size
         return plan
 
     def _category(self, slot: int, text: str) -> int | None:
@@ -206,8 +242,21 @@ class FeatureTable:
         return code
 
 
+_DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses"})
+"""Fields of a `FeatureTable` that are made anew where it is read back."""
+
+
+def _uses(names: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, int, bool]]:
+    return [(name, slot, kind is Kind.TEXT) for slot, (name, kind) in enumerate(zip(names, kinds, strict=True))]
+
+
 def _json_bytes(name: str) -> int:
     return len(msgspec.json.encode(str(name)))
+
+
+def _text_bytes(name: str) -> int:
+    """Return the most bytes that a text takes in memory."""
+    return 80 + 4 * len(str(name))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,27 @@ from pipeline.ingest.decode import Rejected
 from topics.events_dead import Reason
 
 
+class Oversized(bytes):
+    """Stand-in for the value of a message that was not read into memory because it inflates to too many bytes.
+
+    Attributes
+    ----------
+    size
+        Bytes of the batch that it came in, as it was sent.
+    detail
+        What was expected and what came, for people.
+    """
+
+    size: int
+    detail: str
+
+    def __new__(cls, size: int, detail: str) -> "Oversized":
+        """Make one; it holds no bytes."""
+        made = super().__new__(cls)
+        made.size, made.detail = size, detail
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One record of the input topic."""

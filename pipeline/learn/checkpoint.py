@@ -9,7 +9,7 @@ folded.
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pipeline.errors import AuthenticationError, ModelError, StateError
@@ -18,7 +18,7 @@ from pipeline.ingest.decode import Rejected
 from pipeline.ingest.features import FeatureTable
 from pipeline.ingest.waiting import Waiting
 from pipeline.learn.learner import tells_model
-from pipeline.models.authentication import open_sealed, seal
+from pipeline.models.authentication import Key, Named, open_sealed, seal
 from topics.checkpoints import Checkpoint
 
 KIND: Final = "checkpoint"
@@ -38,6 +38,8 @@ class StreamState:
         Elements of the message it is in the middle of that were turned down after decoding.
     learner
         As of `StreamLearner.state`.
+    classes
+        The classes that accepted labels have named, in order of first appearance.
     """
 
     task: Task | None
@@ -45,6 +47,7 @@ class StreamState:
     first_offset: int
     rejected: Sequence[Rejected]
     learner: dict[str, Any]
+    classes: tuple[str, ...] = ()
 
     @property
     def features(self) -> FeatureTable:
@@ -62,8 +65,17 @@ class StreamState:
         return self.learner["waiting"]  # type: ignore[no-any-return]
 
 
-def sealed(state: StreamState, *, stream: str, rows: int, key: bytes | None) -> bytes:
-    """The state under an HMAC.
+def sealed(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpoint:
+    """Return the checkpoint at a place, with the state under an HMAC that holds for this place only.
+
+    Parameters
+    ----------
+    state
+        What a successor goes on with.
+    place
+        The checkpoint that is to be written; its own `sealed` is ignored.
+    key
+        The HMAC key, or several of which the first signs.
 
     Raises
     ------
@@ -76,14 +88,46 @@ def sealed(state: StreamState, *, stream: str, rows: int, key: bytes | None) -> 
         body = pickle.dumps(state, protocol=5)
     except Exception as error:
         raise ModelError(
-            f"stream {stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so there can be no "
-            "checkpoints of it; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
+            f"stream {place.stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so there can be "
+            "no checkpoints of it; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
             "(a restart then learns everything again)"
         ) from error
-    return seal(body, kind=KIND, stream=stream, version=rows, key=key)
+    return replace(place, sealed=seal(body, kind=KIND, stream=place.stream, key=key, **_names(place)))
 
 
-def opened(checkpoint: Checkpoint, *, key: bytes | None) -> StreamState:
+def _names(checkpoint: Checkpoint) -> dict[str, Named]:
+    """Return what a checkpoint says of its state in the clear; the seal covers all of it."""
+    return {
+        "epoch": checkpoint.epoch,
+        "rows": checkpoint.rows,
+        "seqs": checkpoint.seqs,
+        "offset": checkpoint.offset,
+        "used": checkpoint.used,
+        "fingerprint": checkpoint.fingerprint,
+    }
+
+
+def verified(checkpoint: Checkpoint, *, key: Key | None) -> bytes:
+    """Return the state in a checkpoint, still pickled.
+
+    Raises
+    ------
+    AuthenticationError
+        None of the keys made its HMAC, or it was made for another checkpoint.
+    """
+    return open_sealed(checkpoint.sealed, kind=KIND, stream=checkpoint.stream, key=key, **_names(checkpoint))
+
+
+def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
+    """Return whether a checkpoint is sealed with the key that signs now, not with one that only verifies."""
+    try:
+        verified(checkpoint, key=key[:1] if isinstance(key, tuple) else key)
+    except AuthenticationError:
+        return False
+    return True
+
+
+def opened(checkpoint: Checkpoint, *, key: Key | None) -> StreamState:
     """The state in a checkpoint.
 
     Raises
@@ -93,7 +137,7 @@ def opened(checkpoint: Checkpoint, *, key: bytes | None) -> StreamState:
     """
     what = f"the checkpoint of stream {checkpoint.stream!r} at row {checkpoint.rows}"
     try:
-        body = open_sealed(checkpoint.sealed, kind=KIND, stream=checkpoint.stream, version=checkpoint.rows, key=key)
+        body = verified(checkpoint, key=key)
     except AuthenticationError as error:
         raise StateError(f"{what} is not opened: {error}") from error
     try:

@@ -58,6 +58,8 @@ class Outbox:
     predictions: list[tuple[str, bytes]] = field(default_factory=list)
     """(stream, record)"""
     work: list[Work] = field(default_factory=list)
+    sent: list[Work] = field(default_factory=list)
+    """Work that a predecessor has sent, made again: it may have to be sent once more."""
     snapshots: list[Snapshot] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """Lines for the log: what happened once and a person should know."""
@@ -144,6 +146,8 @@ class StreamLearner:
         self._most_rows = settings.block_rows
         self._next_due = 1
         self._seen_features = 0
+        self._seen_classes = 0
+        """Classes that the rows of the open block know."""
         self._said: set[str] = set()
         self._model = self._new_model(settings.task) if settings.task is not None else None
 
@@ -212,11 +216,10 @@ class StreamLearner:
         self.cut()
         if self.rows > self.settings.start:
             self._flush_before = True
-            self.outbox.work.append(
-                work.flush_item(
-                    stream=self.stream, epoch=self.settings.epoch, partition=self.partition, first_row=self.rows
-                )
-            )
+            self.outbox.work.append(self._flush_item())
+
+    def _flush_item(self) -> Work:
+        return work.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
 
     def end(self) -> None:
         """A reset mark stands here: close the block, wait for no label, and say to the fold that nothing follows."""
@@ -268,7 +271,7 @@ class StreamLearner:
                 draws=draws,
                 names=self._features.names[:width],
                 kinds=[int(kind) for kind in self._features.kinds[:width]],
-                classes=list(model.classes),
+                classes=list(model.classes)[: self._seen_classes],
                 task=model.task.value,
                 loss=self._loss,
                 new_categories=self._new_categories(width),
@@ -310,6 +313,8 @@ class StreamLearner:
         return texts
 
     def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
+        if len(model.classes) > self._seen_classes:
+            self._see_classes(model)
         rows = self._buffer.rows
         rows.append(row)
         self._seqs.append(seq)
@@ -375,7 +380,10 @@ class StreamLearner:
         for name in _STATE:
             setattr(self, name, state[name])
         self._buffer.clear(self._seen_features)
+        self._seen_classes = len(self._model.classes) if self._model is not None else 0
         self._most_rows = self._rows_of_a_block()
+        if self._flush_before:  # the mark is the newest that was sent
+            self.outbox.sent.append(self._flush_item())
         predictor: Predictor | None = state.get(_NEWEST)
         if _NEWEST not in state and self._model is not None:
             predictor = self._predictor(self._model)
@@ -482,6 +490,15 @@ class StreamLearner:
         for name, given in zip(self._features.names, self._features.given(), strict=True):
             if not given:
                 self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
+
+    def _see_classes(self, model: StreamModel) -> None:
+        """Close the open block before the first row of a new class.
+
+        The rows of a block know the same classes, so that the size of a row is a function of that row.
+        """
+        self.cut()
+        self._seen_classes = len(model.classes)
+        self._most_rows = self._rows_of_a_block()
 
     def _say(self, line: str) -> None:
         if line not in self._said:

@@ -16,7 +16,7 @@ from pipeline.errors import ModelRaised
 from pipeline.ingest.admission import Accepted, Admission
 from pipeline.ingest.decode import Decoded, Rejected, decode
 from pipeline.ingest.identity import event_id, stream_name
-from pipeline.ingest.message import Message, Position, Rejections
+from pipeline.ingest.message import Message, Oversized, Position, Rejections
 from pipeline.ingest.waiting import Joined
 from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.learner import Outbox, StreamLearner, Unlabelled
@@ -59,7 +59,7 @@ class PartitionLearner:
         Where learning begins.
     silent_until
         Records of what lies before this position have been sent by a predecessor and are not sent again; snapshots
-        are, byte for byte the same.
+        are, byte for byte the same. Its work comes apart from new work, in `Outbox.sent`.
     """
 
     def __init__(
@@ -98,7 +98,9 @@ class PartitionLearner:
         rejections = self._rejections = Rejections(message, self.settings.epoch)
         self._offset, self._used = message.offset, 0
         name = stream_name(message, self.settings, self.streams)
-        if isinstance(name, tuple):
+        if isinstance(message.value, Oversized):
+            rejections.add(None, Reason.TOO_LARGE, message.value.detail)
+        elif isinstance(name, tuple):
             rejections.add(None, *name)
         elif not self._has_learned(name, message.offset):
             if name in self.streams:
@@ -172,7 +174,7 @@ class PartitionLearner:
         """Begin a stream in an epoch of its own; what lies before an offset is not learned again."""
         learner = StreamLearner(name, self.partition, replace(self.settings, epoch=epoch), self.outbox)
         at = Position(first_offset, 0)
-        self.streams[name] = _Stream(Admission(self.settings.task), learner, first_offset, at, after=first_offset)
+        self.streams[name] = _Stream(self._admission(), learner, first_offset, at, after=first_offset)
 
     def state(self, name: str, *, at_rest: bool = False) -> StreamState:
         """What a stream goes on with from the position, while its learner is `at_snapshot` or, `at_rest`, after a
@@ -181,7 +183,9 @@ class PartitionLearner:
         admission = stream.admission
         rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
         learner = stream.learner.state(at_rest=at_rest)
-        return StreamState(admission.task, admission.target_kind, stream.first_offset, rejected, learner)
+        return StreamState(
+            admission.task, admission.target_kind, stream.first_offset, rejected, learner, tuple(admission.classes)
+        )
 
     def resume(self, name: str, state: StreamState, at: Position, epoch: int | None = None) -> None:
         """Go on with a stream from where its state was taken; what lies before is not learned again.
@@ -194,7 +198,9 @@ class PartitionLearner:
         settings = self.settings if epoch is None else replace(self.settings, epoch=epoch)
         learner = StreamLearner(name, self.partition, settings, self.outbox)
         learner.resume(state.learner)
-        admission = Admission(state.task, learner.seqs, state.target_kind)
+        admission = Admission(
+            state.task, learner.seqs, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
+        )
         self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected, after=at.offset)
 
     @property
@@ -216,12 +222,17 @@ class PartitionLearner:
         return taken, dead
 
     def _withhold(self) -> None:
-        """Drop what the predecessor has sent; its end is reached when the position is."""
+        """Set the predecessor's work apart and drop its predictions; its end is reached when the position is."""
         self.silent = self.position < self._silent_until
         if not self.silent:
             self.cut()  # the open blocks hold rows that the predecessor has sent
         self.outbox.predictions.clear()
+        self.outbox.sent += self.outbox.work
         self.outbox.work.clear()
+
+    def _admission(self) -> Admission:
+        """That of a stream that begins."""
+        return Admission(self.settings.task, limits=self.settings.class_limits)
 
     def _has_learned(self, name: str, offset: int) -> bool:
         """Whether the state that a stream was resumed with is as of a later message."""
@@ -232,5 +243,5 @@ class PartitionLearner:
         stream = self.streams.get(name)
         if stream is None:
             learner = StreamLearner(name, self.partition, self.settings, self.outbox)
-            stream = self.streams[name] = _Stream(Admission(self.settings.task), learner, self._offset)
+            stream = self.streams[name] = _Stream(self._admission(), learner, self._offset)
         return stream

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pipeline.background.settings import BackgroundSettings
-from pipeline.ingest.admission import Task
+from pipeline.ingest.admission import ClassLimits, Task
 from pipeline.ingest.features import FeatureLimits
 from pipeline.learn.schedule import Schedule
 from pipeline.models.catalogue import ModelFactory
@@ -30,6 +30,7 @@ class LearnSettings:
     labels_window: int
     """Events of a stream among which a label finds its own."""
     limits: FeatureLimits
+    class_limits: ClassLimits
     message_bytes: int
     streams: int
     stream_bytes: int

@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.errors import AuthenticationError, FrameError, ModelError
 from pipeline.models import forms
 from pipeline.models.arrays import Array, require
-from pipeline.models.authentication import open_sealed, seal
+from pipeline.models.authentication import Key, open_sealed, seal
 from pipeline.models.form import Compiled
 from pipeline.models.generic import GenericPredictor
 from pipeline.models.predictor import Predictor
@@ -40,7 +40,7 @@ class Snapshot:
     predictor: Predictor
 
 
-def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: bytes | None) -> bytes:
+def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: Key | None) -> bytes:
     """The bytes of a snapshot; for a compiled predictor they are a function of the model's state alone.
 
     Parameters
@@ -57,22 +57,28 @@ def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: 
     AuthenticationError
         A pickle is to be sealed and there is no key.
     ModelError
-        The predictor is of neither sort, or its model cannot be pickled.
+        The predictor is of neither sort, its model cannot be pickled, or the snapshot is larger than `LIMIT`.
     """
     origin: dict[str, object] = {"stream": stream, "epoch": epoch, "version": version}
     content: dict[str, object]
     arrays: dict[str, Array]
     if isinstance(predictor, GenericPredictor):
-        sealed = seal(predictor.pickled(), kind=KIND, stream=stream, version=version, key=key)
+        sealed = seal(predictor.pickled(), kind=KIND, stream=stream, epoch=epoch, version=version, key=key)
         content, arrays = {"form": _GENERIC, "model": {}}, {"sealed": np.frombuffer(sealed, np.uint8)}
     elif type(predictor) in forms.FORMS.values():
         content, arrays = forms.pack(cast(Compiled, predictor))
     else:
         raise ModelError(f"expected a compiled predictor or a GenericPredictor, got {type(predictor).__name__}")
-    return zlib.compress(frames.encode(KIND, VERSION, {"origin": origin, **content}, arrays), _LEVEL)
+    frame = frames.encode(KIND, VERSION, {"origin": origin, **content}, arrays)
+    if len(frame) > LIMIT:
+        raise ModelError(
+            f"stream {stream!r}: a snapshot of its model takes {len(frame):,} bytes, of which explainers read at most "
+            f"{LIMIT:,}; use a smaller model (fewer or shallower trees)"
+        )
+    return zlib.compress(frame, _LEVEL)
 
 
-def read(data: bytes | memoryview, *, key: bytes | None, limit: int = LIMIT) -> Snapshot:
+def read(data: bytes | memoryview, *, key: Key | None, limit: int = LIMIT) -> Snapshot:
     """The snapshot in `data`.
 
     Parameters
@@ -87,14 +93,14 @@ def read(data: bytes | memoryview, *, key: bytes | None, limit: int = LIMIT) -> 
     FrameError
         Whatever is wrong with the bytes of the frame or of a compiled predictor.
     AuthenticationError
-        A pickle that `key` did not seal for this stream and version, or no key.
+        A pickle that no `key` sealed for this stream, epoch and version, or no key.
     ModelError
         An authentic pickle cannot be opened here: its module is missing, or is another version.
     """
     return from_frame(_inflate(data, limit), key=key)
 
 
-def from_frame(data: bytes, *, key: bytes | None) -> Snapshot:
+def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
     """The snapshot in the bytes of its frame; errors as of `read`."""
     frame = frames.decode(data, KIND, VERSION)
     origin = frame.meta.get("origin")
@@ -104,13 +110,13 @@ def from_frame(data: bytes, *, key: bytes | None) -> Snapshot:
     if frame.meta.get("form") == _GENERIC:
         body = frame.arrays.get("sealed")
         require(body is not None and body.dtype == np.uint8 and body.ndim == 1, "an array 'sealed' as u1[n]")
-        predictor = _unpickle(np.asarray(body).tobytes(), stream, version, key)
+        predictor = _unpickle(np.asarray(body).tobytes(), stream, epoch, version, key)
     else:
         predictor = forms.unpack(frame.meta, frame.arrays)
     return Snapshot(stream, epoch, version, predictor)
 
 
-def decode(data: bytes | memoryview, *, key: bytes | None) -> Predictor:
+def decode(data: bytes | memoryview, *, key: Key | None) -> Predictor:
     """The predictor of the snapshot in `data`; errors as of `read`."""
     return read(data, key=key).predictor
 
@@ -136,8 +142,8 @@ def _origin(origin: dict[str, Any]) -> tuple[str, int, int]:
     return stream, epoch, version
 
 
-def _unpickle(sealed: bytes, stream: str, version: int, key: bytes | None) -> GenericPredictor:
-    body = open_sealed(sealed, kind=KIND, stream=stream, version=version, key=key)
+def _unpickle(sealed: bytes, stream: str, epoch: int, version: int, key: Key | None) -> GenericPredictor:
+    body = open_sealed(sealed, kind=KIND, stream=stream, epoch=epoch, version=version, key=key)
     try:
         predictor = pickle.loads(body)  # noqa: S301 - authentic: sealed by a holder of the key
     except Exception as error:

@@ -1,7 +1,9 @@
 """A stream learned again from its log, for the blocks of some of its events and the models that they name."""
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 
+from pipeline.explain.sizes import pieces
 from pipeline.ingest.message import Message
 from pipeline.learn.learner import Outbox
 from pipeline.learn.partition import PartitionLearner
@@ -45,7 +47,7 @@ def learn_again(
     def take(outbox: Outbox) -> None:
         """Blocks first: one is cut before the snapshot of its last row is made."""
         nonlocal model
-        for block in outbox.work:
+        for block in chain.from_iterable(map(pieces, outbox.work)):
             asked = wanted.intersection(block.seqs.tolist())
             if asked and model is not None and model[0] == block.version:
                 predictor = codec.decode(model[1], key=_KEY)

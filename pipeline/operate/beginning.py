@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pipeline.errors import FrameError, StateError
 from pipeline.ingest.message import Position
 from pipeline.learn.checkpoint import StreamState, opened
+from pipeline.models.authentication import Key
 from pipeline.operate.kept import latest, offsets
 from pipeline.operate.lived import Life
 from pipeline.stages.build import connection
 from pipeline.stages.names import differences, fingerprint, topic
 from topics import checkpoints, events
 from topics.checkpoints import Checkpoint, Identity
+from topics.chunks import room_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Beginning:
     state: StreamState | None = None
 
 
-def beginning(life: Life, seq: int, key: bytes | None) -> Beginning:
+def beginning(life: Life, seq: int, key: Key | None) -> Beginning:
     """The newest place not after an event from which all is known: a checkpoint, or the stream's first message.
 
     Raises
@@ -70,7 +72,7 @@ def _checkpoints(life: Life, reasons: list[str]) -> list[Checkpoint]:
         except FrameError:
             continue  # the learner tells of it
     wanted = {identity for identity in mine.values() if identity[:2] == (life.stream, settings.epoch)}
-    assembler = checkpoints.Assembler(2 * sum(map(len, records.values())) + 2**20)
+    assembler = checkpoints.Assembler(room_for(records.values()))
     for key, identity in mine.items():
         if identity in wanted:
             assembler.add(key, records[key])

@@ -9,6 +9,7 @@ import numpy as np
 from pipeline.errors import InputError, LostInputError, StateError
 from pipeline.explain.explainer import explain
 from pipeline.ingest.message import Message
+from pipeline.models.authentication import Key
 from pipeline.models.predictor import Predictor
 from pipeline.operate.again import learn_again
 from pipeline.operate.beginning import Beginning, beginning
@@ -99,7 +100,7 @@ class Explained:
 
 
 def explain_at(
-    settings: Settings, stream: str, seqs: Sequence[int], key: bytes | None, source: Source | None = None
+    settings: Settings, stream: str, seqs: Sequence[int], key: Key | None, source: Source | None = None
 ) -> Iterator[Explained]:
     """Explain events of a stream once more, each as it was explained when it came.
 
@@ -177,7 +178,7 @@ def _messages(of: Life, begin: Beginning) -> Iterator[Message]:
             yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
 
 
-def _counted(of: Life, seqs: Collection[int], key: bytes | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
+def _counted(of: Life, seqs: Collection[int], key: Key | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
     try:
         begin = beginning(of, min(seqs), key)
     except StateError as error:

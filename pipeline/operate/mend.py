@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from pipeline.errors import ContractError, InputError
-from pipeline.ingest.decode import decode
+from pipeline.ingest.decode import decode, split
 from pipeline.ingest.identity import StreamRules, stream_name
 from pipeline.ingest.message import Message
-from topics import events
+from topics import events, events_dead
 from topics.events import Event
 from topics.events_dead import DeadLetter
 
@@ -142,6 +143,15 @@ def mended(
     """
     if letter.value is None and letter.said.omitted_bytes is not None:
         return Unmended(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
+    if to is None and letter.said.omitted_key_bytes is not None:
+        return Unmended(OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was left out; name a stream")
+    count = letter.said.rejected_count
+    if count is not None and count < len(_elements(letter.value or b"") or ()):
+        return Unmended(
+            OMITTED,
+            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the others cannot be told "
+            "from those that went on; send what is missing from its source",
+        )
     try:
         value = _value(letter, mend)
     except (InputError, ContractError) as error:
@@ -165,18 +175,33 @@ def _value(letter: Letter, mend: Mend | None) -> bytes | None:
     """The mended value; None: nothing is left of it."""
     if letter.value is None or (mend is None and letter.said.rejected is None):
         return letter.value
-    try:
-        content = orjson.loads(letter.value)
-    except orjson.JSONDecodeError:
-        return _as_bytes(letter.value if mend is None else mend(letter.value))
-    if not isinstance(content, list):
-        return _as_bytes(content if mend is None else mend(content))
-    chosen = sorted(index for index, _ in letter.said.rejected or enumerate(content))
-    if beyond := [index for index in chosen if index >= len(content)]:
-        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(content)}")
-    elements = [content[index] if mend is None else mend(content[index]) for index in chosen]
-    left = [element for element in elements if element is not None]
+    elements = _elements(letter.value)
+    if elements is None:
+        return letter.value if mend is None else _as_bytes(mend(_content(letter.value)))
+    listed = letter.said.rejected if letter.said.rejected_count is None else None
+    chosen = sorted(index for index, _ in (listed or enumerate(elements)))
+    if beyond := [index for index in chosen if index >= len(elements)]:
+        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)}")
+    if mend is None:
+        return b"[" + b",".join(elements[index] for index in chosen) + b"]"
+    left = [element for index in chosen if (element := mend(_content(elements[index]))) is not None]
     return _as_bytes(left) if left else None
+
+
+def _elements(value: bytes) -> list[bytes] | None:
+    """Return the elements of an array; None if the value is not an array."""
+    try:
+        return split(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _content(value: bytes) -> Any:
+    """Return the decoded JSON of a value, or its bytes if they are not JSON."""
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
 
 
 def _as_bytes(content: Any) -> bytes | None:

@@ -63,10 +63,13 @@ def place(settings: SentinelSettings, begin: Beginning, messages: Iterable[Messa
         Of the one stream, in order.
     """
     last = max(seqs)
-    admission, table = Admission(settings.task), FeatureTable(settings.limits)
+    admission, table = Admission(settings.task, limits=settings.class_limits), FeatureTable(settings.limits)
     waiting: Waiting[Any] = Waiting(settings.labels_window)
     if begin.state is not None:
-        admission = Admission(begin.state.task, begin.seq, begin.state.target_kind)
+        state = begin.state
+        admission = Admission(
+            state.task, begin.seq, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
+        )
         table = deepcopy(begin.state.features)
         waiting = deepcopy(begin.state.waiting)
     found: dict[int, Placed] = {}

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from pipeline.errors import AuthenticationError, FrameError, ModelError
 from pipeline.models import snapshot as codec
+from pipeline.models.authentication import Key
 from pipeline.models.predictor import Predictor
 from pipeline.operate.kept import kept
 from pipeline.operate.lived import Life
@@ -74,7 +75,7 @@ def published(life: Life, seqs: Collection[int]) -> dict[int, Published]:
     }
 
 
-def sent(life: Life, seqs: Collection[int], key: bytes | None) -> Sent:
+def sent(life: Life, seqs: Collection[int], key: Key | None) -> Sent:
     """What the topics hold of some events: all that it takes to explain them once more.
 
     A snapshot that the learner has ended stays readable until the topic is compacted.
@@ -99,7 +100,7 @@ def sent(life: Life, seqs: Collection[int], key: bytes | None) -> Sent:
     return found
 
 
-def _read_models(life: Life, wanted: set[int], key: bytes | None, found: Sent) -> None:
+def _read_models(life: Life, wanted: set[int], key: Key | None, found: Sent) -> None:
     settings = life.settings
     assembler = snapshots.Assembler(2 * len(wanted) * settings.limits.snapshot_largest)
     name = topic(settings, snapshots.TOPIC.name)

@@ -16,6 +16,7 @@ from pipeline.stages.names import topic
 from pipeline.transport.connection import Connection
 from pipeline.transport.topic_check import check_topics
 from topics import checkpoints, contributions, events, progress_fold, progress_learner, progress_sentinel, work
+from topics.chunks import room_for
 
 R = TypeVar("R")
 
@@ -24,8 +25,6 @@ _COUNTED = 100
 _SOON = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 """What a broker says of a group whose coordinator is not ready yet."""
 _PAUSE_SECONDS = 0.2
-_LARGEST = 4 * 2**30
-"""Bytes of checkpoints that are put together, of a partition."""
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -75,6 +74,8 @@ class Stream(Struct, frozen=True, kw_only=True):
         where the fold has not begun.
     behind
         Rows learned that the fold has not folded: of those that are explained.
+    stalled
+        Why the fold stands still with the stream, as its learner last said; empty while it moves.
     watched, anchor
         Events, and labels that came later, that the sentinel has used, and how many of them its newest anchor knows;
         None where it has not begun.
@@ -92,6 +93,7 @@ class Stream(Struct, frozen=True, kw_only=True):
     folded: int | None
     published: int | None
     behind: int
+    stalled: str
     watched: int | None
     anchor: int | None
 
@@ -190,6 +192,7 @@ class _Partition:
                 folded=None if mine is None else min(mine.next_row, learned.rows),
                 published=None if mine is None or mine.published_row < 0 else mine.published_row,
                 behind=max(0, learned.rows - folded),
+                stalled=learned.stalled,
                 watched=None if sentinel is None else sentinel.seqs,
                 anchor=None if sentinel is None or sentinel.anchor < 0 else sentinel.anchor,
             )
@@ -206,8 +209,9 @@ class _Partition:
 
     def _checkpoints(self) -> dict[tuple[str, int], int]:
         """Per stream and epoch: the row of the newest whole checkpoint."""
-        assembler = checkpoints.Assembler(_LARGEST)
-        for key, value in self._values[checkpoints.TOPIC.name].items():
+        values = self._values[checkpoints.TOPIC.name]
+        assembler = checkpoints.Assembler(room_for(values.values()))
+        for key, value in values.items():
             assembler.add(key, value)
         newest: dict[tuple[str, int], int] = {}
         for one in assembler.complete():

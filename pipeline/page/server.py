@@ -25,7 +25,7 @@ from pipeline.page.access import COOKIE, HEADERS, Access
 from pipeline.page.assets import load
 from pipeline.page.reading import Topics, put
 from pipeline.page.store import Store
-from pipeline.page.viewer import MOST_FEATURES, View, Viewer
+from pipeline.page.viewer import MOST_FEATURES, Channel, View
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _TICK_SECONDS = 0.5
 _SILENCE_SECONDS = 10.0
 """A viewer that is told nothing for so long is sent a comment, so that both ends see a dead connection."""
 _STUCK_SECONDS = 30.0
-"""A viewer that takes nothing for so long is let go."""
+"""A client that takes nothing for so long is cut off, whatever it has asked for."""
 _VIEWERS = 100
 _APPLY = 100
 """Records between two breaths of the event loop."""
@@ -80,6 +80,9 @@ class PageServer:
         self._assets = load()
         self._ending = asyncio.Event()
         self._viewers = 0
+        """Connections of viewers that are not closed yet."""
+        self._channels: dict[View, Channel] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -111,6 +114,7 @@ class PageServer:
                     ) from error
             else:
                 break
+        self._tasks = [asyncio.create_task(self._deal()), asyncio.create_task(self._cut_off())]
         shown = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'http' if self._tls is None else 'https'}://{shown}:{self._runner.addresses[0][1]}/"
 
@@ -126,6 +130,9 @@ class PageServer:
         reading.total = self._topics.total
         reading.done = not self._topics.left
         while not until.is_set():
+            for task in self._tasks:
+                if task.done():
+                    task.result()  # raises what has ended it
             taken = await asyncio.to_thread(self._topics.read)
             for start in range(0, len(taken), _APPLY):
                 put(taken[start : start + _APPLY], self._store)
@@ -138,6 +145,11 @@ class PageServer:
     async def stop(self) -> None:
         """Let everybody go."""
         self._ending.set()
+        for channel in self._channels.values():
+            channel.wake()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -207,27 +219,65 @@ class PageServer:
         answer = web.StreamResponse(
             headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
         )
-        await answer.prepare(request)
-        self._viewers += 1
+        self._viewers += 1  # before anything is waited for: the bound must hold for those who come together
         try:
+            await answer.prepare(request)
             # A viewer that went away, or takes nothing any more: nobody is left to tell.
             with suppress(ConnectionError, TimeoutError):
-                await self._follow(Viewer(self._store, view), answer)
+                await self._follow(view, answer)
         finally:
+            if not self._ending.is_set() and request.transport is not None:
+                request.transport.abort()  # closing would wait for the client to take what is left, perhaps for ever
             self._viewers -= 1
         return answer
 
-    async def _follow(self, viewer: Viewer, answer: web.StreamResponse) -> None:
-        quiet = 0.0
-        while not self._ending.is_set():
-            message = viewer.message(time.monotonic())
-            if message is not None or quiet >= _SILENCE_SECONDS:
+    async def _follow(self, view: View, answer: web.StreamResponse) -> None:
+        """Send a viewer what there is of its view, until either of us ends."""
+        channel = self._channels.setdefault(view, Channel(self._store, view))
+        there = asyncio.Event()
+        seat = channel.join(there.set, time.monotonic())
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(there.wait(), _SILENCE_SECONDS)
+                if self._ending.is_set():
+                    return
+                there.clear()
+                message = seat.queue.popleft() if seat.queue else None
+                if seat.queue:
+                    there.set()
                 data = b": still here\n\n" if message is None else b"data: %b\n\n" % message
                 await asyncio.wait_for(answer.write(data), _STUCK_SECONDS)
-                quiet = 0.0
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
-            quiet += _TICK_SECONDS
+        finally:
+            channel.leave(seat)
+            if channel.empty:
+                self._channels.pop(view, None)
+
+    async def _deal(self) -> None:
+        """Hand out what is new to all viewers, twice a second."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            for channel in list(self._channels.values()):
+                channel.turn(time.monotonic())
+                await asyncio.sleep(0)
+
+    async def _cut_off(self) -> None:
+        """Abort each connection on which data waits and the client takes none, whatever it has asked for."""
+        waiting: dict[asyncio.Transport, tuple[int, float]] = {}
+        while True:
+            await asyncio.sleep(_STUCK_SECONDS / 10)
+            now = time.monotonic()
+            server = self._runner.server if self._runner is not None else None
+            transports = [one.transport for one in server.connections if one.transport is not None] if server else []
+            sizes = {transport: transport.get_write_buffer_size() for transport in transports}
+            waiting = {
+                transport: waiting[transport] if waiting.get(transport, (0, 0.0))[0] == size else (size, now)
+                for transport, size in sizes.items()
+                if size
+            }
+            for transport, (_, since) in waiting.items():
+                if now - since >= _STUCK_SECONDS:
+                    transport.abort()
 
 
 def view_of(query: MultiMapping[str]) -> View:

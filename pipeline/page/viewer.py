@@ -2,10 +2,13 @@
 
 A message is a JSON object with `type`: `state` replaces what the viewer has, `delta` is added to it. A viewer that
 would have to be sent too much, or whose stream began anew, gets another `state`; so it holds no more than the server.
+
+A message is built once for all who look at the same: see `Channel`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -21,6 +24,8 @@ _POINTS_A_STATE = 600
 """A viewer that has been sent so many points since its last state gets a state."""
 _REGROUP_SECONDS = 2.0
 """Between two looks at which features lead."""
+_QUEUED_BYTES = 1024 * 1024
+"""A client for which so much waits gets a state in place of it, once it takes something again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class _Sent:
 
 
 class Viewer:
-    """One viewer.
+    """One view, and how much of it was sent.
 
     Parameters
     ----------
@@ -83,6 +88,8 @@ class Viewer:
         self._view = view
         self._sent: _Sent | None = None
         self._seen: object = None
+        self._whole: bytes | None = None
+        """The state as of the newest message, once somebody has asked for it."""
 
     def message(self, now: float) -> bytes | None:
         """What is new since the last call; None: nothing. `now` is in seconds and does not go back."""
@@ -90,11 +97,18 @@ class Viewer:
         seen = (self._outline(), history and (id(history), history.changes))
         if seen == self._seen:
             return None
-        self._seen = seen
+        self._seen, self._whole = seen, None
         payload = self._delta(history, now) if history is not None else None
         if payload is None:
-            payload = self._state(history, now)
+            self._begin(history, now)
+            return self.whole()
         return orjson.dumps({**self._outline(), **payload})
+
+    def whole(self) -> bytes:
+        """Return a state that comes to the same as all messages up to now; call it right after `message`."""
+        if self._whole is None:
+            self._whole = orjson.dumps({**self._outline(), **self._state()})
+        return self._whole
 
     def _history(self) -> StreamHistory | None:
         streams = self._store.streams
@@ -117,23 +131,32 @@ class Viewer:
             "reading": None if reading.done else {"read": reading.read, "total": reading.total},
         }
 
-    def _state(self, history: StreamHistory | None, now: float) -> dict[str, Any]:
+    def _begin(self, history: StreamHistory | None, now: float) -> None:
+        """Begin with a state of all that is kept."""
         if history is None:
             self._sent = None
-            return {"type": "state", "stream": self._view.stream, "epoch": None}
-        method = self._method(history)
-        sent = self._sent = _Sent(
-            history, history.epoch, method, self._names(history, method), self._effect(history), now
-        )
-        points: Sequence[Point] = ()
+            return
+        method, effect = self._method(history), self._effect(history)
+        sent = self._sent = _Sent(history, history.epoch, method, self._names(history, method), effect, now)
         if method is not None:
-            kept = history.methods[method].points
-            points, sent.points = list(kept), kept.total
-        curves: Sequence[Curve] = ()
-        if sent.effect is not None:
-            drawn = history.effects[sent.effect]
-            curves, sent.curves = list(drawn), drawn.total
-        return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(sent, points, curves)}
+            sent.points = history.methods[method].points.total
+        if effect is not None:
+            sent.curves = history.effects[effect].total
+        _, sent.quality = bins_part(history.quality.bins, (0, 0))
+        if history.novelty.last is not None:
+            _, sent.novelty = bins_part(history.novelty.bins, (0, 0))
+        sent.alarms = history.alarms_total
+
+    def _state(self) -> dict[str, Any]:
+        """All that is kept, of what was chosen when this began."""
+        sent = self._sent
+        if sent is None:
+            return {"type": "state", "stream": self._view.stream, "epoch": None}
+        history = sent.history
+        points = list(history.methods[sent.method].points) if sent.method is not None else ()
+        curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
+        fresh = replace(sent, alarms=0, quality=(0, 0), novelty=(0, 0))
+        return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
     def _delta(self, history: StreamHistory, now: float) -> dict[str, Any] | None:
         """What was added; None where a state says it better."""
@@ -217,3 +240,81 @@ class Viewer:
             return None
         output = self._view.output if self._view.output in outputs[feature] else outputs[feature][-1]
         return feature, output
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One client of a channel.
+
+    Attributes
+    ----------
+    wake
+        Called when something is in the queue.
+    queue
+        Messages that the client is to be sent, in order.
+    behind
+        Whether the client needs a state before anything else.
+    """
+
+    wake: Callable[[], None]
+    queue: deque[bytes] = field(default_factory=deque)
+    behind: bool = True
+
+
+class Channel:
+    """One view and the clients that look at it: what they are sent is built once for all of them.
+
+    A client that joins gets a state, and then what the others get. One that takes too little loses what waits for it,
+    and gets another state.
+
+    Parameters
+    ----------
+    store, view
+        As of `Viewer`.
+    """
+
+    def __init__(self, store: Store, view: View) -> None:
+        self._viewer = Viewer(store, view)
+        self._seats: set[Seat] = set()
+
+    @property
+    def empty(self) -> bool:
+        """Whether no viewer is connected."""
+        return not self._seats
+
+    def join(self, wake: Callable[[], None], now: float) -> Seat:
+        """Add a client; the first one gets its state at once, the others with the next turn."""
+        seat = Seat(wake)
+        first = self.empty
+        self._seats.add(seat)
+        if first:
+            self.turn(now)
+        return seat
+
+    def leave(self, seat: Seat) -> None:
+        """Remove a client."""
+        self._seats.discard(seat)
+
+    def wake(self) -> None:
+        """Wake all clients, though there may be nothing for them."""
+        for seat in self._seats:
+            seat.wake()
+
+    def turn(self, now: float) -> None:
+        """Hand out what is new since the last turn; `now` is in seconds and does not go back."""
+        message = self._viewer.message(now)
+        for seat in self._seats:
+            if seat.behind:
+                if seat.queue:
+                    continue
+                seat.queue.append(self._viewer.whole())
+                seat.behind = False
+            elif message is None:
+                continue
+            else:
+                seat.queue.append(message)
+                if len(seat.queue) > 1 and sum(map(len, seat.queue)) > _QUEUED_BYTES:
+                    seat.queue.clear()
+                    seat.behind = True
+                    continue
+            seat.wake()

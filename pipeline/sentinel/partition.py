@@ -11,7 +11,7 @@ from typing import Final
 
 from pipeline.ingest.decode import decode
 from pipeline.ingest.identity import event_id, stream_name
-from pipeline.ingest.message import Message, Position
+from pipeline.ingest.message import Message, Oversized, Position
 from pipeline.sentinel.fit import Request
 from pipeline.sentinel.settings import SentinelSettings
 from pipeline.sentinel.stream import Named, StreamSentinel
@@ -73,7 +73,7 @@ class PartitionSentinel:
         before the generator is resumed."""
         self.position = Position(message.offset, 0)
         name = stream_name(message, self.settings, self.streams)
-        if isinstance(name, str):
+        if isinstance(name, str) and not isinstance(message.value, Oversized):
             watched = self.streams.get(name)
             if watched is None or message.offset >= watched.resumed.offset:
                 yield from self._watch(name, message)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pipeline.drift.detector import Parameters
 from pipeline.gbmap.settings import GbmapSettings
-from pipeline.ingest.admission import Task
+from pipeline.ingest.admission import ClassLimits, Task
 from pipeline.ingest.features import FeatureLimits
 
 
@@ -29,6 +29,7 @@ class SentinelSettings:
     epoch: int
     task: Task | None
     limits: FeatureLimits
+    class_limits: ClassLimits
     message_bytes: int
     streams: int
     stream_bytes: int

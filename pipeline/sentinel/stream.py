@@ -85,7 +85,15 @@ class StreamSentinel:
         features = FeatureTable(settings.limits)
         window = Window(settings.window)
         waiting: Waiting[list[float]] = Waiting(settings.labels_window)
-        return cls(stream, settings, Admission(settings.task), features, window, waiting, next_due=settings.window)
+        return cls(
+            stream,
+            settings,
+            Admission(settings.task, limits=settings.class_limits),
+            features,
+            window,
+            waiting,
+            next_due=settings.window,
+        )
 
     @property
     def seqs(self) -> int:
@@ -220,6 +228,7 @@ class StreamSentinel:
             "seqs": self.seqs,
             "task": self.admission.task,
             "target_kind": next((name for name, one in _KINDS.items() if one is kind), None),
+            "classes": list(self.admission.classes),
             "names": self.features.names,
             "kinds": [int(one) for one in self.features.kinds],
             "categories": [list(codes) for codes in self.features.categories],
@@ -255,7 +264,11 @@ class StreamSentinel:
             made = cls.empty(stream, settings)
             task, kind, pending = meta["task"], meta["target_kind"], meta["pending"]
             made.admission = Admission(
-                None if task is None else Task(task), int(meta["seqs"]), None if kind is None else _KINDS[kind]
+                None if task is None else Task(task),
+                int(meta["seqs"]),
+                None if kind is None else _KINDS[kind],
+                settings.class_limits,
+                dict.fromkeys(str(name) for name in meta["classes"]),
             )
             made.features = FeatureTable.restored(
                 settings.limits,

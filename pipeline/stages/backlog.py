@@ -2,17 +2,20 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 from pipeline.errors import BrokerError
+from pipeline.explain.sizes import pieces, sizes
 from pipeline.learn.learner import Snapshot
 from pipeline.models import snapshot as codec
+from pipeline.models.authentication import Key
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import topic
 from pipeline.transport.records import Record
-from topics import snapshots
+from topics import snapshots, work
 from topics.progress_learner import StreamProgress
 from topics.work import Work
 
@@ -27,14 +30,31 @@ class _Live:
     """The first row that is explained with a later version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
     """A block that is under way."""
 
-    stream: str
-    epoch: int
-    end_row: int
+    block: Work
+    """The block that was sent; after `shed` has forgotten its record, a refused block of the same rows."""
+    record: Record | None
+    """None: its bytes are forgotten."""
     size: int
+    """What it counts for: the larger of its own bytes and those of all its contributions, at most."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The blocks of a stream that are under way, oldest first."""
+
+    blocks: deque[_Sent] = field(default_factory=deque)
+    forgotten: int = 0
+    """Blocks at the front whose bytes are forgotten."""
+    work_bytes: int = 0
+
+
+_SHED: Final = (
+    "the learner ran too far ahead of the fold and forgot the block before it was explained (limits.lag is shed)"
+)
 
 
 class Backlog:
@@ -43,14 +63,15 @@ class Backlog:
     Parameters
     ----------
     settings
-        For the limits: rows ahead, bytes of snapshots (one is always admitted) and of work.
+        For the limits: rows ahead, bytes of snapshots (one of each stream is always admitted), and bytes of work or of
+        what comes of it, whichever are more.
     key
         The HMAC key.
     progress
         Where the fold is.
     """
 
-    def __init__(self, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+    def __init__(self, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
         self._settings = settings
         self._key = key
         self._progress = progress
@@ -61,9 +82,10 @@ class Backlog:
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
-        self._work: deque[_Sent] = deque()
+        self._work: dict[str, _Stream] = {}
         self._work_bytes = 0
         self._records: list[Record] = []
+        self._work_records: list[Record] = []
         self._seen = -1
 
     def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
@@ -84,6 +106,7 @@ class Backlog:
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
             self._end(stream, version, chunks)
+        self._work_bytes -= self._work.pop(stream, _Stream()).work_bytes
         self._epochs[stream] = self._epoch(stream) + 1
 
     def _epoch(self, stream: str) -> int:
@@ -121,10 +144,63 @@ class Backlog:
         self._live_bytes += len(data)
         self._records += records
 
-    def sent_work(self, block: Work, size: int) -> None:
-        """A block of so many bytes is on its way."""
-        self._work.append(_Sent(block.stream, block.epoch, block.first_row + block.count, size))
-        self._work_bytes += size
+    def add_work(self, block: Work, *, again: bool = False) -> None:
+        """Send a block, in pieces that a broker takes, and keep it until the fold has finished it.
+
+        Parameters
+        ----------
+        again
+            A predecessor has sent it: it is kept in case it is lost.
+        """
+        if again and self._settled(block):
+            return
+        stream = self._work.setdefault(block.stream, _Stream())
+        for piece in pieces(block):
+            record = self._record(piece)
+            bounds = sizes(piece)
+            size = max(len(record.value or b""), bounds.answers)
+            brief = work.refused(piece, _SHED) if piece.count else piece
+            stream.blocks.append(_Sent(brief, record, size))
+            stream.work_bytes += size
+            self._work_bytes += size
+            if not again:
+                self._work_records.append(record)
+
+    def _record(self, block: Work) -> Record:
+        key = work.key(block.stream, block.first_row)
+        partition = work.partition(key, self._settings.topics.work)
+        return Record(topic(self._settings, work.TOPIC.name), key, work.encode(block), partition)
+
+    def _settled(self, block: Work) -> bool:
+        """Whether the fold has finished a block: a mark has no rows that would tell."""
+        progress, end = self._progress, block.first_row + block.count
+        if block.count:
+            return (progress.folded(block.stream, block.epoch) or 0) >= end
+        if block.ends:
+            return progress.left(block.stream, block.epoch)
+        return progress.published(block.stream, block.epoch, end)
+
+    def take_work(self) -> list[Record]:
+        """Blocks to be sent, since the last call."""
+        taken, self._work_records = self._work_records, []
+        return taken
+
+    def outstanding(self) -> dict[str, int]:
+        """Streams with blocks that the fold has not finished, and how many each has."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        return {name: len(stream.blocks) for name, stream in self._work.items() if stream.blocks}
+
+    def repair(self, stream: str) -> int:
+        """Send what the fold may lack of a stream once more, snapshots before work; how many blocks.
+
+        Blocks whose bytes are forgotten are sent as refused ones: their rows count as unexplained.
+        """
+        for live in self._live.get(stream, {}).values():
+            self._records += live.records
+        mine = self._work.get(stream, _Stream()).blocks
+        self._work_records += [sent.record or self._record(sent.block) for sent in mine]
+        return len(mine)
 
     def full(self, stream: str, rows: int) -> bool:
         """Whether the learner of `stream`, at row `rows`, must wait."""
@@ -135,7 +211,7 @@ class Backlog:
         return (
             rows - folded > limits.rows_ahead
             or self._work_bytes > limits.work_bytes
-            or (self._live_bytes > limits.snapshot_bytes and self._several_live())
+            or (self._live_bytes > limits.snapshot_bytes and self._some_to_end())
         )
 
     @property
@@ -145,14 +221,14 @@ class Backlog:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of blocks that are under way."""
+        """Bytes of blocks that are under way, or of the contributions to them, whichever are more."""
         return self._work_bytes
 
     def shed(self) -> int:
-        """Get below the bounds without the fold: end the oldest snapshots, forget the oldest blocks; how many ended."""
+        """Get below the bounds without the fold: forget the oldest blocks, end the oldest snapshots; how many ended."""
         limits, ended = self._settings.limits, 0
-        while self._work and self._work_bytes > limits.work_bytes:
-            self._work_bytes -= self._work.popleft().size
+        while self._work_bytes > limits.work_bytes and self._forget_block():
+            pass
         for versions in self._live.values():
             for version in sorted(versions)[:-1]:
                 if self._live_bytes <= limits.snapshot_bytes:
@@ -161,17 +237,24 @@ class Backlog:
                 ended += 1
         return ended
 
+    def _forget_block(self) -> bool:
+        """Forget the bytes of the oldest block of the stream that has most; whether there was one."""
+        streams = [stream for stream in self._work.values() if len(stream.blocks) > stream.forgotten]
+        if not streams:
+            return False
+        stream = max(streams, key=lambda one: one.work_bytes)
+        sent = stream.blocks[stream.forgotten]
+        stream.forgotten += 1
+        stream.work_bytes -= sent.size
+        self._work_bytes -= sent.size
+        sent.record, sent.size = None, 0
+        return True
+
     def live(self, stream: str) -> dict[str, int]:
         """Version and number of chunks of the snapshots of a stream that are to be ended one day."""
         mine = {str(version): len(live.records) for version, live in self._live.get(stream, {}).items()}
         theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
         return {**theirs, **mine}
-
-    def publish_again(self) -> None:
-        """Send every live snapshot once more."""
-        for versions in self._live.values():
-            for live in versions.values():
-                self._records += live.records
 
     def take_records(self) -> list[Record]:
         """Snapshots to be published and tombstones, since the last call."""
@@ -180,16 +263,19 @@ class Backlog:
         taken, self._records = self._records, []
         return taken
 
-    def _several_live(self) -> bool:
-        return sum(len(versions) for versions in self._live.values()) > 1
+    def _some_to_end(self) -> bool:
+        """Whether the fold can end a snapshot; the newest of a stream lives on until more rows of it come."""
+        return any(len(versions) > 1 for versions in self._live.values())
 
     def _advance(self) -> None:
         """The fold has moved: forget what it has finished."""
         self._seen = self._progress.changes
-        while self._work and self._work[0].end_row <= (
-            self._progress.folded(self._work[0].stream, self._work[0].epoch) or 0
-        ):
-            self._work_bytes -= self._work.popleft().size
+        for sending in self._work.values():
+            while sending.blocks and self._settled(sending.blocks[0].block):
+                size = sending.blocks.popleft().size
+                sending.forgotten = max(0, sending.forgotten - 1)
+                sending.work_bytes -= size
+                self._work_bytes -= size
         for stream, (epoch, chunks) in list(self._superseded.items()):
             if self._progress.left(stream, epoch):
                 del self._superseded[stream]

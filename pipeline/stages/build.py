@@ -6,14 +6,16 @@ What only one stage needs is imported when that one is made: River alone takes t
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TypeVar
 
 from pipeline.errors import SettingsError
+from pipeline.models.authentication import KEY_BYTES, Key
 from pipeline.secret import secret
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.health import watch_over
-from pipeline.stages.names import topic
+from pipeline.stages.names import LOST_EVENTS, topic
 from pipeline.transport.connection import Connection
 from pipeline.transport.options import StageOptions
 from pipeline.transport.progress import read_to_end
@@ -22,8 +24,10 @@ from pipeline.transport.snapshot_table import TableSpec
 from pipeline.transport.stage import Stage
 from pipeline.transport.stateful import PartitionState, StatefulStage, StateLane
 from pipeline.transport.stateless import StatelessStage
+from pipeline.transport.topic_sizes import SizeCheck
 from pipeline.transport.watch import Follower
 from pipeline.transport.worker import ExitCode, run_worker
+from topics import progress_fold
 
 State = TypeVar("State")
 
@@ -41,7 +45,7 @@ def options(stage: str, settings: Settings) -> StageOptions:
     """How a worker of a stage presents itself to Kafka."""
     return StageOptions(
         name=stage,
-        instance=settings.worker.instance or uuid.uuid4().hex[:12],
+        instance=settings.worker.instance or _instance(os.getpid()),
         prefix=settings.prefix,
         session_timeout=settings.worker.session_seconds,
         heartbeat_interval=settings.worker.heartbeat_seconds,
@@ -49,22 +53,34 @@ def options(stage: str, settings: Settings) -> StageOptions:
     )
 
 
-def hmac_key(environment: Mapping[str, str]) -> bytes | None:
-    """The key that authenticates pickles: the secret ``GLASSTREAM_HMAC_KEY``.
+@cache
+def _instance(process: int) -> str:
+    """Return a name for the workers of a process, the same at every call; a fork of it has another."""
+    return uuid.uuid4().hex[:12]
+
+
+def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
+    """Return the keys that authenticate pickles: the secret ``GLASSTREAM_HMAC_KEY``, in lines or separated by commas.
+
+    The first key signs, all of them verify.
 
     Raises
     ------
     SettingsError
-        It cannot be read, or is too short to protect anything.
+        It cannot be read, or one of the keys is too short to protect anything.
     """
     text = secret(environment, "GLASSTREAM_HMAC_KEY")
     if text is None:
         return None
-    if len(text.encode()) < 16:
+    keys = tuple(key.strip().encode() for key in text.replace(",", "\n").splitlines() if key.strip())
+    if not keys or min(map(len, keys)) < KEY_BYTES:
         raise SettingsError(
-            ["GLASSTREAM_HMAC_KEY: expected at least 16 bytes, got fewer; `openssl rand -hex 32` makes one"]
+            [
+                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key (several are separated by "
+                "commas or line ends), got fewer; `openssl rand -hex 32` makes one"
+            ]
         )
-    return text.encode()
+    return keys
 
 
 def run(stage: str, settings: Settings) -> ExitCode:
@@ -80,7 +96,7 @@ def run(stage: str, settings: Settings) -> ExitCode:
     return run_worker(build, options(stage, settings), secrets_of(settings.kafka, key))
 
 
-def _learner(settings: Settings, key: bytes | None) -> Stage:
+def _learner(settings: Settings, key: Key | None) -> Stage:
     from pipeline.stages import learner
     from pipeline.stages.learner import LearnerPartition
 
@@ -95,7 +111,8 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
         )
 
     def read(name: str, partition: int) -> Mapping[bytes, bytes]:
-        return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout)
+        wanted = progress_fold.is_progress if name == progress_fold.TOPIC.name else lambda key: True
+        return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout, wanted)
 
     stage = StatefulStage(
         link,
@@ -107,14 +124,16 @@ def _learner(settings: Settings, key: bytes | None) -> Stage:
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
+    stage.remedy, stage.replaceable = LOST_EVENTS, _replaceable(settings)
     follower = Follower(link, topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)
+    stage.services.insert(0, SizeCheck(link, topic(settings, "events")))
     watch_over(stage, settings, lambda: learner.samples(_states(stage, LearnerPartition)))
     return stage
 
 
-def _explainer(settings: Settings, key: bytes | None) -> Stage:
+def _explainer(settings: Settings, key: Key | None) -> Stage:
     from pipeline.models.warm_up import warm_up
     from pipeline.stages import explainer
     from pipeline.stages.explainer import Explainer
@@ -129,25 +148,28 @@ def _explainer(settings: Settings, key: bytes | None) -> Stage:
         topics=explainer.needed_topics(settings),
         table=TableSpec(topic(settings, "snapshots"), worker.on_snapshot),
     )
+    stage.replaceable = _replaceable(settings)
     follower = Follower(connection(settings), topic(settings, "progress.fold"), worker.on_progress, on_error=stage.fail)
     for partition in range(settings.topics.events):
         follower.follow(partition)
     stage.services.append(follower)
+    stage.beats.append(lambda: worker.tell(stage.lanes))
     watch_over(stage, settings, worker.samples)
     return stage
 
 
-def _fold(settings: Settings, key: bytes | None) -> Stage:
+def _fold(settings: Settings, key: Key | None) -> Stage:
     from pipeline.stages import fold
     from pipeline.stages.fold import FoldPartition
 
     needed = fold.needed_topics(settings)
     stage = _stateful("fold", settings, "contributions", lambda partition: FoldPartition(partition, settings), needed)
+    stage.replaceable = _replaceable(settings)
     watch_over(stage, settings, lambda: fold.samples(_states(stage, FoldPartition)))
     return stage
 
 
-def _sentinel(settings: Settings, key: bytes | None) -> Stage:
+def _sentinel(settings: Settings, key: Key | None) -> Stage:
     from pipeline.stages import sentinel
     from pipeline.stages.fitter import Fitter
     from pipeline.stages.sentinel import SentinelPartition
@@ -157,17 +179,21 @@ def _sentinel(settings: Settings, key: bytes | None) -> Stage:
     stage = _stateful(
         "sentinel", settings, "events", lambda partition: SentinelPartition(partition, settings, fitter), needed
     )
+    stage.remedy = LOST_EVENTS
+    stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "events")))
     stage.services.append(fitter)
     watch_over(stage, settings, lambda: sentinel.samples(_states(stage, SentinelPartition)))
     return stage
 
 
-def _labels(settings: Settings, key: bytes | None) -> Stage:
+def _labels(settings: Settings, key: Key | None) -> Stage:
     from pipeline.stages import labels
-    from pipeline.stages.labels import LabelsPartition
+    from pipeline.stages.labels import LOST_LABELS, LabelsPartition
 
     needed = labels.needed_topics(settings)
     stage = _stateful("labels", settings, "labels", lambda partition: LabelsPartition(partition, settings), needed)
+    stage.remedy = LOST_LABELS
+    stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))
     watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsPartition)))
     return stage
 
@@ -189,6 +215,11 @@ def _stateful(
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
+
+
+def _replaceable(settings: Settings) -> frozenset[str]:
+    """What the learner publishes again, or is made of that: rows are folded by number, however often they come."""
+    return frozenset(topic(settings, name) for name in ("work", "contributions"))
 
 
 def _states(stage: StatefulStage, kind: type[State]) -> list[State]:

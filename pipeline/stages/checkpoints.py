@@ -8,15 +8,17 @@ from time import perf_counter
 from pipeline.errors import FrameError, StateError
 from pipeline.health.catalogue import CHECKPOINT_AGE, CHECKPOINT_BYTES, CHECKPOINTS, Sample
 from pipeline.ingest.message import Position
-from pipeline.learn.checkpoint import StreamState, opened, sealed
+from pipeline.learn.checkpoint import StreamState, newly_sealed, opened, sealed
 from pipeline.learn.learner import StreamLearner
 from pipeline.learn.partition import PartitionLearner
+from pipeline.models.authentication import Key
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import differences, fingerprint, topic
 from pipeline.transport.records import Record
 from topics import checkpoints
 from topics.checkpoints import Checkpoint, Identity
+from topics.chunks import room_for
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class Checkpoints:
         Where the fold is.
     """
 
-    def __init__(self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+    def __init__(self, partition: int, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
         self._partition = partition
         self._settings = settings
         self._key = key
@@ -111,7 +113,7 @@ class Checkpoints:
     def _make(self, core: PartitionLearner, learner: StreamLearner, begun: float, *, at_rest: bool = False) -> None:
         stream, (offset, used) = learner.stream, core.position
         state = core.state(stream, at_rest=at_rest)
-        checkpoint = Checkpoint(
+        place = Checkpoint(
             stream=stream,
             epoch=learner.epoch,
             rows=learner.rows,
@@ -119,8 +121,9 @@ class Checkpoints:
             offset=offset,
             used=used,
             fingerprint=self._fingerprint,
-            sealed=sealed(state, stream=stream, rows=learner.rows, key=self._key),
+            sealed=b"",
         )
+        checkpoint = sealed(state, place, key=self._key)
         pairs = checkpoints.split(checkpoint)
         self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
         self._records += self._superseded
@@ -173,15 +176,15 @@ class Checkpoints:
         StateError
             A checkpoint is not authentic, of another version of the record, or of other settings.
         """
-        assembler = checkpoints.Assembler(2 * sum(map(len, records.values())) + 2**20)
+        parts: dict[Identity, dict[bytes, bytes]] = {}
         known: dict[Identity, int] = {}
         for key, value in records.items():
-            assembler.add(key, value)
             try:
                 parsed = checkpoints.Key.decode(key)
             except FrameError as error:
                 log.warning("%s[%d]: a record is left out: %s", self._topic, self._partition, error)
                 continue
+            parts.setdefault(parsed.identity, {})[key] = value
             known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
         found: dict[str, tuple[Checkpoint, StreamState]] = {}
         for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
@@ -193,7 +196,7 @@ class Checkpoints:
                 self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
             if identity.stream in found or identity.epoch != epoch:
                 continue
-            data = assembler.get(*identity)
+            data = _whole(identity, parts[identity])
             if data is None:
                 log.warning(
                     "%s[%d]: the checkpoint of stream %r at row %d is damaged; an older one is used, if there is one",
@@ -204,7 +207,8 @@ class Checkpoints:
             passed = folded.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
                 found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
-                self._as_of[checkpoint.stream] = checkpoint.offset
+                if newly_sealed(checkpoint, key=self._key):  # otherwise it is made again, though nothing has changed
+                    self._as_of[checkpoint.stream] = checkpoint.offset
         return found
 
     def _decoded(self, identity: Identity, data: bytes) -> Checkpoint:
@@ -235,10 +239,18 @@ class Checkpoints:
         now = perf_counter()
         return [
             sample
-            for stream, made in self._made.items()
+            for stream, begun in self._begun.items()
             for sample in (
-                Sample(CHECKPOINT_AGE, now - self._begun[stream], (stream,)),
-                Sample(CHECKPOINT_BYTES, self._bytes[stream], (stream,)),
-                Sample(CHECKPOINTS, made, (stream,)),
+                Sample(CHECKPOINT_AGE, now - begun, (stream,)),
+                Sample(CHECKPOINT_BYTES, self._bytes.get(stream, 0), (stream,)),
+                Sample(CHECKPOINTS, self._made.get(stream, 0), (stream,)),
             )
         ]
+
+
+def _whole(identity: Identity, parts: Mapping[bytes, bytes]) -> bytes | None:
+    """The bytes of a checkpoint; None while some are missing or damaged. Others are not held meanwhile."""
+    assembler = checkpoints.Assembler(room_for(parts.values()))
+    for key, value in parts.items():
+        assembler.add(key, value)
+    return assembler.get(*identity)

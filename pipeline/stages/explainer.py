@@ -3,18 +3,20 @@
 import asyncio
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from pipeline.errors import FrameError
+from pipeline.errors import AuthenticationError, FrameError, ModelError
 from pipeline.explain.explainer import explain, unexplained
 from pipeline.health import catalogue
 from pipeline.health.catalogue import Sample
 from pipeline.health.steps import Steps
 from pipeline.models import snapshot as codec
+from pipeline.models.authentication import Key
 from pipeline.models.predictor import Predictor
 from pipeline.settings import Settings
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.names import topic
+from pipeline.transport.lane import Lane
 from pipeline.transport.records import Message, Record
 from topics import contributions, progress_fold, snapshots, work
 from topics.contributions import Contributions
@@ -25,6 +27,9 @@ log = logging.getLogger(__name__)
 
 _MODELS = 16
 """Decoded models kept ready; a block that names an older one decodes it again."""
+_ALL = 2**63
+"""Bytes of snapshots that are held: all that the learners keep alive (`limits.snapshot_bytes`, and the newest of each
+stream). To forget one would be to wait for it for ever."""
 _SAY_WAITING_SECONDS = 10.0
 
 
@@ -46,22 +51,31 @@ class Explainer:
         snapshot that it names is ended. Such blocks come again after a crash of an explainer.
     """
 
-    def __init__(self, settings: Settings, key: bytes | None, progress: FoldProgress) -> None:
+    def __init__(self, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
         self.settings = settings
         self.damaged = 0
         """Messages that were not work."""
         self.rows: Counter[str] = Counter()
-        """Rows by what became of them, as `topics.contributions` names it."""
+        """Rows by what became of them: ok or failed, as `topics.contributions` names it, or refused by the learner."""
         self.blocks: Counter[str] = Counter()
-        """Blocks by outcome: ok, failed (some row of it), stale (folded already)."""
+        """Blocks by outcome: ok, failed (some row of it), stale (folded already; work that is sent again is)."""
         self.steps = Steps()
         self._key = key
         self._progress = progress
-        self._snapshots = snapshots.Assembler(2 * settings.limits.snapshot_bytes + settings.limits.snapshot_largest)
+        self._snapshots = snapshots.Assembler(_ALL)
         self._models: OrderedDict[Identity, Predictor] = OrderedDict()
         self._newest: dict[tuple[str, int], int] = {}
         """Per stream and epoch: the newest version that came. They come in order."""
         self._changed = asyncio.Event()
+        self._refused: dict[Identity, str] = {}
+        """Per snapshot that came and cannot be opened here: why. The learner sends each again."""
+        self._stalls: dict[int, str] = {}
+        """Per partition of `work`: why its next block cannot be explained by this worker."""
+
+    def tell(self, lanes: Mapping[int, Lane]) -> None:
+        """Tell each lane why its block waits; the worker is not ready while one does."""
+        for partition, lane in lanes.items():
+            lane.waits = self._stalls.get(partition)
 
     def on_snapshot(self, key: bytes, value: bytes | None) -> None:
         """Take one record of `snapshots`."""
@@ -86,9 +100,12 @@ class Explainer:
             self._say_damaged(f"{message.place} is not work and is left out: {error}")
             return []
         model = None
-        if block.count:
+        if block.count and self._folded(block):
+            self.blocks["stale"] += 1
+            return []
+        if block.count and not block.refused:
             try:
-                model = await self._model(block)
+                model = await self._model(block, message.partition)
             except _Shed as gone:
                 self.rows["failed"] += block.count
                 self.blocks["failed"] += 1
@@ -104,9 +121,13 @@ class Explainer:
                 answers = [unexplained(block, f"{type(error).__name__}: {error}"[:500])]
                 records = [self._record(block, answer) for answer in answers]
         for answer in answers:
-            self.rows[answer.kind] += answer.count
+            self.rows["refused" if block.refused else answer.kind] += answer.count
         self.blocks["failed" if any(answer.kind == "failed" for answer in answers) else "ok"] += 1
         return records
+
+    def _folded(self, block: Work) -> bool:
+        """Whether the fold has all rows of a block."""
+        return (self._progress.folded(block.stream, block.epoch) or 0) >= block.first_row + block.count
 
     def _say_damaged(self, what: str) -> None:
         """Count a record that is left out; a line for the 1st, 10th, 100th, ..."""
@@ -120,7 +141,7 @@ class Explainer:
 
     def samples(self) -> Iterator[Sample]:
         """Metrics of this worker."""
-        yield Sample(catalogue.DAMAGED, self.damaged + self._snapshots.rejected)
+        yield Sample(catalogue.DAMAGED, self.damaged + self._snapshots.rejected, ("",))
         for outcome in ("ok", "failed", "stale"):
             yield Sample(catalogue.BLOCKS, self.blocks[outcome], (outcome,))
         yield Sample(catalogue.EXPLAINED, self.rows["ok"])
@@ -129,27 +150,48 @@ class Explainer:
         yield Sample(catalogue.SNAPSHOTS_EVICTED, self._snapshots.evicted)
         yield from self.steps.samples()
 
-    async def _model(self, block: Work) -> Predictor | None:
-        """The model that the block names; None for a block that is folded already."""
+    async def _model(self, block: Work, partition: int) -> Predictor | None:
+        """The model that the block names; None for a block that is folded already.
+
+        Parameters
+        ----------
+        partition
+            That of `work` which waits for it.
+        """
         identity = Identity(block.stream, block.epoch, block.version)
-        while (model := self._models.get(identity)) is None:
-            with self.steps.time("wait for a snapshot"):
-                data = await self._bytes(block, identity)
-            if data is None:
-                return None
-            with self.steps.time("decode"):
-                await self._decode(identity, data)
+        try:
+            while (model := self._models.get(identity)) is None:
+                if identity in self._refused:
+                    self._stalls[partition] = self._refused[identity]
+                with self.steps.time("wait for a snapshot"):
+                    data = await self._bytes(block, identity)
+                if data is None:
+                    return None
+                with self.steps.time("decode"):
+                    await self._decode(identity, data)
+        finally:
+            self._stalls.pop(partition, None)
+            self._refused.pop(identity, None)
         self._models.move_to_end(identity)
         return model
 
     async def _decode(self, identity: Identity, data: bytes) -> None:
-        """Make the model of a snapshot ready; one that is not what its key says is forgotten until it comes again."""
+        """Make the model of a snapshot ready; one that is damaged, or cannot be opened here, is forgotten until it
+        comes again."""
         try:
             found = await asyncio.to_thread(codec.read, data, key=self._key)
             if (found.stream, found.epoch, found.version) != identity:
                 raise FrameError(f"expected {identity}, got {(found.stream, found.epoch, found.version)}")
-        except FrameError as error:
-            self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+        except (FrameError, AuthenticationError, ModelError) as error:
+            if isinstance(error, FrameError):
+                self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+            else:
+                self._refused[identity] = (
+                    f"version {identity.version} of the model of stream {identity.stream!r} cannot be opened: {error}; "
+                    "give this explainer the GLASSTREAM_HMAC_KEY and the packages of the learner, or stop it: another "
+                    "explainer then takes its place"
+                )
+                self._say_damaged(f"a snapshot is left out, and its rows wait: {self._refused[identity]}")
             if self._snapshots.get(*identity) is data:
                 self._snapshots.forget(*identity)
             return
@@ -163,7 +205,7 @@ class Explainer:
         None for a block that needs no explanation any more: it is folded, or of an epoch that the fold has left.
         """
         while (data := self._snapshots.get(*identity)) is None:
-            if (self._progress.folded(block.stream, block.epoch) or 0) >= block.first_row + block.count:
+            if self._folded(block):
                 return None
             if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
                 raise _Shed(

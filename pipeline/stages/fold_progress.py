@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 ALL: Final = 2**63
 """More rows than any stream has."""
 
+_NOWHERE: Final = (-1, 0, -1)
+
 OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
 
 
@@ -32,8 +34,8 @@ class FoldProgress:
     def __init__(self) -> None:
         self.changes = 0
         """Grows whenever a stream moves."""
-        self._at: dict[str, tuple[int, int]] = {}
-        """Per stream: the epoch that the fold is in, and its next row there."""
+        self._at: dict[str, tuple[int, int, int]] = {}
+        """Per stream: the epoch that the fold is in, its next row there, and the row of its newest records."""
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
 
@@ -42,14 +44,22 @@ class FoldProgress:
 
         `ALL` when the fold has left the epoch; None while it is not in it.
         """
-        current, row = self._at.get(stream, (-1, 0))
+        current, row, _ = self._at.get(stream, _NOWHERE)
         if current == epoch:
             return row
         return ALL if current > epoch else None
 
     def left(self, stream: str, epoch: int) -> bool:
         """Whether the fold is in a later epoch of a stream."""
-        return self._at.get(stream, (-1, 0))[0] > epoch
+        return self._at.get(stream, _NOWHERE)[0] > epoch
+
+    def published(self, stream: str, epoch: int, row: int) -> bool:
+        """Whether all rows of an epoch of a stream before a row are folded, and records as of the last are due."""
+        return self._at.get(stream, _NOWHERE) >= (epoch, row, row - 1)
+
+    def place(self, stream: str) -> tuple[int, int, int]:
+        """Where the fold is with a stream: it grows whenever the fold moves."""
+        return self._at.get(stream, _NOWHERE)
 
     def attach(self, follower: Followed) -> None:
         """Say what reads the topic for us."""
@@ -76,8 +86,8 @@ class FoldProgress:
             return
         if not isinstance(record, progress_fold.StreamProgress):
             return
-        at = record.epoch, record.next_row
-        if at > self._at.get(record.stream, (-1, -1)):
+        at = record.epoch, record.next_row, record.published_row
+        if at > self._at.get(record.stream, _NOWHERE):
             self._at[record.stream] = at
             self.changes += 1
             self._moved.set()

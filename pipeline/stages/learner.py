@@ -3,16 +3,21 @@
 For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
 in `pipeline.learn`); records and position become durable in one transaction. The learner waits, between two events,
 while it is too far ahead of the fold, and at a reset mark until the fold has finished what the mark ends.
+
+The learner keeps the work that the fold has not folded, and a successor makes it again. When the fold stands still with
+a stream, for a record of `work`, `contributions` or `snapshots` has been lost, all of that is sent once more.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
 
 import msgspec
 
-from pipeline.errors import LostInputError, StateError
+from pipeline.errors import LostInputError
 from pipeline.health import catalogue
 from pipeline.health.catalogue import Sample
 from pipeline.ingest.message import Message as InputMessage
@@ -21,15 +26,18 @@ from pipeline.learn.checkpoint import StreamState
 from pipeline.learn.dead_letters import dead_letter
 from pipeline.learn.learner import Outbox, StreamLearner
 from pipeline.learn.partition import PartitionLearner
+from pipeline.models.authentication import Key
 from pipeline.settings import Settings
 from pipeline.stages.backlog import Backlog
 from pipeline.stages.checkpoints import Checkpoints, Read
+from pipeline.stages.dead_letters import dead_record
 from pipeline.stages.fold_progress import ALL, FoldProgress
-from pipeline.stages.names import agreed_epoch, expect_later, fingerprint, known_state, topic
+from pipeline.stages.names import LOST_EVENTS, agreed_epoch, expect_later, fingerprint, known_state, topic
 from pipeline.stages.standstill import Standstill
 from pipeline.transport.records import Message, Outputs, Record
 from topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
 from topics.checkpoints import Checkpoint
+from topics.events_dead import Reason
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +45,20 @@ _YIELD_SECONDS = 0.02
 """The event loop gets its turn after so long; an event of a slow model may take longer."""
 _LOOK_EVERY = 16
 """Events between two looks at how far the fold is behind."""
+
+
+@dataclass(slots=True)
+class _Stall:
+    """A standstill of the fold with a stream."""
+
+    row: int
+    """The next row that the fold would fold."""
+    rows: int
+    seqs: int
+    """Rows and events that had been learned and accepted when it was noticed."""
+    times: int = 0
+    blocks: int = 0
+    """How often what it may lack has been sent again, and how many blocks the last time."""
 
 
 class LearnerPartition:
@@ -54,10 +76,18 @@ class LearnerPartition:
         Where the fold is.
     read
         Reads a partition of one of our topics to its end.
+    clock
+        Seconds, by which the fold stands still.
     """
 
     def __init__(
-        self, partition: int, settings: Settings, key: bytes | None, progress: FoldProgress, read: Read
+        self,
+        partition: int,
+        settings: Settings,
+        key: Key | None,
+        progress: FoldProgress,
+        read: Read,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.partition = partition
         self._key = key
@@ -74,7 +104,13 @@ class LearnerPartition:
         self.bounds_hit = 0
         """How often the fold was waited for, or snapshots ended instead."""
         self._holding_back = False
-        self._standstill = Standstill()
+        self._clock = clock
+        self._standstills: dict[str, Standstill] = {}
+        self._stalls: dict[str, _Stall] = {}
+        self._stalls_sent: dict[str, str] = {}
+        """Per stream: what its progress record says of a standstill."""
+        self._folded: Mapping[bytes, bytes] = {}
+        """What the fold had committed at the take-over, until it is looked at."""
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
@@ -105,22 +141,25 @@ class LearnerPartition:
         if epoch > found.epoch:
             expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
-        if found.offset > high:
-            raise StateError(
-                f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
-                "deleted or made anew; begin anew with another --prefix"
-            )
         if epoch > found.epoch:
-            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
+            begin = found.offset if low <= found.offset <= high else low
+            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
             self._backlog.supersede(restored.streams)
             if self.settings.checkpoint.seconds:
                 self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
-            self._first_offset = found.offset
-            self.core = PartitionLearner(self.partition, self._learn, first_offset=found.offset)
-            return found.offset
+            self._first_offset = begin
+            self.core = PartitionLearner(self.partition, self._learn, first_offset=begin)
+            return begin
+        if found.offset > high:
+            raise LostInputError(
+                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
+                f"anew; {LOST_EVENTS}"
+            )
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
         self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
+        self._folded = self._read(progress_fold.TOPIC.name, self.partition)
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
         states = self._states(streams, sent)
@@ -133,8 +172,7 @@ class LearnerPartition:
         if begin < low:
             raise LostInputError(
                 f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
-                f"{begin}, but the broker keeps it from {low} on; lengthen the retention of the topic "
-                "before the next start, and begin anew with another --prefix"
+                f"{begin}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
         self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
         for name, stream in streams.items():
@@ -154,11 +192,11 @@ class LearnerPartition:
         """The checkpoints that can be gone on from; none where none are made."""
         if not self.settings.checkpoint.seconds:
             return {}
-        fold = progress_fold.restore(self._read(progress_fold.TOPIC.name, self.partition))
+        fold = progress_fold.restore(self._folded)
         epochs = {name: stream.epoch for name, stream in streams.items()}
         folded = {
             name: at.next_row if at.epoch == epochs[name] else ALL
-            for name, at in ((name, stream.progress) for name, stream in fold.streams.items())
+            for name, at in fold.streams.items()
             if name in epochs and at.epoch >= epochs[name]
         }
         return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, folded, sent)
@@ -167,6 +205,7 @@ class LearnerPartition:
         """Learn one message, yielding to the loop and holding back between events."""
         loop = asyncio.get_running_loop()
         last = loop.time()
+        self._look_at_fold()
         source = InputMessage(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
@@ -178,9 +217,12 @@ class LearnerPartition:
                 ended = learner
                 await self._end(learner)
                 continue
-            if self.core.outbox.snapshots:
+            outbox = self.core.outbox
+            if outbox.snapshots or outbox.work or outbox.sent:
+                at_snapshot = bool(outbox.snapshots)
                 self._take()
-                self._checkpoints.consider(self.core, learner)
+                if at_snapshot:
+                    self._checkpoints.consider(self.core, learner)
                 since_look = _LOOK_EVERY
             if since_look >= _LOOK_EVERY:
                 since_look = 0
@@ -236,11 +278,67 @@ class LearnerPartition:
         self._holding_back = False
 
     def _take(self) -> None:
-        """Encode snapshots as they come, so that their size counts at once."""
-        if self.core.outbox.snapshots:
-            for snapshot in self.core.outbox.snapshots:
-                self._backlog.add_snapshot(snapshot)
-            self.core.outbox.snapshots.clear()
+        """Encode snapshots and work as they come, so that their size counts at once."""
+        outbox = self.core.outbox
+        for snapshot in outbox.snapshots:
+            self._backlog.add_snapshot(snapshot)
+        outbox.snapshots.clear()
+        for block in outbox.sent:
+            self._backlog.add_work(block, again=True)
+        outbox.sent.clear()
+        for block in outbox.work:
+            self._backlog.add_work(block)
+        outbox.work.clear()
+
+    def _look_at_fold(self) -> None:
+        """Learn what the fold had committed at the take-over: what it has folded is not kept."""
+        for key, value in self._folded.items():
+            self._progress.on_record(self.partition, -1, key, value)
+        self._folded = {}
+
+    def stalled(self) -> str | None:
+        """Return with which streams the fold stands still, and what to do; None while it moves."""
+        return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
+
+    def _stall_of(self, name: str) -> str:
+        """What is said of the standstill of a stream; empty if there is none."""
+        stall = self._stalls.get(name)
+        if stall is None:
+            return ""
+        learner = self.core.streams[name].learner
+        return (
+            f"stream {name!r}: row {stall.row:,} is not folded although row {max(0, stall.rows - 1):,} was learned "
+            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} blocks of work and the snapshots that "
+            f"they need have been published again, {stall.times} time(s) so far; check that explainers and the fold "
+            f"run and are ready, and what they log of {topic(self.settings, work.TOPIC.name)} and "
+            f"{topic(self.settings, contributions.TOPIC.name)}"
+        )
+
+    def _repair(self) -> None:
+        """Send again what the fold may lack of the streams that it stands still with."""
+        outstanding = self._backlog.outstanding()
+        for name in [name for name in self._standstills if name not in outstanding]:
+            del self._standstills[name]
+            self._stalls.pop(name, None)
+        for name in outstanding:
+            standstill = self._standstills.get(name)
+            if standstill is None:
+                standstill = self._standstills[name] = Standstill(self._clock)
+            lasted = standstill.lasts(self._progress.place(name))
+            if not standstill.times:
+                self._stalls.pop(name, None)
+            if lasted is None:
+                continue
+            learner = self.core.streams[name].learner
+            row = self._progress.folded(name, learner.epoch)
+            row = self.settings.start if row is None else min(row, learner.rows)
+            stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
+            stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
+            log.warning(
+                "stream %r: the fold has stood still at row %d for %.0f s with work outstanding; publishing its %d "
+                "blocks of work and the snapshots again, in case a record was lost (%d so far)",
+                name, row, lasted, stall.blocks, stall.times,
+            )  # fmt: skip
 
     def pending(self) -> int:
         """Records that wait to be sent."""
@@ -248,17 +346,10 @@ class LearnerPartition:
 
     def collect(self) -> Outputs:
         """Everything since the last time: snapshots first, then records and progress in one transaction."""
+        self._look_at_fold()
+        self._repair()
         if self.core.silent:
-            return Outputs(before=self._backlog.take_records())
-        lasted = self._standstill.lasts(self._progress.changes, self._backlog.work_bytes > 0)
-        if lasted is not None:
-            log.warning(
-                "partition %d: the fold has stood still for %.0f s with work outstanding; publishing the snapshots "
-                "again, in case one was damaged",
-                self.partition,
-                lasted,
-            )
-            self._backlog.publish_again()
+            return Outputs(before=self._backlog.take_records() + self._backlog.take_work())
         self.core.cut()
         self._take()
         outbox, dead = self.core.take_outbox()
@@ -267,16 +358,16 @@ class LearnerPartition:
         before = self._backlog.take_records()
         records = self._records(outbox)
         for rejections in dead:
-            letter = dead_letter(rejections, self.settings.limits.dead_bytes)
             self._say_rejected(rejections)
-            records.append(
-                Record(topic(self.settings, "events.dead"), letter.key, letter.value, letter.partition, letter.headers)
-            )
+            letter = dead_letter(rejections, self.settings.limits.dead_bytes)
+            records.append(dead_record(self.settings, letter))
         self._checkpoints.consider_rest(self.core)
         apart = self._checkpoints.take_records()
-        if self.core.position == self._sent_position and not records:
+        stalls = {name: self._stall_of(name) for name in self._stalls}
+        changed = stalls.keys() != self._stalls_sent.keys()
+        if self.core.position == self._sent_position and not records and not changed:
             return Outputs(before=before, apart=apart)
-        self._sent_position = self.core.position
+        self._sent_position, self._stalls_sent = self.core.position, stalls
         return Outputs(before=before, records=records, progress=self._progress_records(), apart=apart)
 
     def _say_rejected(self, rejections: Rejections) -> None:
@@ -292,13 +383,7 @@ class LearnerPartition:
         name = topic(self.settings, "predictions")
         keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
         records = [Record(name, keys[stream], value) for stream, value in outbox.predictions]
-        name = topic(self.settings, "work")
-        for block in outbox.work:
-            value = work.encode(block)
-            self._backlog.sent_work(block, len(value))
-            key = work.key(block.stream, block.first_row)
-            records.append(Record(name, key, value, work.partition(key, self.settings.topics.work)))
-        return records
+        return records + self._backlog.take_work()
 
     def _progress_records(self) -> list[Record]:
         position = self.core.position
@@ -323,6 +408,7 @@ class LearnerPartition:
                     snapshots=self._backlog.live(name),
                     counts=_counts(stream.learner),
                     after=stream.after,
+                    stalled=self._stalls_sent.get(name, ""),
                 )
             )
             records.append(Record("", key, value))
@@ -335,6 +421,9 @@ class LearnerPartition:
         yield Sample(catalogue.SNAPSHOT_BYTES, self._backlog.live_bytes, place)
         yield Sample(catalogue.WORK_BYTES, self._backlog.work_bytes, place)
         yield Sample(catalogue.WAITING, float(self._holding_back), place)
+        for reason in Reason:  # from 0 on: increase() does not see the step of a series that begins at 1
+            yield Sample(catalogue.DEAD_LETTERS, self.rejected[reason], (reason, *place))
+        yield Sample(catalogue.BOUND_HIT, self.bounds_hit, ("limits.rows_ahead, work_bytes or snapshot_bytes", *place))
         for name, stream in self.core.streams.items():
             learner, of = stream.learner, (name,)
             yield Sample(catalogue.EVENTS, learner.seqs, of)
@@ -373,15 +462,8 @@ def _counts(learner: StreamLearner) -> dict[str, int]:
 
 def samples(partitions: Iterable[LearnerPartition]) -> Iterator[Sample]:
     """Metrics of a worker."""
-    rejected: Counter[str] = Counter()
-    waited = 0
     for partition in partitions:
         yield from partition.samples()
-        rejected += partition.rejected
-        waited += partition.bounds_hit
-    for reason, count in sorted(rejected.items()):
-        yield Sample(catalogue.DEAD_LETTERS, count, (reason,))
-    yield Sample(catalogue.BOUND_HIT, waited, ("limits.rows_ahead, work_bytes or snapshot_bytes",))
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:

@@ -14,6 +14,12 @@ _NUMERIC = ("river", "numpy", "numba")
 _OF_MAPS = ("numpy", "numba", "scipy")
 """Those that change what the sentinel says."""
 
+#: What to do when events are lost that a stage has not used.
+LOST_EVENTS = (
+    "lengthen the retention of the topic; to go on with what the broker keeps begin a new epoch (--set epoch=N on "
+    "every stage, N above the epoch that `glasstream state show` tells), or use another --prefix"
+)
+
 
 def topic(settings: Settings, name: str) -> str:
     """The full name of a topic."""

@@ -17,7 +17,7 @@ from time import perf_counter
 
 import msgspec
 
-from pipeline.errors import LostInputError, StateError
+from pipeline.errors import LostInputError
 from pipeline.health import catalogue
 from pipeline.health.catalogue import Sample
 from pipeline.ingest.message import Message as InputMessage
@@ -26,7 +26,7 @@ from pipeline.sentinel.partition import PartitionSentinel
 from pipeline.sentinel.stream import StreamSentinel
 from pipeline.settings import Settings
 from pipeline.stages.fitter import Fitter, fitter_died
-from pipeline.stages.names import agreed_epoch, expect_later, known_state, sentinel_fingerprint, topic
+from pipeline.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, sentinel_fingerprint, topic
 from pipeline.transport.records import Message, Outputs, Record
 from topics import events, novelty, progress_sentinel
 from topics.progress_sentinel import Anchor, PartitionProgress, Restored, StreamProgress
@@ -100,18 +100,20 @@ class SentinelPartition:
         if epoch > found.epoch:
             expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
-        if found.offset > high:
-            raise StateError(
-                f"{where}: the state has consumed offset {found.offset}, but the input ends at {high}: it was "
-                "deleted or made anew; begin anew with another --prefix"
-            )
         if epoch > found.epoch:
-            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
-            self.core = PartitionSentinel(self._watch, first_offset=found.offset)
+            begin = found.offset if low <= found.offset <= high else low
+            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+            self.core = PartitionSentinel(self._watch, first_offset=begin)
             for name in {**restored.chunks, **restored.streams}:
                 ended = progress_sentinel.tombstones(name, restored.chunks.get(name, 0))
                 self._superseded += [Record("", key, value) for key, value in ended]
-            return found.offset
+            return begin
+        if found.offset > high:
+            raise LostInputError(
+                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
+                f"anew; {LOST_EVENTS}"
+            )
         self._chunks = dict(restored.chunks)
         with known_state(where):
             return self._go_on(where, restored, Position(found.offset, found.used), low)
@@ -130,8 +132,7 @@ class SentinelPartition:
         if begin.offset < low:
             raise LostInputError(
                 f"{where}: expected to read {topic(self.settings, 'events')}[{self.partition}] again from offset "
-                f"{begin.offset}, but the broker keeps it from {low} on; lengthen the retention of the topic "
-                "before the next start, and begin anew with another --prefix"
+                f"{begin.offset}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
         self._sent_position = sent
         self.core = PartitionSentinel(self._watch, first_offset=begin.offset, silent_until=sent)
@@ -210,6 +211,10 @@ class SentinelPartition:
                 "stream %r: no map of the window at seq %d (%d so far): %s; the one before goes on, if there is one",
                 stream.stream, pending.seq, stream.unfitted, stream.reason,
             )  # fmt: skip
+
+    def stalled(self) -> str | None:
+        """Return None: this stage waits for nothing that can be lost."""
+        return None
 
     def pending(self) -> int:
         """Records that wait to be sent."""

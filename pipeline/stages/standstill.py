@@ -1,6 +1,6 @@
-"""When what the fold waits for should be sent once more."""
+"""Decides when to send again what the fold may lack of a stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import monotonic
 
 PATIENCE = 15.0
@@ -10,7 +10,7 @@ LONGEST = 600.0
 
 
 class Standstill:
-    """Tells when the fold has not moved for long although there is work for it.
+    """Tells when the fold has not moved on with a stream for long although there is work for it.
 
     Parameters
     ----------
@@ -20,26 +20,27 @@ class Standstill:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._moves = -1
+        self._place: Hashable = None
+        self._begun = 0.0
         self._since = 0.0
         self._patience = PATIENCE
+        self.times = 0
+        """How often it has been told of the standstill that lasts; 0: there is none."""
 
-    def lasts(self, moves: int, outstanding: bool) -> float | None:
+    def lasts(self, place: Hashable) -> float | None:
         """Seconds of the standstill, each time that it has lasted long enough; else None.
 
         Parameters
         ----------
-        moves
-            Grows whenever the fold moves.
-        outstanding
-            Whether there is work that the fold has not finished.
+        place
+            Where the fold is; None: there is nothing that it has not finished.
         """
         now = self._clock()
-        if moves != self._moves or not outstanding:
-            self._moves, self._since, self._patience = moves, now, PATIENCE
+        if place != self._place or place is None:
+            self._place, self._begun, self._since, self._patience, self.times = place, now, now, PATIENCE, 0
             return None
-        lasted = now - self._since
-        if lasted < self._patience:
+        if now - self._since < self._patience:
             return None
         self._since, self._patience = now, min(2 * self._patience, LONGEST)
-        return lasted
+        self.times += 1
+        return now - self._begun

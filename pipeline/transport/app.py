@@ -9,7 +9,7 @@ from faust.app import base
 from faust.types import TP
 
 from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import Positions, Transport
+from pipeline.transport.consumer import POLL_RECORDS, Positions, Transport
 from pipeline.transport.options import StageOptions
 
 #: Seconds; longer than any run. Faust warns when a stream stands still, which ours do on purpose (hold-back).
@@ -37,6 +37,8 @@ class StreamApp(faust.App):
     ----------
     positions, seeking : callable
         Set by the stage: says where to read each partition of the input from; is told before it is done.
+    out_of_range : callable
+        Set by the stage: is told that the log does not have the offset of a partition that is read next.
     leave_group : bool
         Whether a stop gives the partitions up at once. False leaves them to the session time-out.
     """
@@ -47,6 +49,7 @@ class StreamApp(faust.App):
     leave_group: bool = True
     positions: Positions
     seeking: Callable[[Mapping[TP, int]], None]
+    out_of_range: Callable[[TP, int], None]
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
@@ -77,7 +80,7 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         broker_commit_interval=1.0,  # for the display of lag only
         broker_commit_livelock_soft_timeout=_NEVER,
         stream_processing_timeout=_NEVER,
-        consumer_auto_offset_reset="earliest",
+        broker_max_poll_records=POLL_RECORDS,
         consumer_group_instance_id=f"{options.group}.{options.instance}",
         consumer_max_fetch_size=options.max_fetch_bytes,
         stream_buffer_maxsize=STREAM_QUEUE,

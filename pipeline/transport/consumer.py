@@ -9,10 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.consumer.fetcher import OffsetResetStrategy
+from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
+
+from pipeline.transport import decompression
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,10 @@ IDLE_POLL = 0.1
 
 #: Messages handed on before the streams get their turn.
 YIELD_EVERY = 64
+
+#: Messages that one poll hands on at most: a fetch of 4 MiB may hold many thousands. What is left of the fetch waits
+#: as it came.
+POLL_RECORDS = 500
 
 
 class ChainedMessage(ConsumerMessage):
@@ -67,9 +74,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._handed: dict[TP, int] = {}
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        """Set isolation and long poll, for which Faust has no setting; aiokafka reads both when it starts."""
+        """Set what Faust has no setting for; aiokafka reads it when it starts.
+
+        aiokafka would go on where the log begins, without a word, when the broker no longer has the offset that is
+        read next. What happens then is decided by the stage: see `_fetch_records`.
+        """
+        decompression.install()
         consumer = super()._create_worker_consumer(transport)
         settings = self.app.consumer_settings
+        consumer._auto_offset_reset = "none"
         consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
         consumer._fetch_max_wait_ms = settings.fetch_wait_ms
         return consumer
@@ -83,8 +96,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_thread_stop()
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> Mapping[TP, Any]:
-        """Pair every record with the offset that follows the one handed out before it."""
-        fetched = await super()._fetch_records(*args, **kwargs)
+        """Pair every record with the offset that follows the one handed out before it.
+
+        A partition whose log does not have the offset that is read next, because retention or an operator removed
+        it or an unclean election cut the log off, is paused, and the stage is told. The next seek lets it go on.
+        """
+        try:
+            fetched = await super()._fetch_records(*args, **kwargs)
+        except OffsetOutOfRangeError as error:
+            for tp, position in error.args[0].items():
+                self._out_of_range(driver.ensure_TPset([tp]).pop(), position)
+            return {}
+        except NoOffsetForPartitionError as error:
+            self._to_the_beginning(error.args[0])
+            return {}
         handed = self._handed
         chained = {}
         for tp, records in fetched.items():
@@ -97,10 +122,61 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             chained[tp] = pairs
         return chained
 
+    def _out_of_range(self, tp: TP, position: int) -> None:
+        consumer, place = self._ensure_consumer(), driver.ensure_aiokafka_TP(tp)
+        state = self._state_of(place)
+        if state is None or not state.has_valid_position or state.position != position:
+            return  # it was sought, or given up, since the request was sent
+        if self.consumer._is_changelog_tp(tp):
+            self._to_the_beginning(place)
+            return
+        consumer.pause(place)
+        self.parent_loop.call_soon_threadsafe(self.app.out_of_range, tp, position)
+
+    def _to_the_beginning(self, place: Any) -> None:
+        state = self._state_of(place)
+        if state is not None:
+            state.await_reset(OffsetResetStrategy.EARLIEST)
+
+    def _state_of(self, place: Any) -> Any:
+        subscription = self._ensure_consumer()._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        return assignment.state_value(place) if assignment is not None and place in assignment.tps else None
+
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
         for tp, offset in partitions.items():
-            consumer.seek(tp, offset)
+            self._seek_one(consumer, tp, offset)
             self._handed[tp] = offset
+
+    def _seek_one(self, consumer: Any, tp: TP, offset: int) -> None:
+        place = driver.ensure_aiokafka_TP(tp)
+        consumer.seek(place, offset)
+        state = self._state_of(place)
+        if state is not None and state.paused:  # by us: see `_out_of_range`
+            consumer.resume(place)
+
+    async def skip(self, tp: TP, offset: int) -> None:
+        """Read `tp` on from `offset`, as if there had been nothing between it and what was handed out last."""
+        await self.call_thread(self._skip, tp, offset)
+
+    async def _skip(self, tp: TP, offset: int) -> None:
+        self._seek_one(self._ensure_consumer(), tp, offset)
+
+    async def bounds(self, tp: TP) -> tuple[int, int]:
+        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
+        return await self.call_thread(self._bounds, driver.ensure_aiokafka_TP(tp))  # type: ignore[no-any-return]
+
+    async def _bounds(self, place: Any) -> tuple[int, int]:
+        consumer = self._ensure_consumer()
+        low, high = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
+        return low[place], high[place]
+
+    async def refresh(self) -> None:
+        """Ask for the topics anew: a partition that is there again is assigned at once, not after minutes."""
+        await self.call_thread(self._refresh)
+
+    async def _refresh(self) -> None:
+        self._ensure_consumer()._client.force_metadata_update()
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit to the group, or go on without.
@@ -120,6 +196,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             log.debug("offsets were not committed: %s", error)
             return False
         return True
+
+    def member_id(self) -> str:
+        """Return the name under which the group knows this worker; empty while it is no member."""
+        coordinator = None if self._consumer is None else self._consumer._coordinator
+        return getattr(coordinator, "member_id", "")
 
     def handed(self, tp: TP) -> int | None:
         """Return the offset after the last record of `tp` that left the thread."""
@@ -148,6 +229,7 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._read_offset = _NothingRead()
+        self._held: set[TP] = set()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -216,13 +298,47 @@ class Consumer(driver.Consumer):
             return False
         return True
 
-    def forget(self, tp: TP) -> None:
-        """Let `tp` not be held back any more: it is not ours."""
-        self._buffered_partitions.discard(tp)
+    def hold(self, tp: TP) -> None:
+        """Ask for nothing of `tp` until it is released.
+
+        Faust's own set of partitions to be held back (`on_buffer_full`) would not do: Faust clears it whenever its
+        queue between consumer and agent is empty, which says nothing about what waits in the stage. A learner that
+        waited for the fold read all that there was: 59,999 messages.
+        """
+        self._held.add(tp)
+
+    def release(self, tp: TP) -> None:
+        """Read `tp` again, or let it go: it is not ours any more."""
+        self._held.discard(tp)
+
+    async def skip(self, tp: TP, offset: int) -> bool:
+        """Read `tp` on from `offset`, what was handed out before included; False when it is not assigned any more."""
+        try:
+            await self._thread.skip(tp, offset)
+        except IllegalStateError:
+            return False
+        return True
+
+    def acknowledge_anew(self, tp: TP) -> None:
+        """Let offsets of `tp` below those that were committed be committed again: its log begins anew."""
+        for known in (self._acked, self._acked_index, self._committed_offset):
+            known.pop(tp, None)
+
+    async def bounds(self, tp: TP) -> tuple[int, int]:
+        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
+        return await self._thread.bounds(tp)  # type: ignore[no-any-return]
+
+    async def refresh(self) -> None:
+        """Ask for the topics anew."""
+        await self._thread.refresh()
 
     async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
         """Return the offsets the group has committed."""
         return await self._thread.committed(tps)  # type: ignore[no-any-return]
+
+    def member_id(self) -> str:
+        """Return the name under which the group knows this worker; empty while it is no member."""
+        return self._thread.member_id()  # type: ignore[no-any-return]
 
     def handed(self, tp: TP) -> int | None:
         """Return the offset after the last record of `tp` that was handed out."""
@@ -256,11 +372,20 @@ class Consumer(driver.Consumer):
                 raise
 
     async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:
-        """Look for resumed partitions often; Faust does so once a second, also while all are paused for a moment."""
-        if self.flow_active and not self._get_active_partitions():
+        """Ask for what is neither paused nor held.
+
+        aiokafka prefetches one fetch of a partition that is not asked for, and no more. Faust looks for partitions
+        that may be read again once a second, also while all are paused for a moment.
+        """
+        if not self.flow_active:
+            return await super()._wait_next_records(timeout)  # type: ignore[no-any-return]
+        active = self._get_active_partitions()
+        wanted = active - self._held
+        if not wanted:
             await self.sleep(PAUSED_POLL)
-            return {}, self._get_active_partitions()
-        return await super()._wait_next_records(timeout)  # type: ignore[no-any-return]
+            return {}, active
+        # What arrives for a partition that is held meanwhile is handed on all the same: it would be lost.
+        return await self._getmany(active_partitions=wanted, timeout=timeout), active
 
     async def create_topic(self, *args: Any, **kwargs: Any) -> None:
         """Create nothing and say nothing: `glasstream topics create` does it, and it is checked before the start."""

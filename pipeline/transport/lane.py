@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from pipeline.transport.records import Message
@@ -21,6 +22,10 @@ log = logging.getLogger(__name__)
 YIELD_AFTER = 0.02
 #: Seconds after which a seek that did not bring the next message is repeated. The way is full of later ones.
 SEEK_AGAIN_AFTER = 2.0
+#: Seconds between two questions to a broker that does not answer.
+ASK_AGAIN_AFTER = 1.0
+#: Seconds for which messages that left the consumer's thread may still be on their way here.
+ARRIVAL_PATIENCE = 5.0
 
 
 class Lane(ABC):
@@ -37,7 +42,10 @@ class Lane(ABC):
         self.waiting: deque[tuple[Any, Message]] = deque()
         self.arrived = asyncio.Event()
         self.held = False
-        self._explaining = False
+        #: Why the lane makes no progress and cannot by itself, in one sentence with the remedy; None while it can.
+        self.stall: str | None = None
+        #: Why the message in hand waits, in one sentence with the remedy; None while it does not. Reading goes on.
+        self.waits: str | None = None
         self._sought_at = -SEEK_AGAIN_AFTER
         self._last_look: tuple[int, int | None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,6 +57,11 @@ class Lane(ABC):
     @abstractmethod
     async def drain(self) -> None:
         """Finish what is in flight, make it durable, and let the partition go."""
+
+    @property
+    def stalled(self) -> str | None:
+        """Why this partition makes no progress; None while it does."""
+        return self.stall or self.waits
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work`; its failure ends the worker, unless the partition has been let go."""
@@ -75,19 +88,15 @@ class Lane(ABC):
         """Take a message, if it is the next."""
         sequence = self.sequence
         message = event.message
-        if sequence is None or not self.open:
+        if sequence is None or not self.open or self.stall is not None:
             return
-        expected = sequence.next_offset
         verdict = sequence.judge(message.offset, message.follows)
         if verdict is Verdict.NEXT:
-            if message.offset - expected > 1 and not self._explaining:
-                self._explaining = True
-                self.spawn(self._explain(expected, message.offset))
             self.waiting.append((event, _to_message(message)))
             self.arrived.set()
             if not self.held and len(self.waiting) >= self.stage.options.queue_messages:
                 self.held = True
-                self.stage.app.consumer.on_buffer_full(self.tp)
+                self.stage.app.consumer.hold(self.tp)
         elif verdict is Verdict.MISSING:
             self.read_again()
 
@@ -102,7 +111,8 @@ class Lane(ABC):
         item = self.waiting.popleft()
         if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
             self.held = False
-            self.stage.app.consumer.on_buffer_drop(self.tp)
+            if self.stall is None:
+                self.stage.app.consumer.release(self.tp)
         return item
 
     def read_again(self) -> None:
@@ -122,25 +132,64 @@ class Lane(ABC):
         )
         self.spawn(self._seek_back(self.sequence.next_offset))
 
-    async def _explain(self, first: int, after: int) -> None:
-        """Say so when a hole was torn by retention. Otherwise it is of markers, aborted or compacted records."""
-        kept = (await self.stage.app.consumer.earliest_offsets(self.tp)).get(self.tp)
-        if kept is not None and kept > first:
-            log.warning(
-                "%s[%d]: the broker removed offsets %d to %d before they were read; lengthen the topic's retention",
-                self.tp.topic,
-                self.partition,
-                first,
-                min(kept, after) - 1,
-            )
-        self._explaining = False
+    def give_up(self, reason: str) -> None:
+        """Stop reading the partition, and say why and what to do; the other partitions go on.
+
+        What has arrived is used and committed. The worker stays: a restart would meet the same, again and again.
+        """
+        if self.stall is None:
+            log.error("%s[%d]: %s", self.tp.topic, self.partition, reason)
+            self.stall = reason
+            self.stage.app.consumer.hold(self.tp)
+
+    async def out_of_range(self, position: int) -> None:
+        """Decide what to do where the log does not have the offset that is to be read next.
+
+        Below the first offset kept: retention or an operator removed what comes next. Elsewhere: the log ended
+        before it when the broker was asked, so an unclean election cut it off, or the topic was made anew. Where the
+        input can be produced again the reading goes on with what there is; elsewhere it ends here.
+        """
+        low, high = await self._bounds()
+        await self._arrival()
+        if not self.open or self.stall is not None:
+            return
+        stage, place = self.stage, f"{self.tp.topic}[{self.partition}]"
+        if position < low:
+            what = f"the broker removed offsets {position} to {low - 1} before they were read"
+        else:
+            what = f"everything before offset {position} was used, but the broker lost the end of the log: it is {high}"
+        if not stage.replaceable_input:
+            self.give_up(f"{what}; {stage.remedy}")
+        elif position < low:
+            log.warning("%s: %s; reading goes on behind them, and they are expected to be sent again", place, what)
+            await stage.app.consumer.skip(self.tp, low)
+        else:
+            log.warning("%s: %s; it is read again from offset %d", place, what, low)
+            stage.take_again(self)
+
+    async def _bounds(self) -> tuple[int, int]:
+        while True:
+            try:
+                return await self.stage.app.consumer.bounds(self.tp)  # type: ignore[no-any-return]
+            except KafkaError as error:
+                log.debug("%s[%d]: no offsets: %s", self.tp.topic, self.partition, error)
+            await asyncio.sleep(ASK_AGAIN_AFTER)
+
+    async def _arrival(self) -> None:
+        """Wait for what the consumer has handed out: it comes before what is missing."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + ARRIVAL_PATIENCE
+        while self.sequence is not None and self.open and loop.time() < until:
+            if self.sequence.next_offset >= (self.stage.app.consumer.handed(self.tp) or 0):
+                return
+            await asyncio.sleep(0.01)
 
     async def _seek_back(self, offset: int) -> None:
         await self.stage.app.consumer.seek_back(self.tp, offset)
 
     def look(self, *, late: bool) -> None:
         """Notice messages that were handed out and never came, with none after them to tell."""
-        if self.sequence is None or self.held or late:
+        if self.sequence is None or self.held or late or self.stall is not None:
             self._last_look = None
             return
         handed = self.stage.app.consumer.handed(self.tp)
@@ -148,6 +197,22 @@ class Lane(ABC):
         if handed is not None and handed > self.sequence.next_offset and look == self._last_look:
             self.read_again()
         self._last_look = look
+
+
+class StalledLane(Lane):
+    """A partition of ours that no worker can continue until somebody does what `stall` says."""
+
+    def __init__(self, stage: "Stage", partition: int, generation: int, reason: str) -> None:
+        super().__init__(stage, partition, generation)
+        self.give_up(reason)
+
+    async def drop(self) -> None:
+        """Let the partition go."""
+        self.open = False
+
+    async def drain(self) -> None:
+        """Let the partition go."""
+        self.open = False
 
 
 def _to_message(message: Any) -> Message:

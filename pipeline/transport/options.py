@@ -28,9 +28,12 @@ class StageOptions:
     queue_messages : int
         A partition is read no further while so many messages of it wait for the stage.
     take_over_timeout : float
-        Seconds within which the producer must be ready and the state read, or the worker ends.
+        Seconds within which the state must be read, or the worker ends; while brokers are away it is tried again.
     commit_deadline : float
-        Seconds within which outputs must have been written, or the worker ends.
+        Seconds after which what was not written is written anew. It is waited for without limit while brokers are
+        away or too few; the worker ends when that would not help (a topic that is missing).
+    look_interval : float
+        Seconds between two questions to the brokers about topics and group: see `group`.
     debug : bool
         Whether the log holds what the libraries say.
     """
@@ -45,6 +48,7 @@ class StageOptions:
     queue_messages: int = 64
     take_over_timeout: float = 30.0
     commit_deadline: float = 30.0
+    look_interval: float = 10.0
     debug: bool = False
 
     @property

@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.errors import BrokerError
+from pipeline.errors import BrokerError, UnavailableError
 from pipeline.transport.connection import Connection
+from pipeline.transport.patience import Patience
 from pipeline.transport.records import Record
 
 #: Called once with None when all of a batch is acknowledged, or with the first error.
@@ -49,14 +51,34 @@ class ConfirmedProducer:
         How long a record may wait for others to share a request.
     deadline : float
         Seconds after which a record that was not acknowledged is an error.
+    patience : Patience, optional
+        With it a record is waited for without limit, instead, while brokers are away or too few; it says so.
     """
 
-    def __init__(self, connection: Connection, linger_ms: float = 2.0, deadline: float = 30.0) -> None:
-        self._deadline = deadline
-        self._producer = Producer(connection.producer(linger_ms=linger_ms, delivery_timeout_ms=int(deadline * 1000)))
+    def __init__(
+        self,
+        connection: Connection,
+        linger_ms: float = 2.0,
+        deadline: float = 30.0,
+        patience: Patience | None = None,
+    ) -> None:
+        self._deadline = math.inf if patience is not None else deadline
+        self._patience = patience
+        self._under_way = 0
+        self._counting = threading.Lock()
+        limit = 0 if patience is not None else int(deadline * 1000)  # none
+        settings = connection.producer(linger_ms=linger_ms, delivery_timeout_ms=limit)
+        if patience is not None:
+            settings["error_cb"] = lambda error: patience.note(error.str())
+        self._producer = Producer(settings)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="delivery-reports", daemon=True)
         self._thread.start()
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why records are not acknowledged, when that has lasted; None while they are."""
+        return None if self._patience is None else self._patience.reason
 
     async def produce_confirmed(self, records: Iterable[Record]) -> None:
         """Write `records` and wait until all of them are acknowledged; BrokerError if one is not."""
@@ -76,6 +98,7 @@ class ConfirmedProducer:
                 confirmed.set_exception(error)
 
         def done(error: BrokerError | None) -> None:
+            self._settled()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, error)
 
@@ -85,13 +108,26 @@ class ConfirmedProducer:
             return confirmed
         counter = _Batch(len(batch), done)
         until = time.monotonic() + self._deadline
-        for record in batch:
-            while not self._try(record, counter, until):
-                await asyncio.sleep(_FULL_PAUSE)
+        with self._begun(batch):
+            for record in batch:
+                while not self._try(record, counter, until):
+                    await asyncio.sleep(_FULL_PAUSE)
         return confirmed
 
-    def deliver(self, records: Iterable[Record]) -> None:
-        """Write `records` and wait until all of them are acknowledged, blocking; BrokerError if one is not."""
+    def deliver(self, records: Iterable[Record], patience: Patience | None = None) -> None:
+        """Write `records` and wait until all of them are acknowledged, blocking.
+
+        Parameters
+        ----------
+        records : iterable of Record
+        patience : Patience, optional
+            Who waits: UnavailableError when it gives up.
+
+        Raises
+        ------
+        BrokerError
+            When one was not accepted, or not within the deadline.
+        """
         batch = list(records)
         if not batch:
             return
@@ -99,20 +135,48 @@ class ConfirmedProducer:
         outcome: list[BrokerError] = []
 
         def done(error: BrokerError | None) -> None:
+            self._settled()
             if error is not None:
                 outcome.append(error)
             finished.set()
 
         counter = _Batch(len(batch), done)
         until = time.monotonic() + self._deadline
-        for record in batch:
-            while not self._try(record, counter, until):
-                time.sleep(_FULL_PAUSE)
+        with self._begun(batch):
+            for record in batch:
+                while not self._try(record, counter, until):
+                    _expect_patience(patience)
+                    time.sleep(_FULL_PAUSE)
         # librdkafka reports every record within the delivery time-out; the second is for the report to arrive.
-        if not finished.wait(self._deadline + 1.0):
-            raise BrokerError(f"no word about {len(batch)} records within {self._deadline:g} s")
+        while not finished.wait(min(_LOOK, self._deadline)):
+            _expect_patience(patience)
+            if time.monotonic() > until + 1.0:
+                raise BrokerError(f"no word about {len(batch)} records within {self._deadline:g} s")
         if outcome:
             raise outcome[0]
+
+    @contextlib.contextmanager
+    def _begun(self, batch: Sequence[Record]) -> Iterator[None]:
+        """Count a batch as under way while it is handed over, and after that until its records are reported."""
+        with self._counting:
+            self._under_way += 1
+            if self._patience is not None:
+                self._patience.what = f"cannot write to {', '.join(sorted({record.topic for record in batch}))}"
+                self._patience.begin(_UNSAID)
+        try:
+            yield
+        except BaseException:  # refused, or given up by a lane that is let go: there will be no report of all of it
+            self._settled()
+            raise
+
+    def _settled(self) -> None:
+        """Note that a batch has ended; the others wait from now on."""
+        with self._counting:
+            self._under_way -= 1
+            if self._patience is not None:
+                self._patience.done()
+                if self._under_way:
+                    self._patience.begin(_UNSAID)
 
     def close(self, timeout: float = 5.0) -> None:
         """Wait up to `timeout` seconds for what is under way, then end."""
@@ -146,6 +210,17 @@ class ConfirmedProducer:
             with contextlib.suppress(KafkaException):
                 self._producer.poll(0.2)
 
+
+def _expect_patience(patience: Patience | None) -> None:
+    if patience is not None and patience.given_up:
+        raise UnavailableError(f"{patience.what}: given up")
+
+
+#: What is said while records are not acknowledged and the client names no cause: it tries again by itself.
+_UNSAID = "what was sent is not acknowledged (brokers away, or fewer replicas in sync than min.insync.replicas)"
+
+#: Seconds between two looks whether somebody still waits.
+_LOOK = 0.5
 
 #: Seconds to wait for a full queue to drain before the next attempt.
 _FULL_PAUSE = 0.005

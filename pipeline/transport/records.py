@@ -1,6 +1,6 @@
 """What goes in and out of a stage: messages, records, and what must become durable together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,13 +27,21 @@ class Message:
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record to be written. Without a partition its key decides (murmur2), without a key chance does."""
+    """One record to be written. Without a partition its key decides (murmur2), without a key chance does.
+
+    Attributes
+    ----------
+    instead : callable, optional
+        Makes the record that takes its place in a transaction where broker or client refuse it for its size; without
+        it such a record ends the worker.
+    """
 
     topic: str
     key: bytes | None
     value: bytes | None
     partition: int | None = None
     headers: Headers = ()
+    instead: "Callable[[], Record] | None" = None
 
 
 @dataclass(frozen=True, slots=True)

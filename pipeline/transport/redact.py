@@ -3,14 +3,16 @@
 import logging
 from collections.abc import Iterable, Mapping
 
+from pipeline.models.authentication import Key
+
 _SECRET = ("password", "secret", "oauthbearer.config", "ssl.key.pem")
 
 
-def secrets_of(kafka: Mapping[str, str], key: bytes | None) -> list[str]:
-    """What must not be written, of a client's settings and the key that seals pickles."""
+def secrets_of(kafka: Mapping[str, str], key: Key | None) -> list[str]:
+    """What must not be written, of a client's settings and the keys that seal pickles."""
     found = [value for name, value in kafka.items() if any(word in name for word in _SECRET)]
-    if key is not None:
-        found.append(key.decode(errors="replace"))
+    keys = (key,) if isinstance(key, bytes) else key or ()
+    found += [one.decode(errors="replace") for one in keys]
     return [secret for secret in found if secret]
 
 

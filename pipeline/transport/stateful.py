@@ -2,33 +2,46 @@
 
 Taking a partition over, in this order: `init_transactions` fences the owner before and ends its transaction; the
 state partition is read to its end; the state says from which offset it must be fed; the input is sought to it,
-whatever the group has committed. All of it is bounded in time. Long work (learning again) belongs in `feed`.
+whatever the group has committed. Each step is bounded in time, except that it waits for brokers that are away.
+Long work (learning again) belongs in `feed`.
 
 Feeding and committing overlap: while one transaction is written in a thread, the state is fed on.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
+from confluent_kafka.admin import AdminClient
 from faust.types import TP
 
-from pipeline.errors import LostInputError, StateError
+from pipeline.errors import FencedError, LostInputError, UnavailableError
 from pipeline.transport.connection import Connection
-from pipeline.transport.lane import YIELD_AFTER, Lane
+from pipeline.transport.group import Unknown, owners_of
+from pipeline.transport.lane import YIELD_AFTER, Lane, StalledLane
 from pipeline.transport.options import StageOptions
+from pipeline.transport.patience import Patience, patiently
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.progress import read_to_end, watermarks
 from pipeline.transport.records import Message, Outputs, Record
 from pipeline.transport.sequence import Sequence
 from pipeline.transport.stage import Stage
-from pipeline.transport.transactions import TransactionalProducer
+from pipeline.transport.transactions import ReplacedError, TransactionalProducer
+
+log = logging.getLogger(__name__)
 
 #: Seconds a revoke waits for a transaction that is being written; after that the successor's fence ends it.
 _REVOKE_PATIENCE = 10.0
+#: Seconds a stop waits for a transaction that cannot be written.
+_DRAIN_PATIENCE = 4.0
+#: Seconds between two checks whether a stop should go on waiting for a transaction.
+_LOOK = 0.5
 #: Threads for transactions and take-overs; partitions beyond this take turns.
 _THREADS = 16
 
@@ -69,6 +82,9 @@ class PartitionState(Protocol):
     def pending(self) -> int:
         """Return how much waits to be collected, in rows: enough of it brings the commit forward."""
 
+    def stalled(self) -> str | None:
+        """Return why the partition makes no progress, in one sentence with the remedy; None while it does."""
+
     def dropped(self) -> None:
         """Release what is held: the partition is let go, and nothing else is called any more."""
 
@@ -84,13 +100,15 @@ class StateLane(Lane):
         partition: int,
         generation: int,
         state: PartitionState,
-        producer: TransactionalProducer,
-        start: int,
+        taken: "Taken",
     ) -> None:
         super().__init__(stage, partition, generation)
         self.state = state
-        self.producer = producer
-        self.sequence = Sequence(start)
+        self.producer = taken.producer
+        self.patience = taken.patience
+        self.sequence = Sequence(taken.start)
+        #: What this owner has found and written of its state, by key: a digest of each value.
+        self._written = taken.found
         self._fed: Any = None
         self._stopping = False
         self._due = asyncio.Event()
@@ -98,6 +116,11 @@ class StateLane(Lane):
         self._writing: asyncio.Future[None] | None = None
         self._feeding = self.spawn(self._feed())
         self._committing = self.spawn(self._commit_on())
+
+    @property
+    def stalled(self) -> str | None:
+        """Why this partition makes no progress: what the lane has met, else what its state waits for."""
+        return self.stall or self.patience.reason or self.state.stalled()
 
     async def _feed(self) -> None:
         loop = asyncio.get_running_loop()
@@ -149,28 +172,73 @@ class StateLane(Lane):
         """Deliver what goes before, then commit outputs and state in one transaction."""
         stage = self.stage
         with stage.steps.time("deliver"):
-            stage.plain.deliver(outputs.before)
+            if outputs.before:
+                self.patience.what = f"cannot write to {', '.join(sorted({record.topic for record in outputs.before}))}"
+                self.patience.begin("what was sent is not acknowledged")
+                stage.plain.deliver(outputs.before, self.patience)
+                self.patience.done()
         with stage.steps.time("commit"):
             self._commit(outputs)
 
     def _commit(self, outputs: Outputs) -> None:
         stage = self.stage
-        records = list(outputs.records)
-        records += [
+        progress = [
             Record(stage.state_topic, record.key, record.value, self.partition, record.headers)
             for record in outputs.progress
         ]
-        if records:
-            self.producer.commit(records)
+        if outputs.records or progress:
+            self._publish([*outputs.records, *progress], progress)
         if outputs.apart:
-            self.producer.commit(outputs.apart)
+            self._publish(outputs.apart, ())
+
+    def _publish(self, records: Iterable[Record], progress: Iterable[Record]) -> None:
+        """Commit one transaction, with a new producer if the broker has ended the transaction of this one.
+
+        The broker ends a transaction that has been open for longer than its time-out, which happens while brokers
+        are away, and refuses its producer from then on as it refuses one that was replaced. The group tells which of
+        the two it was: whoever owns the partition in the present generation may write it. A new producer of
+        the same name fences every other; what the state holds then says whether the transaction was committed.
+        """
+        records, intended = list(records), with_records(self._written, progress)
+        while True:
+            try:
+                self.producer.commit(records)
+                break
+            except ReplacedError as error:
+                log.warning("%s[%d]: %s; a new producer is opened", self.tp.topic, self.partition, error)
+                found = self._reopen()
+            if found == intended and intended != self._written:
+                break
+            if found != self._written:
+                raise FencedError(
+                    f"{self.stage.state_topic}[{self.partition}] holds what another worker has written: this one does "
+                    "not own its partition any more"
+                )
+        self._written = intended
+
+    def _reopen(self) -> dict[bytes, int]:
+        """Open a producer of the same name, if the partition is still ours, and return digests of the state."""
+        stage = self.stage
+        self.patience.begin()
+        stage.expect_owned(self)
+        self.producer.close()
+        self.producer = stage.make_producer(self.partition, self.patience)
+        self.producer.open(stage.options.take_over_timeout)
+        found = patiently(
+            self.patience,
+            lambda: read_to_end(stage.connection, stage.state_topic, self.partition, stage.options.take_over_timeout),
+        )
+        return digests(found)
 
     async def drop(self) -> None:
         """Cancel what is in progress, abort, close."""
         self.open = False
+        if self.patience.troubled:
+            self.patience.give_up()
         await self.cancel_tasks()
         if self._writing is not None:
             await asyncio.wait({self._writing}, timeout=_REVOKE_PATIENCE)
+            self.patience.give_up()
             if not self._writing.done():
                 self.state.dropped()
                 return  # the thread still uses the producer; whoever takes the partition over fences it
@@ -179,12 +247,46 @@ class StateLane(Lane):
         self.state.dropped()
 
     async def drain(self) -> None:
-        """Commit what is done; a message in the middle of its use is cut short where it waits."""
+        """Commit what is done; a message in the middle of its use is cut short where it waits.
+
+        While brokers are away nothing can be committed: what is not is done again by the successor.
+        """
         self.waiting.clear()
         self._stopping = True
         self._due.set()
-        await asyncio.wait({self._committing})
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _DRAIN_PATIENCE
+        while not self._committing.done():
+            await asyncio.wait({self._committing}, timeout=_LOOK)
+            if loop.time() > until and self.patience.troubled:
+                break
         await self.drop()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a take-over has found: the producer, where to begin, and digests of the state by key."""
+
+    producer: TransactionalProducer
+    patience: Patience
+    start: int
+    found: dict[bytes, int]
+
+
+def digests(state: Mapping[bytes, bytes]) -> dict[bytes, int]:
+    """Return what is remembered of a state that was read, to know it again."""
+    return {key: hash(value) for key, value in state.items()}
+
+
+def with_records(known: Mapping[bytes, int], progress: Iterable[Record]) -> dict[bytes, int]:
+    """Return the digests of a state after some records were written to it."""
+    after = dict(known)
+    for record in progress:
+        if record.value is None:
+            after.pop(record.key or b"", None)
+        else:
+            after[record.key or b""] = hash(record.value)
+    return after
 
 
 class StatefulStage(Stage):
@@ -224,50 +326,117 @@ class StatefulStage(Stage):
         self.make_state = make_state
         self.commit_interval = commit_interval
         self.commit_rows = commit_rows
-        self.plain = ConfirmedProducer(connection, linger_ms=0.0, deadline=options.commit_deadline)
+        self.plain = ConfirmedProducer(
+            connection, linger_ms=0.0, deadline=options.commit_deadline, patience=Patience("cannot write")
+        )
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{options.name}-commit")
 
     async def take_over(self, partition: int, generation: int) -> Lane | None:
-        """Fence, read the state, restore: see the module."""
+        """Fence, read the state, restore: see the module. While brokers are away it waits."""
         revocations = self.revocations
-        state = self.make_state(partition)
-        producer = TransactionalProducer(
-            self.connection, self.options.transactional_id(partition), self.options.commit_deadline
-        )
+        place = f"{self.input_topic}[{partition}]"
+        patience = Patience(f"cannot take over {place}")
+        producer = self.make_producer(partition, patience)
         loop = asyncio.get_running_loop()
-        try:
-            start = await loop.run_in_executor(self.threads, self._restore, partition, state, producer)
-        except asyncio.CancelledError:
-            state.dropped()  # the thread still uses the producer; whoever takes the partition over fences it
-            raise
-        except Exception:
-            await loop.run_in_executor(self.threads, producer.close)
-            state.dropped()
-            raise
+        with self.taking_over(patience):
+            while True:
+                state = self.make_state(partition)
+                try:
+                    taken = await loop.run_in_executor(
+                        self.threads, self._restore, partition, state, producer, patience
+                    )
+                    break
+                except asyncio.CancelledError:
+                    patience.give_up()
+                    state.dropped()  # the thread still uses the producer; whoever takes the partition over fences it
+                    raise
+                except Exception as error:
+                    state.dropped()
+                    if isinstance(error, UnavailableError) and not patience.given_up:
+                        await loop.run_in_executor(self.threads, patience.wait, str(error), 1.0)
+                        continue
+                    await loop.run_in_executor(self.threads, producer.close)
+                    if patience.given_up:
+                        return None
+                    if isinstance(error, LostInputError) and revocations == self.revocations:
+                        return StalledLane(self, partition, generation, str(error))
+                    raise
         if revocations != self.revocations:
             await loop.run_in_executor(self.threads, producer.close)
             state.dropped()
             return None
-        return StateLane(self, partition, generation, state, producer, start)
+        return StateLane(self, partition, generation, state, taken)
 
-    def _restore(self, partition: int, state: PartitionState, producer: TransactionalProducer) -> int:
+    def make_producer(self, partition: int, patience: Patience) -> TransactionalProducer:
+        """Return a producer that alone may write for a partition, once it is opened."""
+        name = self.options.transactional_id(partition)
+        return TransactionalProducer(self.connection, name, self.options.commit_deadline, patience)
+
+    def expect_owned(self, lane: Lane) -> None:
+        """Return when the group says that this worker owns a partition; wait while it does not say.
+
+        Raises
+        ------
+        FencedError
+            The partition is another worker's.
+        UnavailableError
+            The lane has been let go meanwhile.
+        """
+        patience = lane.patience if isinstance(lane, StateLane) else Patience("")
+        until = time.monotonic() + self.options.session_timeout
+        admin = AdminClient(self.connection.client())
+        while True:
+            owners = owners_of(admin, self.options.group, self.input_topic)
+            member = self.app.consumer.member_id()
+            if isinstance(owners, Unknown):
+                cause = owners.reason
+                until = time.monotonic() + self.options.session_timeout
+            elif member and owners.get(lane.partition) == member:
+                return
+            elif time.monotonic() > until:
+                raise FencedError(
+                    f"{self.options.transactional_id(lane.partition)} was replaced, and {lane.tp.topic}"
+                    f"[{lane.partition}] is not this worker's any more"
+                )
+            else:
+                cause = (
+                    f"the group {self.options.group} does not name this worker as the owner of {lane.tp.topic}"
+                    f"[{lane.partition}]"
+                )
+            patience.wait(cause, 1.0)
+            if patience.given_up or not lane.open:
+                raise UnavailableError(f"{patience.what}: {cause}; given up")
+
+    def _restore(
+        self, partition: int, state: PartitionState, producer: TransactionalProducer, patience: Patience
+    ) -> Taken:
         timeout = self.options.take_over_timeout
+        if patience.given_up:  # while it waited for a thread: opening would fence the rightful owner's producer
+            raise UnavailableError(f"{patience.what}: given up")
         producer.open(timeout)
         records = read_to_end(self.connection, self.state_topic, partition, timeout)
         low, high = watermarks(self.connection, self.input_topic, partition, timeout)
-        start = state.restore(records, low, high)
+        start = self._begin(partition, state.restore(records, low, high), low, high)
+        patience.done()
+        return Taken(producer, patience, start, digests(records))
+
+    def _begin(self, partition: int, start: int, low: int, high: int) -> int:
+        """Return where to read from; LostInputError when that is gone and nobody makes it again."""
         place = f"{self.input_topic}[{partition}]"
+        if low <= start <= high:
+            return start
+        if self.replaceable_input:
+            log.warning("%s: is read from offset %d on, since the broker keeps %d to %d", place, low, low, high)
+            return low
         if start < low:
             raise LostInputError(
                 f"{place} must be read again from offset {start}, but the broker keeps it from {low} on only; "
-                "what is missing cannot be made up for"
+                f"{self.remedy}"
             )
-        if start > high:
-            raise StateError(
-                f"{place} ends at offset {high}, but the state in {self.state_topic}[{partition}] continues at "
-                f"{start}: the input was made anew, or the state belongs to another one"
-            )
-        return start
+        raise LostInputError(
+            f"{place} ends at offset {high}, but the state in {self.state_topic}[{partition}] continues at {start}: "
+            f"the broker lost the end of the log, or the topic was made anew; {self.remedy}"
+        )
 
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
         """Return where each state must be fed from."""

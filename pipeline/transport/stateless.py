@@ -1,18 +1,23 @@
 """A stage without state: every message is worked on by itself, and acknowledged when its results are safe."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from faust.types import TP
 
 from pipeline.transport.connection import Connection
-from pipeline.transport.lane import YIELD_AFTER, Lane
+from pipeline.transport.lane import ASK_AGAIN_AFTER, YIELD_AFTER, Lane
 from pipeline.transport.options import StageOptions
+from pipeline.transport.patience import Patience
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.records import Message, Record
 from pipeline.transport.snapshot_table import TableSpec, follow_topic
 from pipeline.transport.stage import Stage
+
+log = logging.getLogger(__name__)
 
 #: Seconds a stop waits for the message in hand, and for what was produced to be acknowledged.
 _DRAIN_PATIENCE = 3.0
@@ -33,6 +38,11 @@ class WorkLane(Lane):
         self._idle = asyncio.Event()
         self.spawn(self._work())
         self.spawn(self._confirm())
+
+    @property
+    def stalled(self) -> str | None:
+        """Why this partition makes no progress: what the lane has met, else what the producer waits for."""
+        return super().stalled or self.stage.producer.waits_for
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -77,6 +87,18 @@ class WorkLane(Lane):
         await self.drop()
 
 
+def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
+    """Return where to begin: at what was committed, or with the first message kept."""
+    low, high = kept
+    if committed is None or low <= committed <= high:
+        return low if committed is None else committed
+    log.warning(
+        "%s[%d]: everything before offset %d was used, but the broker keeps %d to %d; begins at %d",
+        tp.topic, tp.partition, committed, low, high, low,
+    )  # fmt: skip
+    return low
+
+
 class StatelessStage(Stage):
     """Runs a stage without state.
 
@@ -111,7 +133,7 @@ class StatelessStage(Stage):
         super().__init__(connection, options, input_topic, {**needed, **(topics or {})})
         self.handle = handle
         self.in_flight = in_flight
-        self.producer = ConfirmedProducer(connection, deadline=options.commit_deadline)
+        self.producer = ConfirmedProducer(connection, patience=Patience("cannot write"))
         if table is not None:
             follow_topic(self.app, table, self.fail)
 
@@ -120,7 +142,11 @@ class StatelessStage(Stage):
         return WorkLane(self, partition, generation)
 
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
-        """Return the committed offset of each partition; the first one kept where none is committed, or it is gone."""
+        """Return the committed offset of each partition; the first one kept where none is committed, or it is gone.
+
+        It may be gone at either end of the log: behind retention, or beyond the end after an unclean election. While
+        brokers do not say, they are asked again.
+        """
         fresh = {tp for tp in tps if (lane := self.lanes.get(tp.partition)) is not None and lane.sequence is None}
         known = {
             tp: lane.sequence.next_offset
@@ -129,9 +155,20 @@ class StatelessStage(Stage):
         }
         if not fresh:
             return known
-        committed = await self.app.consumer.committed(fresh)
-        low = await self.app.consumer.earliest_offsets(*fresh)
-        return known | {tp: max(committed[tp] or 0, low[tp] or 0) for tp in fresh}
+        patience = Patience(f"cannot see where to go on with {self.input_topic}")
+        with self.taking_over(patience):
+            while not patience.given_up:
+                try:
+                    committed = await self.app.consumer.committed(fresh)
+                    kept = {tp: await self.app.consumer.bounds(tp) for tp in fresh}
+                except KafkaError as error:
+                    if not error.retriable and not isinstance(error, KafkaTimeoutError):
+                        raise
+                    patience.wait(repr(error), 0.0)
+                    await asyncio.sleep(ASK_AGAIN_AFTER)
+                else:
+                    return known | {tp: _beginning(tp, committed[tp], kept[tp]) for tp in fresh}
+        return known
 
     async def stop(self, *, drain: bool = True) -> None:
         """End, and close the producer."""

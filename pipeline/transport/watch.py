@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 
 from pipeline.errors import BrokerError
 from pipeline.transport.connection import Connection
+from pipeline.transport.patience import heals
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class Follower:
             error = message.error()
             if error is None:
                 records.append((message.partition(), message.offset(), message.key(), message.value()))
-            elif not error.retriable():
+            elif not heals(error):
                 raise BrokerError(f"{self._topic} cannot be followed: {error.str()}")
         if records:
             self._call(self._hand_on, records)

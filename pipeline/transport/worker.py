@@ -26,6 +26,7 @@ from pipeline.transport import app, consumer, snapshot_table
 from pipeline.transport.options import StageOptions
 from pipeline.transport.redact import RedactingFormatter
 from pipeline.transport.stage import Stage
+from pipeline.transport.summary import SummarisingHandler
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +68,12 @@ def exit_code(error: BaseException | None) -> ExitCode:
 
 
 def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> None:
-    """Print warnings, and what our own modules have to say, one line each, on stderr; with `debug` everything."""
+    """Print warnings, and what our own modules have to say, one line each, on stderr; with `debug` everything.
+
+    What the clients of Kafka repeat, as they do while a broker is down, is summarised; not with `debug`.
+    """
     name = f"{options.name} {options.instance}" if options.instance != options.name else options.name
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if options.debug else SummarisingHandler(sys.stderr, "pipeline")
     handler.setFormatter(RedactingFormatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s", "%H:%M:%S", secrets))
     logging.basicConfig(level=logging.DEBUG if options.debug else logging.WARNING, handlers=[handler], force=True)
     if options.debug:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline.brokers.answer import answers
@@ -30,16 +30,25 @@ def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> bool
     return False
 
 
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+def create(bootstrap: str, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(DEADLINE_S)
+    config = {name.replace("_", "."): value for name, value in config.items()}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(DEADLINE_S)
 
 
-def send(bootstrap: str, topic: str, values: list[bytes]) -> None:
+def send(bootstrap: str, topic: str, values: list[bytes]) -> list[KafkaError]:
+    """Write records, and return the broker's refusals."""
+    refusals: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            refusals.append(error)
+
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 16_000_000})
     for value in values:
-        producer.produce(topic, value)
+        producer.produce(topic, value, on_delivery=on_delivery)
     assert producer.flush(DEADLINE_S) == 0
+    return refusals
 
 
 def received(bootstrap: str, topic: str, count: int, isolation: str = "read_committed") -> list[bytes]:
@@ -69,48 +78,14 @@ def _take(consumer: Consumer, values: list[bytes]) -> int:
     return len(values)
 
 
-def test_records_of_ten_megabytes_come_back(kafka: str, prefix: str) -> None:
-    create(kafka, f"{prefix}t")
-    values = [b"small", os.urandom(10_000_000)]
-    send(kafka, f"{prefix}t", values)
-    assert received(kafka, f"{prefix}t", 2) == values
-
-
-def test_aborted_records_are_not_read_committed(kafka: str, prefix: str) -> None:
-    topic = f"{prefix}t"
-    create(kafka, topic)
-    producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"{prefix}tx"})
-    producer.init_transactions(DEADLINE_S)
-    for value, end in [(b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)]:
-        producer.begin_transaction()
-        producer.produce(topic, value)
-        producer.flush(DEADLINE_S)
-        end(DEADLINE_S)
-    assert received(kafka, topic, 1) == [b"committed"]
-    assert received(kafka, topic, 2, "read_uncommitted") == [b"aborted", b"committed"]
-
-
-def test_a_second_producer_fences_the_first(kafka: str, prefix: str) -> None:
-    topic = f"{prefix}t"
-    create(kafka, topic)
-    settings = {"bootstrap.servers": kafka, "transactional.id": f"{prefix}tx"}
-    first = Producer(settings)
-    first.init_transactions(DEADLINE_S)
-    first.begin_transaction()
-    first.produce(topic, b"late")
-    second = Producer(settings)
-    second.init_transactions(DEADLINE_S)
-    with pytest.raises(KafkaException) as raised:
-        first.commit_transaction(DEADLINE_S)
-    assert raised.value.args[0].fatal()
-
-
-def test_an_unknown_topic_is_an_error(kafka: str, prefix: str) -> None:
-    failed: list[object] = []
-    producer = Producer({"bootstrap.servers": kafka, "topic.metadata.propagation.max.ms": 100})
-    producer.produce(f"{prefix}unknown", b"lost", on_delivery=lambda error, _: failed.append(error))
-    producer.flush(DEADLINE_S)
-    assert len(failed) == 1 and failed[0] is not None
+def test_messages_are_limited_as_by_kafkas_defaults_unless_the_topic_says_otherwise(kafka: str, prefix: str) -> None:
+    large = os.urandom(1_100_000)
+    create(kafka, f"{prefix}default")
+    (refusal,) = send(kafka, f"{prefix}default", [b"small", large])
+    assert refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    create(kafka, f"{prefix}roomy", max_message_bytes="2000000")
+    assert send(kafka, f"{prefix}roomy", [b"small", large]) == []
+    assert received(kafka, f"{prefix}roomy", 2) == [b"small", large]
 
 
 @pytest.mark.slow

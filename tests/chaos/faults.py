@@ -4,16 +4,20 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Message, Producer
 
-from pipeline.brokers.local import Kafka
+from pipeline.brokers.local import Kafka, LocalCluster
+from pipeline.brokers.local.node import free_ports
 from pipeline.stages.build import connection
 from pipeline.transport.progress import read_to_end
 from pipeline.transport.worker import ExitCode
+from tests.chaos.proxy import Proxy
+from tests.chaos.witness import Witness
 from tests.deployment import Deployment, wait_for
 from topics import checkpoints, snapshots
 from topics.errors import FrameError
@@ -36,7 +40,7 @@ class Scene:
     deployment
         The workers.
     kafka
-        Their broker.
+        Their broker, or the cluster of their brokers.
     feed
         Writes so many more events; gives the number of rows written so far.
     chance
@@ -44,12 +48,32 @@ class Scene:
     """
 
     deployment: Deployment
-    kafka: Kafka
+    kafka: Kafka | LocalCluster
     feed: Callable[[int], int]
     chance: random.Random
     stream: str
     ended: dict[str, int] = field(default_factory=dict)
     """Workers that ended by themselves and were started again, by stage and exit code."""
+    facts: dict[str, int] = field(default_factory=dict)
+    """What the faults did, counted."""
+    health: dict[str, int] = field(default_factory=lambda: {name: free_ports()[0] for name in STAGES})
+    """The port on which each worker answers for its health."""
+    witness: Witness = field(init=False)
+    """Set where there are several brokers, as are the following."""
+    proxy: Proxy = field(init=False)
+    """Between the brokers and all clients of the deployment."""
+    disk: tuple[int, Path] = field(init=False)
+    """A broker whose disk is so small that it can be filled, and the disk."""
+    clocks: dict[int, Path] = field(default_factory=dict)
+    """Files with the offset of a broker's clock from the machine's, by broker."""
+
+    def wait(self, seconds: float) -> bool:
+        """Do nothing for a while; False, so that a condition can end with it."""
+        return threading.Event().wait(seconds)
+
+    def note(self, what: str, count: int) -> None:
+        """Count what a fault did."""
+        self.facts[what] = self.facts.get(what, 0) + count
 
     def heal(self) -> None:
         """Start what is not running, as a supervisor would."""
@@ -62,7 +86,7 @@ class Scene:
                 self.ended[f"{stage}, code {code}"] = self.ended.get(f"{stage}, code {code}", 0) + 1
                 worker = None
             if worker is None:
-                self.deployment.start(stage, name)
+                self.deployment.start(stage, name, GLASSTREAM_HEALTH_PORT=str(self.health[name]))
 
     def until_folded(self, rows: int) -> None:
         """Wait until so many rows are folded, starting again whatever ends meanwhile."""
@@ -212,11 +236,11 @@ FAULTS: Final[dict[str, Fault]] = {
 }
 
 
-def order(count: int, chance: random.Random) -> list[str]:
+def order(count: int, chance: random.Random, among: Collection[str]) -> list[str]:
     """`count` faults: each kind as often as the others, in random order."""
     names: list[str] = []
     while len(names) < count:
-        kinds = list(FAULTS)
+        kinds = list(among)
         chance.shuffle(kinds)
         names += kinds
     return names[:count]

@@ -1,39 +1,60 @@
 """A stream on a real Kafka under random faults: is anything lost, doubled or changed?
 
-    python tests/chaos/soak.py --faults 100 --seed 1 [--model tree] [--kinds kill_fold,pause_broker]
+    python tests/chaos/soak.py --faults 100 --seed 1 [--nodes 3] [--model tree] [--kinds kill_fold,pause_broker]
 
 Five workers learn, explain, fold and watch a stream of events while faults are injected one after the other: see
-`tests.chaos.faults`. At the end every public record is compared with those of a quiet run in one process without
-Kafka, read committed. Progress goes to stderr, one JSON line at the end to stdout:
+`tests.chaos.faults`, and `tests.chaos.cluster_faults` for those that need three brokers (`--nodes 3`). At the end every
+public record is compared with those of a quiet run in one process without Kafka, read committed. Progress goes to
+stderr, one JSON line at the end to stdout:
 
 - `faults`: how often each kind was injected
+- `facts`: what the faults did (records deleted, connections cut), where that can be counted
 - `resumed`: how often a learner went on from a checkpoint
 - `ended`: workers that ended by themselves and were started again, by exit code
 - `lost`, `double`: public records that are missing, or there too often
-- `identical`: every topic, byte for byte
+- `identical`: every topic, byte for byte; sorted where a topic has records in several partitions
+- `stuck`: where the stream did not go on after a fault: which one, and why
+- `witness`, with three brokers: what a reader beside the soak found; see `tests.chaos.witness`
+
+With three brokers all clients go through a proxy, readers fetch from a follower (`client.rack`), one broker
+keeps its data on a tmpfs of its own (as root, for a disk that can be full), and each has a clock of its own (where
+libfaketime is installed). A kind of fault that this machine cannot have is left out, and a line says so.
 """
 
 import argparse
 import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which `tests` is a package
 
 import orjson
+from confluent_kafka import KafkaException, Message
 
-from pipeline.brokers.local import local_kafka
+from pipeline.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from pipeline.brokers.local.node import free_ports
 from pipeline.command.reference import Reference
 from pipeline.configuration import load
+from pipeline.errors import GlasstreamError
 from pipeline.settings import Settings
+from pipeline.transport.connection import Connection
+from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
 from tests.chaos.faults import FAULTS, STAGES, Scene, order
+from tests.chaos.proxy import Proxy
+from tests.chaos.witness import Witness
 from tests.deployment import Deployment
 from topics import events
 
+DISK_MEGABYTES = 300
 STREAM = "s"
 TOPICS = ("predictions", "importance", "effects", "drift", "novelty")
 ROWS_A_MESSAGE = 20
@@ -93,65 +114,199 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def soak(faults: list[str], seed: int, model: str, folder: Path) -> dict[str, object]:
+@dataclass
+class World:
+    """Where the workers run: one broker, or three with what can happen to them."""
+
+    kafka: Kafka | LocalCluster
+    bootstrap: str
+    proxy: Proxy | None = None
+    disk: tuple[int, Path] | None = None
+    clocks: dict[int, Path] = field(default_factory=dict)
+
+    def missing(self) -> dict[str, str]:
+        """The kinds of fault that this machine cannot have, and why."""
+        missing = {}
+        if self.disk is None:
+            missing["disk_full"] = "a tmpfs can be mounted by root only"
+        if not self.clocks:
+            missing["clock_jumps"] = "libfaketime is not installed (apt-get install libfaketime)"
+        return missing
+
+
+@contextmanager
+def world(nodes: int, folder: Path) -> Iterator[World]:
+    """The brokers of a soak."""
+    if nodes == 1:
+        with local_kafka(log=say) as kafka:
+            yield World(kafka, kafka.bootstrap)
+        return
+    numbers = range(1, nodes + 1)
+    behind = {number: free_ports()[0] for number in numbers}
+    with ExitStack() as stack:
+        proxy = Proxy(behind.values())
+        stack.callback(proxy.close)
+        disk = stack.enter_context(small_disk(folder / "disk"))
+        library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
+        clocks = {number: folder / f"clock-{number}" for number in numbers} if library else {}
+        for clock in clocks.values():
+            clock.write_text("+0s", encoding="utf-8")
+
+        def of_node(node: int) -> dict[str, str]:
+            settings = {
+                "listeners": f"PROXIED://127.0.0.1:{behind[node]}",
+                "advertised.listeners": f"PROXIED://127.0.0.1:{proxy.ports[behind[node]]}",
+                "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+            }
+            if disk is not None and node == nodes:
+                settings["log.dirs"] = str(disk / "logs")
+            return settings
+
+        def environment(node: int) -> dict[str, str]:
+            if node not in clocks:
+                return {}
+            return {
+                "LD_PRELOAD": str(library),
+                "FAKETIME_TIMESTAMP_FILE": str(clocks[node]),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # its cure for an old glibc lets every timed wait of Java spin
+            }
+
+        cluster = stack.enter_context(local_cluster(nodes, of_node=of_node, environment=environment, log=say))
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in proxy.ports.values())
+        yield World(cluster, bootstrap, proxy, None if disk is None else (nodes, disk), clocks)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path | None]:
+    """A disk of a few hundred megabytes; None for a user who cannot have one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "glasstream-soak", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int, folder: Path) -> dict[str, object]:
     chance = random.Random(seed)
     stream = Stream(seed)
     started = time.monotonic()
-    with local_kafka(log=say) as kafka:
-        settings = load(assignments=[f"broker={kafka.bootstrap}", "prefix=soak.", f"model.name={model}", *SETTINGS])
+    registry = FAULTS if nodes == 1 else CLUSTER_FAULTS
+    stuck: str | None = None
+    witness: Witness | None = None
+    with world(nodes, folder) as brokers:
+        missing = brokers.missing() if nodes > 1 else {}
+        for name, why in missing.items():
+            say(f"{name} is left out: {why}")
+        among = [name for name in kinds or registry if name not in missing]
+        if not among:
+            raise ValueError(f"expected a kind of fault that this machine can have, got {', '.join(missing)}")
+        faults = order(count, random.Random(seed), among)
+        if kinds:  # as they were asked for
+            faults = [among[number % len(among)] for number in range(count)]
+        given = [f"broker={brokers.bootstrap}", "prefix=soak.", f"model.name={model}", *SETTINGS]
+        if nodes > 1:
+            given.append(f"kafka.client.rack=rack-{nodes}")
+        settings = load(assignments=given)
         deployment = Deployment(settings, folder)
+        scene = Scene(deployment, brokers.kafka, lambda rows: feed(rows), chance, STREAM)
+        if isinstance(brokers.kafka, LocalCluster):
+            direct = Connection(brokers.kafka.bootstrap, {"client.rack": "rack-2"})
+            witness = Witness(direct, settings, STREAM, lambda: stream.rows, lambda: scene.health)
+            scene.witness, scene.clocks = witness, brokers.clocks
+            if brokers.proxy is not None:
+                scene.proxy = brokers.proxy
+            if brokers.disk is not None:
+                scene.disk = brokers.disk
 
         def feed(rows: int) -> int:
             deployment.send(*stream.take(rows), key=STREAM.encode())
             return stream.rows
 
-        scene = Scene(deployment, kafka, feed, chance, STREAM)
+        got: dict[str, list[Message]] = {}
+        dead: list[tuple[bytes | None, bytes | None]] = []
+        name = "start"
         try:
             scene.heal()
             scene.some_more(600)
             for number, name in enumerate(faults, 1):
+                scene.heal()
                 feed(chance.randrange(ROWS_A_FAULT // 2, ROWS_A_FAULT))
-                FAULTS[name](scene)
+                registry[name](scene)
                 scene.heal()
                 scene.some_more(ROWS_A_FAULT // 2)
+                if witness is not None:
+                    settle(scene)
+                    witness.await_ready(name)
                 seconds = time.monotonic() - started
                 say(f"{number}/{len(faults)} {name}: {deployment.folded(STREAM)} rows folded, {seconds:.0f} s")
+            name = "end"
             stream.log.append(events.FLUSH)
             deployment.send(events.FLUSH, key=STREAM.encode())
             scene.until_folded(stream.rows)
             deployment.wait_published(STREAM, stream.rows - 1)
             scene.until_watched()
             deployment.read_all()
-            got = {topic: deployment.values(topic) for topic in TOPICS}
-            resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
+            got = {topic: deployment.records[topic] for topic in TOPICS}
             dead = [(message.key(), message.value()) for message in deployment.records["events.dead"]]
+            watched = {} if witness is None else {"witness": witness.close()}
+        except (GlasstreamError, KafkaException, TimeoutError, AssertionError, ValueError, OSError) as error:
+            stuck = f"{name}: {type(error).__name__}: {error}"
+            say(f"stuck after {stuck}")
+            watched = {} if witness is None else {"witness": {"readiness_lies": witness.lies}}
         finally:
+            resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
             deployment.close()
-    say("compares with the quiet run")
-    return {
+    outcome = {
+        "nodes": nodes,
         "faults": dict(sorted(Counter(faults).items())),
+        "facts": dict(sorted(scene.facts.items())),
         "seed": seed,
         "rows": stream.rows,
         "ended": dict(sorted(scene.ended.items())),
         "resumed": resumed,
-        **compare(settings, stream.log, got, dead),
-        "seconds": round(time.monotonic() - started),
+        "stuck": stuck,
     }
+    if stuck is None:
+        say("compares with the quiet run")
+        outcome |= compare(settings, stream.log, got, dead)
+    return {**outcome, **watched, "seconds": round(time.monotonic() - started)}
+
+
+def is_sound(outcome: dict[str, object]) -> bool:
+    """Whether a soak found nothing."""
+    witness = outcome.get("witness", {})
+    found = [outcome.get("stuck"), outcome.get("lost"), outcome.get("double")]
+    found += [witness.get(what) for what in ("again", "aborted", "skipped", "readiness_lies")]
+    return outcome.get("identical") is True and not any(found)
 
 
 def compare(
     settings: Settings,
     log: list[bytes | None],
-    got: dict[str, list[bytes]],
+    messages: dict[str, list[Message]],
     dead: list[tuple[bytes | None, bytes | None]],
 ) -> dict[str, object]:
-    """What differs from the quiet run; dead letters by their originals, for their headers tell the time."""
-    expected: dict[str, list[bytes]] = {topic: [] for topic in got}
+    """What differs from the quiet run; dead letters by their originals, for their headers tell the time.
+
+    The records of a topic are in the order of the quiet run where all are in one partition. Several partitions have
+    several leaders, and a reader gets their records in no order: there the sorted records are compared.
+    """
+    expected: dict[str, list[bytes]] = {topic: [] for topic in messages}
+    got = {topic: [message.value() or b"" for message in records] for topic, records in messages.items()}
     for topic, record in Reference(settings).run((STREAM.encode(), value) for value in log):
         if topic in expected:
             expected[topic].append(record)
     lost = double = 0
     for topic, records in expected.items():
+        if len({message.partition() for message in messages[topic]}) > 1:
+            records.sort()
+            got[topic].sort()
         want, have = Counter(records), Counter(got[topic])
         missing, further = (want - have).total(), (have - want).total()
         if missing or further:
@@ -171,15 +326,15 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", default="tree")
-    parser.add_argument("--kinds", help=f"only these, separated by commas, of {', '.join(FAULTS)}")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="number of brokers")
+    parser.add_argument("--kinds", help=f"only these, separated by commas, of {', '.join(CLUSTER_FAULTS | FAULTS)}")
     options = parser.parse_args()
-    faults = order(options.faults, random.Random(options.seed))
-    if options.kinds:
-        kinds = options.kinds.split(",")
-        faults = [kinds[number % len(kinds)] for number in range(options.faults)]
-    with tempfile.TemporaryDirectory(prefix="glasstream-soak-") as folder:
-        outcome = soak(faults, options.seed, options.model, Path(folder))
-        sound = outcome["identical"] and not outcome["lost"] and not outcome["double"]
+    kinds = options.kinds.split(",") if options.kinds else None
+    if unknown := set(kinds or ()) - set(FAULTS if options.nodes == 1 else CLUSTER_FAULTS):
+        parser.error(f"--kinds: with --nodes {options.nodes} there is no {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory(prefix="glasstream-soak-", ignore_cleanup_errors=True) as folder:
+        outcome = soak(kinds, options.faults, options.seed, options.model, options.nodes, Path(folder))
+        sound = is_sound(outcome)
         if not sound:
             for name in STAGES:
                 log = Path(folder) / f"{name}.log"

@@ -10,7 +10,8 @@ from pipeline.command.make_source import Asked, make_source
 from pipeline.command.messages import pack
 from pipeline.command.sources import BundledStream, CsvFile, Swapped
 from pipeline.errors import InputError
-from pipeline.ingest.admission import Task
+from pipeline.ingest.admission import Accepted, Admission, Task
+from topics.events import Event
 
 
 def csv(folder: Path, text: str, name: str = "events.csv") -> Path:
@@ -125,6 +126,13 @@ def test_the_bundled_stream_is_the_same_for_a_seed() -> None:
     assert len(first) == 200
     assert [event["id"] for event in first] == list(range(200))
     assert first == list(BundledStream(seed=3, rows=200).events())
+    # A learner that is told no task, as those of `produce`, must take what `run` takes: two classes.
+    admission = Admission()
+    assert all(isinstance(admission.admit(Event(**event)), Accepted) for event in first)
+    assert admission.task is Task.CLASSIFICATION
+    numbers = BundledStream(seed=3, rows=200)
+    numbers.look(Task.REGRESSION)
+    assert {event["y"] for event in numbers.events()} == {0, 1}
 
 
 def test_messages_hold_so_many_events_and_no_more_bytes_than_allowed() -> None:

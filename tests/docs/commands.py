@@ -35,6 +35,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "topics.reference",
     ): "it writes files here; tests/topics/test_reference.py holds them against it",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
+    ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
     ("glasstream", "health"): "asks a port of its own container; tests/command/test_health.py asks one of its own",
 }

@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from pipeline.drift.adwin import Adwin
@@ -18,6 +17,7 @@ from pipeline.fold import alarms
 from pipeline.fold.curves import Curves
 from pipeline.fold.settings import FoldSettings
 from pipeline.fold.stream import StreamFold
+from tests.examples import examples
 from topics import drift, frames
 from topics.contributions import Contributions
 from topics.methods import METHODS
@@ -140,7 +140,7 @@ def curve_after(row: int) -> dict[int, list[float]]:
 
 
 @given(cuts=cut_points)
-@examples(max_examples=20)
+@examples(20)
 def test_cuts_change_no_alarm(cuts: list[int]) -> None:
     assert found(folded(cuts)) == QUIET
 

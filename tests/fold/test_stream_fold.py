@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.fold.partition import PartitionFold
 from pipeline.fold.settings import FoldSettings
 from pipeline.fold.stream import StreamFold
+from tests.examples import examples
 from topics import effects, importance
 from topics.contributions import Contributions, flush_item
 from topics.errors import FrameError
@@ -118,7 +119,7 @@ def test_what_isage_publishes_adds_up() -> None:
 
 
 @given(cut_points, st.permutations(range(9)), st.lists(st.integers(0, 8), max_size=4))
-@settings(max_examples=150)
+@examples(150)
 def test_cuts_order_and_doubles_change_nothing(cuts: list[int], order: list[int], doubles: list[int]) -> None:
     blocks = by_cuts(cuts)
     shuffled = [blocks[i] for i in order if i < len(blocks)] + [blocks[i] for i in doubles if i < len(blocks)]
@@ -126,7 +127,7 @@ def test_cuts_order_and_doubles_change_nothing(cuts: list[int], order: list[int]
 
 
 @given(cut_points, cut_points, st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@examples(150)
 def test_two_differently_cut_copies_mixed_change_nothing(one: list[int], other: list[int], random: object) -> None:
     blocks = by_cuts(one) + by_cuts(other)
     random.shuffle(blocks)  # type: ignore[attr-defined]
@@ -134,7 +135,7 @@ def test_two_differently_cut_copies_mixed_change_nothing(one: list[int], other: 
 
 
 @given(cut_points, st.permutations(range(9)), st.integers(0, 9))
-@settings(max_examples=150)
+@examples(150)
 def test_a_crash_anywhere_changes_nothing(cuts: list[int], order: list[int], crash_after: int) -> None:
     """State and offset are written, the process dies, a successor reads on from that offset."""
     blocks = by_cuts(cuts)

@@ -2,11 +2,12 @@
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.ingest.admission import Accepted, Admission, Task, label
+from pipeline.ingest.admission import CLASSES_BYTES, Accepted, Admission, ClassLimits, Task, label
 from pipeline.ingest.decode import decode
+from pipeline.ingest.waiting import Joined, Waiting
 from topics.events import Event
 from topics.events_dead import Reason
 from topics.labels import Label
@@ -113,7 +114,7 @@ def test_the_flush_mark_is_alone_or_nothing() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_events_or_have_a_reason(value: bytes) -> None:
     decoded = decode(value, LIMIT)
-    assert decoded.events or decoded.rejected or decoded.flush or orjson.loads(value) == []
+    assert decoded.events or decoded.rejected or decoded.flush or decoded.reset or orjson.loads(value) == []
 
 
 json_values = st.recursive(
@@ -134,6 +135,127 @@ def test_every_element_is_accounted_for(elements: list[object]) -> None:
     decoded = decode(value, LIMIT)
     seen = [index for index, _ in decoded.events] + [found.index for found in decoded.rejected]
     assert sorted(seen) == list(range(len(elements)))
+
+
+# What stands in a message as JSON, written by hand: no encoder writes all of it.
+ATOMS = st.one_of(
+    st.sampled_from(
+        ["null", "true", "1", "-0", "-0.0", "1.0", "1e400", "-1e400", "1e60", "1.1e60", "18446744073709551617",
+         "-18446744073709551617", "9" * 256, "9" * 257, "-" + "9" * 255, "-" + "9" * 256, "9" * 400, "9" * 5_000,
+         '"a"', '""', '"' + "é" * 128 + '"', '"' + "é" * 129 + '"', r'"\ud83d\ude00"', "[]", "{}", "[[1]]"]
+    ),
+    st.integers(-(2**80), 2**80).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.text(max_size=4).map(lambda text: orjson.dumps(text).decode()),
+)  # fmt: skip
+FEATURES = st.lists(st.tuples(st.sampled_from(["a", "b", "a"]), ATOMS), max_size=3).map(
+    lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
+)
+ELEMENTS = st.one_of(
+    ATOMS,
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("x"), FEATURES | ATOMS),
+            st.tuples(st.sampled_from(["id", "y", "ts", "x", "z"]), ATOMS),
+        ),
+        max_size=5,
+    ).map(lambda pairs: "{" + ",".join(f'"{name}" : {value}' for name, value in pairs) + "}"),
+)
+DEEP = '{"x":' + "[" * 900 + "]" * 900 + "}"
+
+
+def outcome(value: str, place: int) -> object:
+    """What became of the element at a place of an array, as text: 1, 1.0 and True are not the same here."""
+    decoded = decode(value.encode(), LIMIT)
+    for index, event in decoded.events:
+        if index == place:
+            return repr(event)
+    (found,) = [found for found in decoded.rejected if found.index == place]
+    return found.reason, found.detail
+
+
+@given(ELEMENTS, st.lists(ELEMENTS | st.just(DEEP), max_size=4), st.lists(ELEMENTS, max_size=4))
+@settings(max_examples=400, deadline=None)
+def test_one_event_is_judged_alike_in_any_company(element: str, before: list[str], after: list[str]) -> None:
+    alone = outcome(f"[{element}]", 0)
+    assert outcome("[" + " , ".join([*before, element, *after]) + "]", len(before)) == alone
+    bare = decode(element.encode(), LIMIT)
+    if element.startswith("[") or bare.flush or bare.reset:
+        return
+    assert [repr(event) for _, event in bare.events] or (bare.rejected[0].reason, bare.rejected[0].detail) in (
+        [alone],
+        alone,
+    )
+
+
+@pytest.mark.parametrize(("beside", "index"), [([], 0), (["3"], 1), (['{"x":{"a":[]}}', '{"x":{"a":1e400}}'], 2)])
+def test_integers_beyond_64_bits_are_themselves(beside: list[str], index: int) -> None:
+    big = 2**64 + 1
+    event = f'{{"x":{{"a":1}},"id":{big},"y":{big},"ts":{big}}}'
+    decoded = decode(f"[{','.join([*beside, event])}]".encode(), LIMIT)
+    assert decoded.events == [(index, Event({"a": 1.0}, big, big, big))]
+    accepted = Admission(Task.CLASSIFICATION).admit(decoded.events[0][1])
+    assert isinstance(accepted, Accepted) and accepted.target == str(big)
+
+
+@pytest.mark.parametrize("beside", [[], ["3"]])
+@pytest.mark.parametrize(("wanted", "given_id"), [(True, "9" * 256), (False, "9" * 257), (False, "-" + "9" * 256)])
+@pytest.mark.parametrize("rest", ['"x":{"a":1}', '"y":1'])
+def test_integer_ids_are_bounded_as_texts_are(wanted: bool, given_id: str, rest: str, beside: list[str]) -> None:
+    element = f'{{"id":{given_id},{rest}}}'
+    decoded = decode(f"[{','.join([*beside, element])}]".encode(), LIMIT)
+    assert bool(decoded.events) is wanted
+    assert (Reason.BAD_ID in [found.reason for found in decoded.rejected]) is not wanted
+
+
+def test_a_number_beyond_a_double_does_not_take_good_events_with_it() -> None:
+    decoded = decode(b'[{"x":{"a":1e400}},{"x":{"a":1}}]', LIMIT)
+    assert [index for index, _ in decoded.events] == [1]
+    assert reasons(b'[{"x":{"a":1e400}},{"x":{"a":1}}]') == [(0, Reason.NOT_JSON)]
+
+
+def class_label(number: int, y: object) -> Event:
+    return Event(x={"a": 1.0}, id=number, y=y)
+
+
+def test_classes_are_bounded_in_number_and_a_known_one_goes_on() -> None:
+    admission = Admission(limits=ClassLimits(classes=3))
+    outcomes = [admission.admit(class_label(n, y)) for n, y in enumerate(["a", "b", "c", "d", "a", None, "d", "c"])]
+    reasons_of = [one[0] for one in outcomes if not isinstance(one, Accepted)]
+    assert reasons_of == [Reason.TOO_MANY_CLASSES] * 2 and "limits.classes" in outcomes[3][1]
+    assert [one.seq for one in outcomes if isinstance(one, Accepted)] == list(range(6))
+    assert list(admission.classes) == ["a", "b", "c"]
+
+
+def test_class_names_are_bounded_each_and_together() -> None:
+    admission = Admission(Task.CLASSIFICATION, limits=ClassLimits(classes=10_000, label_bytes=1_024))
+    for y in ("é" * 513, 10**1_024, -(10**1_024), 10**4_000):
+        outcome = admission.admit(class_label(0, y))
+        assert not isinstance(outcome, Accepted)
+        assert outcome[0] is Reason.LABEL_TOO_LONG and "limits.label_bytes" in outcome[1] and len(outcome[1]) < 400
+    assert not admission.classes and admission.seq == 0 and admission.target_kind is None
+    for number in range(1_000):
+        admission.admit(class_label(number, f"{number:04}" + "é" * 500))
+    together = sum(len(orjson.dumps(name)) for name in admission.classes)
+    assert CLASSES_BYTES - 2_000 < together <= CLASSES_BYTES
+    assert Admission(classes=dict(admission.classes))._classes_bytes == together
+
+
+def test_a_late_label_is_bounded_like_another() -> None:
+    admission = Admission(limits=ClassLimits(classes=2))
+    waiting: Waiting[str] = Waiting(10)
+    for number in range(3):
+        admission.admit(class_label(number, None))
+        waiting.add(str(number), number, "kept")
+    found = [waiting.join(Label(number, f"class {number}"), admission) for number in range(3)]
+    assert [type(one) is Joined for one in found] == [True, True, False]
+    assert found[2][0] is Reason.TOO_MANY_CLASSES and waiting.waiting == 1
+
+
+def test_numbers_to_predict_are_no_classes() -> None:
+    admission = Admission(Task.REGRESSION, limits=ClassLimits(classes=2))
+    assert all(isinstance(admission.admit(class_label(n, float(n))), Accepted) for n in range(50))
+    assert not admission.classes
 
 
 def test_seq_counts_accepted_events_only() -> None:

@@ -1,12 +1,15 @@
 """Feature identity: every state of a feature has its stated effect."""
 
+import pickle
+import tracemalloc
 from math import isnan
+from random import Random
 
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingest.features import NAMES_BYTES, FeatureLimits, FeatureTable, Kind
+from pipeline.ingest.features import FORMS_BYTES, NAMES_BYTES, FeatureLimits, FeatureTable, Kind
 
 
 def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:
@@ -69,6 +72,46 @@ def test_names_together_are_bounded_by_their_bytes_as_json() -> None:
     for one in (table, again):
         one.encode(dict.fromkeys(names, 1.0))
         assert len(one) == len(table)
+
+
+def test_remembered_forms_are_bounded_in_bytes_whatever_the_names() -> None:
+    table = FeatureTable(FeatureLimits(features=50))
+    row(table, dict.fromkeys((f"f{n}" for n in range(50)), 1.0))
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(3_000):
+        x = {f"{number} {n} {'z' * 900}": 1.0 for n in range(3)} | {f"f{number % 50}": 1.0}
+        _, model = row(table, x)
+        assert model == {f"f{number % 50}": 1.0} and table.counts.over_limit == 3 * (number + 1)
+        assert table.forms_bytes <= FORMS_BYTES
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - before < 2 * FORMS_BYTES
+    assert table._plans, "some are remembered"
+
+
+def test_a_form_wider_than_a_row_is_not_remembered() -> None:
+    table = FeatureTable(FeatureLimits(features=2))
+    for number in range(10):
+        assert row(table, {"a": 1.0, "b": 2.0, f"c{number}": 3.0}) == ([1.0, 2.0], {"a": 1.0, "b": 2.0})
+    assert not table._plans
+    row(table, {"b": 1.0, "a": 2.0})
+    assert len(table._plans) == 1
+
+
+def test_forms_are_no_state_and_a_table_that_is_read_back_gives_the_same_rows() -> None:
+    rng = Random(7)
+    table = FeatureTable(FeatureLimits(features=20, categories=5))
+    sizes = []
+    for number in range(2_000):
+        names = [rng.choice((f"f{rng.randrange(25)}", f"{rng.random()}")) for _ in range(5)]
+        x = {name: rng.choice((1.5, True, "t", None)) for name in names}
+        again = pickle.loads(pickle.dumps(table)) if number % 10 == 0 else again  # noqa: S301, F821
+        assert str(row(again, x)) == str(row(table, x))
+        assert (again.counts, again.names, again.categories) == (table.counts, table.names, table.categories)
+        if number >= 200:
+            sizes.append(len(pickle.dumps(table)))
+    assert max(sizes) - min(sizes) < 200
 
 
 def test_a_model_for_numbers_is_not_given_texts_and_the_row_keeps_them() -> None:

@@ -28,7 +28,7 @@ GHOSTS = tuple(f"ghost-{number}" for number in range(4))
 PHANTOMS = tuple(f"phantom-{number}" for number in range(8))
 """Streams of snapshots that nothing asks for."""
 FRAMES = {"work": ("work", work), "contributions": ("contributions", contributions)}
-_KEY = b"of this process only"
+KEY = b"of this process only"
 
 
 class Hostile(NamedTuple):
@@ -58,14 +58,14 @@ class Genuine:
             for _ in learner.consume(Message("events", partition, offset, key, value)):
                 for one in learner.outbox.snapshots:
                     made.snapshots[one.version] = codec.encode(
-                        one.predictor, stream=one.stream, epoch=settings.epoch, version=one.version, key=_KEY
+                        one.predictor, stream=one.stream, epoch=settings.epoch, version=one.version, key=KEY
                     )
                 learner.outbox.snapshots.clear()
             learner.cut()
             outbox, _ = learner.take_outbox()
             for block in outbox.work:
                 made.work.append(work.encode(block))
-                model = codec.decode(made.snapshots[block.version], key=_KEY) if block.count else None
+                model = codec.decode(made.snapshots[block.version], key=KEY) if block.count else None
                 made.contributions += [contributions.encode(one) for one in explain(block, model)]
         return made
 
@@ -304,6 +304,36 @@ def hostile(
             yield on_snapshots(rng, genuine, settings)
         else:
             yield on_frames(rng, topic, genuine, settings, home)
+
+
+# --- what a mistake of a user sends ----------------------------------------------------------------------------------
+
+
+class Mistake(NamedTuple):
+    """A message that a broker takes by default, and the reason that it is rejected for."""
+
+    reason: str
+    key: bytes
+    value: bytes
+
+
+def mistakes() -> Iterator[Mistake]:
+    """Messages to `events` that are small where they lie, because a client compresses them, or that are just odd."""
+    yield Mistake("rejected_elements", b"numbers", b"[" + b",".join([b"1"] * 450_000) + b"]")
+    yield Mistake("too_large", b"zeros", b"0" * 140_000_000)
+    yield Mistake("bad_stream", b"k" * 9_000_000, b"{}")
+    for number in range(3):
+        text = f"{number}" + "long text " * 40_000
+        yield Mistake("label_too_long", b"texts", orjson.dumps({"x": {"a": number}, "y": text}))
+    many = [{"x": {"a": number}, "y": f"a unique id as the target {number}"} for number in range(300)]
+    yield Mistake("rejected_elements", b"ids", orjson.dumps(many))
+    big = b'{"id":18446744073709551617,"x":{"a":1},"y":"a"}'
+    yield Mistake("rejected_elements", b"integers", b"[" + big + b",3]")
+    yield Mistake("bad_id", b"integers", b'{"id":' + b"9" * 300 + b',"x":{"a":1}}')
+    for number in range(5):
+        names = {f"{number} {place} {'random name ' * 20}": 1.0 for place in range(2_000)}
+        yield Mistake("", b"names", orjson.dumps({"x": names, "y": "a"}))
+    yield Mistake("not_json", b"broken", b'{"x":' + b"y" * 1_048_500)
 
 
 class Log:

@@ -9,9 +9,9 @@ from pipeline.command.exit_codes import DIFFERS
 from pipeline.errors import InputError
 from pipeline.operate.kept import kept
 from pipeline.stages.build import connection
-from tests.deployment import Deployment, wait_for
+from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
-from tests.integration.test_recovery import SETTINGS, event, messages
+from tests.logs import event, messages
 from topics import events, events_dead
 
 Deploy = Callable[..., Deployment]

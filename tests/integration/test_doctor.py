@@ -14,9 +14,9 @@ from pipeline.operate.doctor import machine
 from pipeline.operate.doctor.examine import examine
 from pipeline.operate.doctor.finding import Finding, Level, Patient
 from pipeline.transport.worker import ExitCode
-from tests.deployment import HMAC_KEY, Deployment, wait_for
+from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
-from tests.integration.test_recovery import OFTEN, SETTINGS, messages
+from tests.logs import messages
 from topics import admin, events, progress_sentinel
 
 Deploy = Callable[..., Deployment]
@@ -71,6 +71,10 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} can be read or written by everybody")
     file.chmod(0o600)
     assert not causes(key(GLASSTREAM_HMAC_KEY_FILE=str(file)))
+    file.write_text(f"{'new' * 11}\n{HMAC_KEY}\n")
+    several = key(GLASSTREAM_HMAC_KEY_FILE=str(file))
+    assert not causes(several) and "is there, and 1 that only verify" in [one.what for one in several]
+    assert_cause(key(GLASSTREAM_HMAC_KEY=f"{HMAC_KEY},short"), "hmac key", "at least 16 bytes in each key")
     warned = key(GLASSTREAM_HMAC_KEY="seventeen letters")
     assert [one.what for one in warned if one.level is Level.WARN] == ["it has 17 bytes; 32 are as good as any"]
 
@@ -113,7 +117,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     # settings that do not fit what is there
     ahead = found(deployment, now=lambda: time.time() - 7_200, probe=True)
     assert_cause(ahead, "clock", "ahead of ours; Kafka refuses")
-    other = found(deployment, environment={"GLASSTREAM_HMAC_KEY": "another key, of 32 letters or more"})
+    other = found(deployment, environment={"GLASSTREAM_HMAC_KEY": "another key; of 32 letters or more"})
     assert_cause(other, "hmac key", "the checkpoint of stream 's' was sealed with another key")
     assert_cause(found(deployment, "seed=4"), "state", f"{prefix}progress.learner", "seed: was 3, is 4")
     assert_cause(found(deployment, "topics.events=3"), "topics", "expected partitions 3, found 2")

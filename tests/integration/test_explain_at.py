@@ -17,11 +17,10 @@ from pipeline.errors import InputError, StateError
 from pipeline.operate.kept import kept
 from pipeline.stages.build import connection
 from pipeline.transport.worker import ExitCode
-from tests.deployment import Deployment, wait_for
+from tests.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for
 from tests.integration.commands import Commands
 from tests.integration.conftest import Run
-from tests.integration.test_recovery import OFTEN, SETTINGS, checkpoint_keys
-from tests.integration.test_recovery import event as numbers
+from tests.logs import event as numbers
 from topics import contributions, events
 
 Deploy = Callable[..., Deployment]

@@ -3,28 +3,37 @@
 import asyncio
 import os
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
+import numpy as np
 import orjson
 import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from pipeline.brokers.local import Kafka
 from pipeline.configuration import load
+from pipeline.models import snapshot as codec
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from pipeline.stages.explainer import Explainer
 from pipeline.stages.fold import FoldPartition
 from pipeline.stages.fold_progress import FoldProgress
+from pipeline.transport.decompression import LIMIT
 from pipeline.transport.records import Message as Read
+from pipeline.transport.topic_sizes import SizeCheck
 from tests.deployment import Deployment, wait_for
-from tests.integration.hostile import GHOSTS, Genuine, Hostile, Log, hostile
-from tests.integration.test_health import metrics
-from topics import contributions, events, events_dead, snapshots, work
-from topics.errors import FrameError
+from tests.integration.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
+from tests.integration.test_health import address, ask, metrics, total
+from topics import contributions, events, events_dead, frames, importance, snapshots, work
+from topics.errors import FrameError, TopicError
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
@@ -151,6 +160,51 @@ def test_a_snapshot_that_is_not_what_its_key_says_is_left_out_until_it_comes_aga
     assert explainer.damaged == 1
 
 
+@pytest.mark.parametrize("wrong", ["no key", "another key", "forged seal"])
+def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready(wrong: str, caplog) -> None:
+    """Not even a model that travels as a pickle ends an explainer; its rows wait, and it says what it lacks."""
+    settings = load(assignments=[*SETTINGS, "model.name=river.neighbors:KNNClassifier"])
+    numbers = [orjson.dumps({"x": {"a": n % 7, "b": n % 3}, "y": n % 7 > 3}) for n in range(100)]
+    genuine = Genuine.of(settings, b"s", numbers)
+    key = {"no key": None, "another key": b"some other key of ours", "forged seal": KEY}[wrong]
+    explainer = Explainer(settings, key, FoldProgress())
+    block = work.decode(genuine.work[-1])
+    right = genuine.snapshots[block.version]
+    frame = frames.decode(zlib.decompress(right), codec.KIND, codec.VERSION)
+    sealed = np.array(frame.arrays["sealed"])
+    sealed[-1] ^= 1
+    forged = zlib.compress(frames.encode(codec.KIND, codec.VERSION, frame.meta, {"sealed": sealed}))
+    explainer.on_snapshot(*chunk(settings, block.version, forged if wrong == "forged seal" else right))
+    lanes = {partition: SimpleNamespace(waits=None) for partition in range(3)}
+
+    async def handled() -> list[bytes | None]:
+        waiting = asyncio.ensure_future(explainer.handle(Read("work", 2, 0, None, genuine.work[-1])))
+        async with asyncio.timeout(30):
+            while not lanes[2].waits:
+                await asyncio.sleep(0.01)
+                explainer.tell(lanes)
+        assert not waiting.done() and explainer.damaged == 1
+        assert "stream 's'" in lanes[2].waits and "GLASSTREAM_HMAC_KEY" in lanes[2].waits
+        assert (lanes[0].waits, lanes[1].waits) == (None, None)
+        if wrong != "forged seal":
+            explainer.on_snapshot(*chunk(settings, block.version, right))
+            async with asyncio.timeout(30):
+                while explainer.damaged < 2:
+                    await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            records = []
+        else:
+            explainer.on_snapshot(*chunk(settings, block.version, right))
+            records = [record.value for record in await waiting]
+        explainer.tell(lanes)
+        assert lanes[2].waits is None
+        return records
+
+    assert asyncio.run(handled()) == (genuine.contributions[-1:] if wrong == "forged seal" else [])
+    assert "GLASSTREAM_HMAC_KEY" in caplog.text
+
+
 def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_failed() -> None:
     explainer, genuine, settings = an_explainer()
     block = work.decode(genuine.work[-1])
@@ -174,6 +228,143 @@ def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> N
         message = Read("contributions", answer.partition, 0, b"s", contributions.encode(other))
         asyncio.run(fold.feed(message))
     assert fold.damaged == 3 and fold.core.streams == {}
+
+
+DEFAULT_LIMIT = {"message.max.bytes": "1048588", "replica.fetch.max.bytes": "1048588"}
+"""Kafka's own: every topic that says nothing of it takes no more."""
+
+
+def test_what_users_send_by_mistake_ends_no_stage_and_changes_no_other_stream(
+    local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
+) -> None:
+    """On a broker with default limits, and with a topic of dead letters that an operator made with them."""
+    own = ("topics.events=1", "limits.rows_ahead=800", f"broker={local_broker(settings=DEFAULT_LIMIT).bootstrap}")
+    only = {"model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp,novelty",
+            "explain.reservoir=20", "publish.every=50", "sentinel.window=200", "sentinel.stride=300",
+            "sentinel.delay=150", "sentinel.held=0.5", "sentinel.learners=5"}  # fmt: skip
+    settings = load(assignments=[*sorted(only), *own, f"prefix={prefix}", "worker.session_seconds=60",
+                                 "health.stall_seconds=600"])  # fmt: skip
+    deployment = Deployment(settings, tmp_path)
+    try:
+        _send_mistakes(deployment)
+    finally:
+        deployment.close()
+
+
+def _send_mistakes(deployment: Deployment) -> None:
+    settings = deployment.settings
+    dead, events_topic = f"{settings.prefix}events.dead", f"{settings.prefix}events"
+    limit = ConfigEntry("max.message.bytes", "1048588", incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ResourceType.TOPIC, dead, incremental_configs=[limit])
+    for future in deployment.admin.incremental_alter_configs([changed]).values():
+        future.result(30.0)
+    good, made = values(0, 480), list(mistakes())
+    deployment.start_all()
+    deployment.start("sentinel")
+    deployment.start("labels")
+    client = Producer(
+        {"bootstrap.servers": settings.broker, "compression.type": "zstd", "message.max.bytes": 200_000_000,
+         "partitioner": "murmur2_random", "batch.num.messages": 1}
+    )  # fmt: skip
+    late = [b'{"id":1,"y":"' + b"a" * size + b'"}' for size in (2_600_000, 9_000_000)]
+    for value in late:
+        client.produce(f"{settings.prefix}labels", value, b"late")
+    for place in range(0, len(good), 10):
+        for value in good[place : place + 10]:
+            client.produce(events_topic, value, b"s")
+        for mistake in made[place // 10 :: len(good) // 10]:
+            client.produce(events_topic, mistake.value, mistake.key)
+            assert client.flush(120.0) == 0
+    ends: list[int] = []
+    client.produce(events_topic, events.FLUSH, b"s", on_delivery=lambda _, message: ends.append(message.offset() + 1))
+    assert client.flush(120.0) == 0
+    wait_for("the good events are explained", lambda: alive(deployment) and deployment.published("s") == 479, 900.0)
+    wanted = Counter(mistake.reason for mistake in made if mistake.reason) + Counter(too_large=len(late))
+    wait_for(
+        "all mistakes are dead letters",
+        lambda: alive(deployment) and deployment.poll() and len(deployment.records["events.dead"]) >= wanted.total(),
+        900.0,
+    )
+    # Not `deployment.watched()`: the mark of an aborted transaction of the forwarder may stand at the end of `events`.
+    watched = deployment.poll().progress.watched
+    wait_for("all is watched", lambda: alive(deployment) and deployment.poll() and watched.get(0, 0) >= ends[0], 900.0)
+    deployment.read_all()
+
+    quiet = Log(settings)
+    for value in [*good, events.FLUSH]:
+        quiet.add(b"s", value, 0)
+    for topic in ("predictions", "importance", "effects", "novelty"):
+        expected = of_stream(record for name, record in quiet.published if name == topic)
+        assert of_stream(deployment.values(topic)) == expected != [], topic
+    letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
+    assert Counter(letter.reason for letter in letters) == wanted
+    by_topic = Counter(letter.topic.removeprefix(settings.prefix) for letter in letters if letter.reason == "too_large")
+    assert by_topic == {"labels": len(late), "events": 1}
+    refused = [letter for letter in letters if letter.reason == "not_json"]
+    assert refused[0].omitted_bytes == len(made[-1].value), "the topic takes no letter with the original"
+    assert [letter.rejected_count for letter in letters if letter.reason == "rejected_elements"] == [
+        450_000,
+        None,
+        None,
+    ]
+    (many,) = (letter for letter in letters if (letter.rejected or [])[:1] == [(256, "too_many_classes")])
+    assert len(many.rejected or ()) == 300 - settings.limits.classes
+    largest = max(len(value) for value in deployment.values("predictions"))
+    assert largest < 64 * 1024, "records of the stream with ids for classes are bounded"
+    for name in list(deployment.workers):
+        assert deployment.stop(name) == 0, deployment.log(name)
+
+
+def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_its_place(deploy: Deploy) -> None:
+    deployment = deploy("model.name=tests.integration.models:knn", "model.task=regression")
+    deployment.start("fold")
+    deployment.start("learner")
+    deployment.start("explainer", "explainer-1", GLASSTREAM_HMAC_KEY="not-the-key-of-the-learner")
+    numbers = [{"x": {"a": n % 11, "b": n % 5}, "y": n % 7} for n in range(300)]
+    deployment.send(*[orjson.dumps(numbers[n : n + 20]) for n in range(0, 300, 20)], events.FLUSH)
+
+    def stalled() -> bool:
+        deployment.poll()
+        if "health and metrics" not in deployment.log("explainer-1"):
+            return False
+        status, body = ask(address(deployment, "explainer-1") + "/readyz")
+        return status == 503 and "its HMAC does not fit" in body and "GLASSTREAM_HMAC_KEY" in body
+
+    wait_for("it says what it lacks", lambda: alive(deployment) and stalled())
+    told = metrics(deployment, "explainer-1")
+    assert max(amount for name, amount in told.items() if name.startswith("stalled ")) == 1.0
+    deployment.start("explainer", "explainer-2")
+    assert deployment.stop("explainer-1") == 0, deployment.log("explainer-1")
+    deployment.wait_published("s", 299)
+    assert importance.decode(deployment.values("importance")[-1]).coverage == 1.0
+
+
+def described(admin: AdminClient, topics: Iterable[str]) -> set[str]:
+    """The topics whose configuration the broker tells: for a moment it does not know a topic that it has just made."""
+    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics], request_timeout=10.0)
+    return {resource.name for resource, answer in asked.items() if answer.exception(10.0) is None}
+
+
+def test_a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(kafka: str, prefix: str) -> None:
+    link = connection(load(assignments=[f"broker={kafka}"]))
+    admin = AdminClient(link.client())
+    names = {size: f"{prefix}events-{size}" for size in (LIMIT, LIMIT + 1)}
+    topics = [NewTopic(name, 1, 1, config={"max.message.bytes": str(size)}) for size, name in names.items()]
+    for made in admin.create_topics(topics).values():
+        made.result(30.0)
+    wait_for("the broker knows both topics", lambda: set(names.values()) <= described(admin, names.values()))
+    try:
+        asyncio.run(SizeCheck(link, names[LIMIT]).start())
+        with pytest.raises(TopicError, match=rf"takes messages of {LIMIT + 1} bytes.*holds {LIMIT} at most"):
+            asyncio.run(SizeCheck(link, names[LIMIT + 1]).start())
+    finally:
+        for deleted in admin.delete_topics(list(names.values())).values():
+            deleted.result(30.0)
+
+
+def test_a_topic_that_cannot_be_looked_at_is_said_and_worked_on(kafka: str, prefix: str, caplog) -> None:
+    SizeCheck(connection(load(assignments=[f"broker={kafka}"])), f"{prefix}none").check()
+    assert f"cannot see which messages {prefix}none takes" in caplog.text
 
 
 @pytest.mark.slow
@@ -208,14 +399,14 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
     letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
     dead = [record for topic, record in quiet.published if topic == "events.dead"]
     assert len(letters) == len(dead)
-    assert sum(amount for name, amount in learner.items() if name.startswith("dead_letters_total ")) == len(dead)
+    assert total(learner, "dead_letters_total") == len(dead)
 
     blocks = [is_work(message.value(), settings) for message in read_all(deployment, "work")]
     handled = sum(explainer[f"blocks_total {outcome}"] for outcome in ("ok", "failed", "stale"))
     assert handled == sum(blocks)
-    assert explainer["damaged_messages_total"] >= len(blocks) - sum(blocks) + unusable(messages)
+    assert total(explainer, "damaged_messages_total") >= len(blocks) - sum(blocks) + unusable(messages)
     answers = read_all(deployment, "contributions")
-    assert fold["damaged_messages_total"] == asyncio.run(refused(answers, settings))
+    assert total(fold, "damaged_messages_total") == asyncio.run(refused(answers, settings))
     assert fold["coverage s"] == 1.0
     sizes = {name: psutil.Process(deployment.workers[name].pid).memory_info().rss >> 20 for name in WORKERS}
     by_topic = Counter(one.topic for one in messages)
@@ -223,7 +414,7 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
         f"\n{COUNT:,} hostile messages, {seconds:.0f} s; {dict(by_topic)}; dead letters {len(dead):,}; work left out "
         f"{len(blocks) - sum(blocks):,}, explained {explainer['blocks_total ok']:,.0f}, failed "
         f"{explainer['blocks_total failed']:,.0f}; contributions {len(answers):,}, left out "
-        f"{fold['damaged_messages_total']:,.0f}; resident MiB {sizes}"
+        f"{total(fold, 'damaged_messages_total'):,.0f}; resident MiB {sizes}"
     )
     for name in WORKERS:
         assert deployment.stop(name) == 0, deployment.log(name)

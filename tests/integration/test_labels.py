@@ -1,25 +1,16 @@
 """Labels on a topic of their own, moved into `events` exactly once; learner and forwarder are killed on the way."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import orjson
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from pipeline.command.delayed import Delayed, LabelDelay
-from pipeline.command.messages import pack
-from pipeline.command.produce import produce
-from pipeline.command.sources import BundledStream
 from pipeline.stages.build import connection
 from pipeline.transport.progress import watermarks
-from tests.deployment import Deployment, wait_for
+from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.integration.conftest import Run
+from tests.logs import event, reference
 from topics import events, events_dead
-
-from .test_recovery import OFTEN, SETTINGS, assert_same, event, reference
-from .test_runs import assert_same as assert_same_files
-from .test_runs import elec2
 
 Deploy = Callable[..., Deployment]
 Finish = Callable[..., Run]
@@ -52,6 +43,7 @@ def send_labels(deployment: Deployment, *values: bytes) -> None:
 
 
 def test_labels_of_a_topic_of_their_own_are_moved_once_through_a_crash(deploy: Deploy) -> None:
+    """Only a broker shows that what moves and how far it is are one transaction over two topics."""
     deployment = deploy(*SETTINGS, "transaction.rows=20")
     made = [event(n) for n in range(600)]
     labels = [{"id": one["id"], "y": one["y"]} for one in made]
@@ -76,31 +68,3 @@ def test_labels_of_a_topic_of_their_own_are_moved_once_through_a_crash(deploy: D
     flat = [one for message in moved for one in (message if isinstance(message, list) else [message])]
     assert flat == [*labels, {"id": 599, "y": True}, {"id": "x", "y": True}], "each once, in order"
     assert_same(deployment, reference(deployment.settings, log))
-
-
-def test_delayed_labels_are_learned_the_same_through_crashes_by_any_number_of_workers(deploy: Deploy) -> None:
-    """`produce --label-delay random:500`, the learner killed in the middle of the window, against the plain loop."""
-    deployment = deploy(*SETTINGS, *OFTEN)
-    source = Delayed(BundledStream(3, 2_500, "s"), LabelDelay.parse("random:500", 10_000), 3)
-    deployment.start_all(explainers=2)
-    written = produce(deployment.settings, source, 7)
-    for row in (600, 1_500):
-        wait_for(f"row {row} folded", lambda row=row: deployment.folded("s") >= row)
-        deployment.kill("learner-1")
-        deployment.start("learner")
-    deployment.wait_published("s", 2_499)
-    assert written == 2_500 and "goes on from its checkpoint at row" in deployment.log("learner-1")
-    log = [value for value, _ in pack(source.events(), 500, 10**6)]
-    expected = reference(deployment.settings, [*log, events.FLUSH])
-    assert_same(deployment, expected)
-    assert deployment.values("drift") == expected["drift"] != []
-    assert deployment.values("events.dead") == []
-
-
-@pytest.mark.slow
-def test_a_run_with_delayed_labels_equals_the_reference(kafka: str, data_dir: Path, finished_run: Finish) -> None:
-    arguments = [*elec2(data_dir, 10_000, "tree"), "--label-delay", "random:500"]
-    expected = finished_run("--broker", "none", "--rows-per-message", "500", *arguments)
-    run = finished_run("--broker", kafka, "--explainers", "3", "--rows-per-message", "7", *arguments)
-    assert_same_files(run, expected)
-    assert run.file("events.dead") == b""

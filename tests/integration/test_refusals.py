@@ -2,36 +2,33 @@
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end
 from pipeline.transport.worker import ExitCode
-from tests.deployment import Deployment, wait_for
+from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.conftest import Run
-from tests.integration.test_health import metrics
-from tests.integration.test_recovery import SETTINGS, assert_same, messages, reference
-from topics import events, importance
-from topics.progress_learner import PARTITION_KEY
+from tests.logs import messages
+from topics import events
 
 Deploy = Callable[..., Deployment]
-WATCHED = (*SETTINGS, "explain.methods=ipfi,novelty", "sentinel.window=100", "sentinel.stride=200",
-           "sentinel.delay=100", "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=3")  # fmt: skip
 NOBODY = "127.0.0.1:1"
 
 
-@pytest.mark.parametrize("stage", ["learner", "explainer", "fold", "sentinel"])
-def test_a_worker_without_a_broker_says_so_and_ends(stage: str, deploy: Deploy) -> None:
+def test_a_worker_without_a_broker_says_so_and_ends(deploy: Deploy) -> None:
+    """Only the client library shows what it says of an address where nobody listens."""
     deployment = deploy(*SETTINGS)
-    deployment.start(stage, GLASSTREAM_BROKER=NOBODY)
-    assert deployment.exit_code(f"{stage}-1") == ExitCode.BROKER
-    said = deployment.log(f"{stage}-1")
-    assert f"no broker answered at {NOBODY}" in said and "check the address and that the broker runs" in said
-    assert "Traceback" not in said
+    stages = ("learner", "explainer", "fold", "sentinel")
+    for stage in stages:
+        deployment.start(stage, GLASSTREAM_BROKER=NOBODY)
+    for stage in stages:
+        assert deployment.exit_code(f"{stage}-1") == ExitCode.BROKER
+        said = deployment.log(f"{stage}-1")
+        assert f"no broker answered at {NOBODY}" in said and "check the address and that the broker runs" in said
+        assert "Traceback" not in said
 
 
 def test_settings_that_librdkafka_does_not_take_are_named(deploy: Deploy) -> None:
+    """Only the client library says which of its settings there are."""
     deployment = deploy(*SETTINGS)
     deployment.start("fold", GLASSTREAM_KAFKA_SSL_KEYS="none")
     assert deployment.exit_code("fold-1") == ExitCode.USAGE
@@ -91,6 +88,7 @@ def test_a_topic_that_is_deleted_while_running_ends_who_writes_it(deploy: Deploy
 
 
 def test_a_fold_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
+    """Only a broker deletes a topic under a producer."""
     deployment = deploy(*SETTINGS)
     deployment.start_all()
     deployment.send(*messages(0, 400), events.FLUSH)
@@ -100,78 +98,17 @@ def test_a_fold_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> Non
     assert_names_the_missing(deployment, "fold", "importance")
 
 
-def test_a_sentinel_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
-    deployment = deploy(*WATCHED)
-    deployment.start("sentinel")
-    deployment.send(*messages(0, 800))
-    wait_for("some are scored", lambda: deployment.poll().progress.watched and deployment.records["novelty"])
-    delete(deployment, "novelty")
-    deployment.send(*messages(800, 1_600), events.FLUSH)
-    assert_names_the_missing(deployment, "sentinel", "novelty")
-
-
-def rows_with_reason(deployment: Deployment) -> float:
-    return metrics(deployment, "explainer-1")["rows_failed_total"]
-
-
-def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_explained(deploy: Deploy) -> None:
-    """The same rows as in the quiet run: which ones fail does not depend on the rows beside them."""
-    deployment = deploy("model.name=tests.integration.raising:strict", "model.task=classification", "publish.every=50")
-    log = [*messages(0, 600), events.FLUSH]
-    expected = reference(deployment.settings, log)
+def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> None:
+    """Which states are refused is shown without a broker: `tests/stages/test_pipeline.py`."""
+    deployment = deploy(*SETTINGS)
     deployment.start_all()
-    deployment.send(*log)
-    deployment.wait_published("s", 599)
-    assert_same(deployment, expected)
-    newest = importance.decode(deployment.values("importance")[-1])
-    failed = rows_with_reason(deployment)
-    assert 0 < failed < 500 and newest.coverage == pytest.approx(1 - failed / 500)
-    assert newest.n == 500 - failed
-    assert metrics(deployment, "explainer-1")["blocks_total failed"] > 0
-    assert metrics(deployment, "fold-1")["coverage s"] == newest.coverage
-    said = deployment.log("fold-1")
-    assert said.count("could not be explained") == 1 and "ArithmeticError: c is not a times b" in said
-    for worker in ("learner-1", "explainer-1", "fold-1"):
-        assert deployment.stop(worker) == ExitCode.OK
-
-
-def another(package: str) -> tuple[Callable[[dict], dict], list[str]]:
-    """A record made under another version of a package, and what is said of it."""
-    name = f"version.{package}"
-    return (
-        lambda record: {**record, "fingerprint": {**record["fingerprint"], name: "0.1.0"}},
-        [f"{name}: was '0.1.0', is '", "--new-epoch"],
-    )
-
-
-OTHERS: dict[str, tuple[Callable[[dict], dict], list[str]]] = {
-    "a later schema": (lambda record: {**record, "schema_version": 2}, ["Invalid enum value 2", "schema_version"]),
-    "an older schema": (lambda record: {**record, "schema_version": 0}, ["Invalid enum value 0", "schema_version"]),
-    "a damaged record": (lambda record: {}, ["missing required field", "the release that wrote it"]),
-}
-
-
-@pytest.mark.parametrize(("stage", "package"), [("learner", "river"), ("fold", "river"), ("sentinel", "scipy")])
-def test_state_that_this_release_cannot_go_on_from_is_refused(stage: str, package: str, deploy: Deploy) -> None:
-    deployment = deploy(*WATCHED)
-    deployment.start_all()
-    deployment.start("sentinel")
     deployment.send(*messages(0, 300), events.FLUSH)
     deployment.wait_published("s", 299)
-    wait_for("all is watched", deployment.watched)
-    assert deployment.stop(f"{stage}-1") == ExitCode.OK
-    name = f"{deployment.settings.prefix}progress.{stage}"
-    partition = events.partition(b"s", deployment.settings.topics.events)
-    good = read_to_end(connection(deployment.settings), name, partition, 30.0)[PARTITION_KEY]
-    for number, (change, said) in enumerate([another(package), *OTHERS.values()]):
-        deployment.producer.produce(name, orjson.dumps(change(orjson.loads(good))), PARTITION_KEY, partition)
-        assert deployment.producer.flush(30.0) == 0
-        worker = f"{stage}-{number + 2}"
-        deployment.start(stage, worker)
-        assert deployment.exit_code(worker) == ExitCode.STATE
-        log = deployment.log(worker)
-        assert all(text in log for text in [f"{name}[{partition}]", "another --prefix", *said]), log
-        assert "version.numpy" not in log and "Traceback" not in log
-    deployment.read_all()  # who looks on passes over them
-    for name, process in deployment.workers.items():  # they follow the topic, and go on
-        assert process.poll() is None, deployment.log(name)
+    for stage in ("learner", "fold"):
+        assert deployment.stop(f"{stage}-1") == ExitCode.OK
+        deployment.start(stage, GLASSTREAM_SEED="4")
+        assert deployment.exit_code(f"{stage}-1") == ExitCode.STATE
+        said = deployment.log(f"{stage}-1")
+        assert "seed: was 3, is 4;" in said and "--new-epoch" in said and "Traceback" not in said
+    deployment.read_all()
+    assert deployment.workers["explainer-1"].poll() is None  # it follows both topics, and goes on

@@ -5,15 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from pipeline.errors import InputError
-from tests.deployment import Deployment, wait_for
+from tests.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
 from tests.integration.commands import Commands
-from tests.integration.test_recovery import OFTEN, SETTINGS, assert_same, messages, reference
+from tests.logs import messages, reference
 from topics import events
 
 Deploy = Callable[..., Deployment]
 
 
 def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a broker shows the commands on a log that workers write, and what of it they read as committed."""
     deployment = deploy(*SETTINGS, *OFTEN, "topics.events=1", "topics.work=2")
     commands = Commands(deployment, monkeypatch)
     before, after, other = list(messages(0, 400)), [*messages(400, 640), events.FLUSH], list(messages(0, 200))

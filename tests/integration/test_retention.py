@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition
 from pipeline.command.reference import Reference
 from pipeline.stages.build import connection
 from pipeline.transport.progress import read_to_end, watermarks
-from tests.deployment import Deployment, wait_for
-from tests.integration.test_recovery import SETTINGS, messages
+from tests.deployment import SETTINGS, Deployment, wait_for
+from tests.logs import messages
 from topics import checkpoints, events, progress_learner, progress_sentinel
 
 pytestmark = pytest.mark.kafka

@@ -20,8 +20,8 @@ from pipeline.consume import importance
 from pipeline.operate.doctor.examine import examine
 from pipeline.operate.doctor.finding import Finding, Level, Patient
 from pipeline.transport.worker import ExitCode
-from tests.deployment import HMAC_KEY, Deployment
-from tests.integration.test_recovery import SETTINGS, messages
+from tests.deployment import HMAC_KEY, SETTINGS, Deployment
+from tests.logs import messages
 from topics import events
 from topics.access import ROLES
 

@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
-from confluent_kafka import ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.brokers.embedded import EmbeddedKafka
-from pipeline.errors import LostInputError, StateError, TopicError
+from pipeline.errors import StateError, TopicError
+from pipeline.health import catalogue
+from pipeline.stages.health import StageHealth
 from pipeline.transport.connection import Connection
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.records import Message, Record
@@ -188,8 +190,6 @@ class Raises(Total):
     ("kind", "error", "words"),
     [
         (Refuses, StateError, "made with other settings"),
-        (Beyond, StateError, "ends at offset 1, but the state .* continues at 2"),
-        (Below, LostInputError, "from offset -1, but the broker keeps it from 0 on"),
         (Raises, ZeroDivisionError, r"in\[0\]@0"),
     ],
 )
@@ -213,6 +213,44 @@ def test_a_state_that_cannot_go_on_ends_the_worker(
         raise failure
     assert totals.made[0].was_dropped
     assert read_all(kafka, f"{topics}out") == [[]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Beyond, "ends at offset 1, but the state .* continues at 2"),
+        (Below, "from offset -1, but the broker keeps it from 0 on"),
+    ],
+)
+def test_a_state_whose_input_is_gone_stops_its_partition_and_not_the_worker(
+    kafka: str, prefix: str, kind: type[Total], words: str
+) -> None:
+    make_topics(kafka, {f"{prefix}{name}": 2 for name in ("in", "state", "out")})
+    for partition in range(2):
+        produce(kafka, f"{prefix}in", [b"1"], partition)
+
+    class OfOne(kind):  # type: ignore[misc,valid-type]
+        def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+            return (
+                super().restore(records, low, high) if self.partition == 0 else Total.restore(self, records, low, high)
+            )
+
+    totals = Totals(prefix, OfOne)
+
+    async def run() -> str:
+        stage = total_stage(Connection(kafka), prefix, totals)
+        health = StageHealth(stage, lambda: [])
+        async with running(stage):
+            await until(lambda: totals.counted() == 1)
+            produce(kafka, f"{prefix}in", [b"1"], 1)
+            await until(lambda: totals.counted() == 2)
+            unready = health.unready()
+            stalled = {sample.labels: sample.value for sample in health.samples() if sample.metric is catalogue.STALLED}
+        assert stage.failure is None and stalled == {("0",): 1.0, ("1",): 0.0}
+        return unready or ""
+
+    assert re.search(words, asyncio.run(run()))
+    assert [len(found) for found in read_all(kafka, f"{prefix}out", 2)] == [0, 2]
 
 
 def test_a_missing_topic_is_an_error_and_not_a_worker_that_hangs(kafka: str, prefix: str) -> None:
@@ -258,29 +296,6 @@ def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(kaf
         assert stage.lost == 0
 
     asyncio.run(run())
-
-
-def test_what_retention_removes_before_it_is_read_is_a_warning(
-    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    totals = Totals(topics, Hesitant)
-    source = f"{topics}in"
-
-    async def run() -> None:
-        stage = total_stage(Connection(kafka), topics, totals, queue_messages=8, max_fetch_bytes=2000)
-        async with running(stage):
-            await asyncio.to_thread(produce, kafka, source, [b"1" + b" " * 500] * 300, batch=4)
-            await until(lambda: stage.lanes[0].held)
-            admin = AdminClient({"bootstrap.servers": kafka})
-            admin.delete_records([TopicPartition(source, 0, 250)])[TopicPartition(source, 0)].result(10)
-            totals.made[0].go.set()  # type: ignore[attr-defined]
-            await until(lambda: totals.made[0].next == 300)
-            await until(lambda: "removed offsets" in caplog.text)
-        assert stage.failure is None
-
-    asyncio.run(run())
-    assert totals.counted() < 300
-    assert re.search(rf"{source}\[0\]: the broker removed offsets \d+ to 249 before they were read", caplog.text)
 
 
 def test_what_a_message_may_hold_reaches_the_stage_unchanged(kafka: str, topics: str) -> None:

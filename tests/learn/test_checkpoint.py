@@ -1,22 +1,25 @@
 """Laws of checkpoints: who goes on from one sends what would have been sent; what is not authentic is not opened."""
 
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.configuration import load
 from pipeline.errors import AuthenticationError, ModelError, StateError
 from pipeline.ingest.message import Message, Position
-from pipeline.learn.checkpoint import KIND, StreamState, opened, sealed
+from pipeline.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
 from pipeline.learn.partition import PartitionLearner
 from pipeline.models.authentication import seal
 from pipeline.settings import Settings
 from tests.learn.test_partition_learner import BASE, Collected, event, message, same
 from topics import events
-from topics.checkpoints import Checkpoint
+from topics.checkpoints import Checkpoint, decode, encode
 
 KEY = b"a key of sixteen bytes"
+PLACE = Checkpoint(stream="s", epoch=0, rows=8, seqs=9, offset=1, used=0, fingerprint={}, sealed=b"")
 METHODS = ["explain.methods=ipfi,isage,ipdp", "snapshot.shortest=10"]
 VARIANTS = {
     "linear": [],
@@ -57,20 +60,9 @@ def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected
             if at_rest:
                 learner.cut()
             if at_rest or stream.at_snapshot:
-                body = sealed(learner.state("s", at_rest=at_rest), stream="s", rows=stream.rows, key=KEY)
                 offset, used = learner.position
-                found.append(
-                    Checkpoint(
-                        stream="s",
-                        epoch=0,
-                        rows=stream.rows,
-                        seqs=stream.seqs,
-                        offset=offset,
-                        used=used,
-                        fingerprint={},
-                        sealed=body,
-                    )
-                )
+                place = replace(PLACE, rows=stream.rows, seqs=stream.seqs, offset=offset, used=used)
+                found.append(sealed(learner.state("s", at_rest=at_rest), place, key=KEY))
     collected.take(learner)
     return collected, found
 
@@ -149,12 +141,50 @@ def test_a_state_is_taken_at_snapshots_only() -> None:
     assert at and at < {rows for rows, _ in marks}
 
 
+def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
+    """Classes are counted from the beginning of the stream, not from the checkpoint."""
+    settings = load(assignments=[*BASE, "model.name=tree", "limits.classes=4"])
+    log = [message(n, {**event(n), "y": f"class {n % (2 + n // 20)}"}) for n in range(200)]
+    first, states = PartitionLearner(0, settings.learn()), []
+    whole = Collected()
+    for one in log:
+        for stream in first.consume(one):
+            if stream.at_snapshot:
+                states.append((one.offset + 1, pickle.dumps(first.state("s"))))
+    whole.take(first)
+    assert len(whole.dead) > 20 and len(states) > 5
+    for offset, state in states:
+        second, collected = PartitionLearner(0, settings.learn(), first_offset=offset), Collected()
+        second.resume("s", pickle.loads(state), Position(offset, 0))  # noqa: S301
+        until(second, Position(len(log), 0), log[offset:])
+        collected.take(second)
+        assert collected.predictions == whole.predictions[-len(collected.predictions) :]
+        assert collected.dead == whole.dead[len(whole.dead) - len(collected.dead) :]
+        assert len(collected.predictions) + len(collected.dead) == len(log) - offset
+
+
+def test_names_that_are_not_kept_make_no_state_larger() -> None:
+    """A key of a thousand characters in each event is remembered nowhere."""
+    learner = PartitionLearner(0, load(assignments=[*BASE, "limits.features=4"]).learn())
+    sizes = []
+    for number in range(1_500):
+        x = {"a": float(number % 7), "b": float(number % 3), "c": 1.0, "d": 2.0, f"{number} {'z' * 1_000}": 1.0}
+        for _ in learner.consume(message(number, {"x": x, "y": number % 7 > 3})):
+            pass
+        if number % 500 == 499:
+            learner.cut()
+            learner.take_outbox()
+            place = replace(PLACE, rows=number + 1)
+            sizes.append(len(sealed(learner.state("s", at_rest=True), place, key=KEY).sealed))
+    assert max(sizes) - min(sizes) < 2_000, sizes
+
+
 BODY = b"state"
 
 
 def checkpoint(body: bytes, rows: int = 8, key: bytes = KEY) -> Checkpoint:
-    data = seal(body, kind=KIND, stream="s", version=rows, key=key)
-    return Checkpoint(stream="s", epoch=0, rows=rows, seqs=9, offset=1, used=0, fingerprint={}, sealed=data)
+    place = {"epoch": 0, "rows": rows, "seqs": 9, "offset": 1, "used": 0, "fingerprint": {}}
+    return replace(PLACE, rows=rows, sealed=seal(body, kind=KIND, stream="s", key=key, **place))
 
 
 class Explosive:
@@ -191,6 +221,47 @@ def test_a_state_of_another_version_is_refused(body: bytes) -> None:
 def test_there_is_no_checkpoint_without_a_key_or_of_what_cannot_be_pickled() -> None:
     state = StreamState(None, None, 0, (), {})
     with pytest.raises(AuthenticationError, match="GLASSTREAM_HMAC_KEY"):
-        sealed(state, stream="s", rows=1, key=None)
+        sealed(state, PLACE, key=None)
     with pytest.raises(ModelError, match=r"cannot be pickled.*checkpoint\.seconds = 0"):
-        sealed(replace(state, learner={"_model": lambda: None}), stream="s", rows=1, key=KEY)
+        sealed(replace(state, learner={"_model": lambda: None}), PLACE, key=KEY)
+
+
+NATURALS = st.integers(0, 2**53)
+SETTING = st.none() | st.booleans() | NATURALS | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+PLACES = st.builds(
+    Checkpoint,
+    stream=st.text(min_size=1, max_size=5),
+    epoch=NATURALS,
+    rows=NATURALS,
+    seqs=NATURALS,
+    offset=NATURALS,
+    used=NATURALS,
+    fingerprint=st.dictionaries(st.text(max_size=5), SETTING, max_size=3),
+    sealed=st.just(b""),
+)
+STATE = StreamState(None, None, 0, (), {})
+
+
+@given(place=PLACES, other=PLACES, names=st.sets(st.sampled_from([one.name for one in fields(Checkpoint)][:-1])))
+def test_a_sealed_body_opens_in_its_own_checkpoint_only(place: Checkpoint, other: Checkpoint, names: set[str]) -> None:
+    """Not under any other stream, epoch, rows, seqs, offset, used or fingerprint."""
+    made = sealed(STATE, place, key=KEY)
+    kept = decode(encode(made))
+    assert opened(kept, key=KEY) == STATE
+    moved = replace(kept, **{name: getattr(other, name) for name in names})
+    if encode(moved) == encode(kept):
+        return
+    with pytest.raises(StateError, match=r"is not opened: .*expected a body sealed for it, got one sealed for"):
+        opened(moved, key=KEY)
+
+
+@given(keys=st.lists(st.binary(min_size=16, max_size=40), min_size=3, max_size=5, unique=True))
+def test_of_several_keys_the_first_signs_and_any_verifies(keys: list[bytes]) -> None:
+    made = sealed(STATE, PLACE, key=tuple(keys))
+    assert made == sealed(STATE, PLACE, key=keys[0])
+    assert opened(made, key=(*keys[1:], keys[0])) == STATE
+    assert newly_sealed(made, key=tuple(keys)) and not newly_sealed(made, key=(*keys[1:], keys[0]))
+    with pytest.raises(StateError, match="its HMAC does not fit"):
+        opened(made, key=tuple(keys[1:]))
+    with pytest.raises(AuthenticationError, match="at least 16 bytes"):
+        sealed(STATE, PLACE, key=(*keys, b"short"))

@@ -11,6 +11,7 @@ from pipeline.learn.checkpoint import opened, sealed
 from pipeline.learn.partition import PartitionLearner
 from pipeline.settings import Settings
 from tests.late_labels import apart, delays
+from tests.learn.test_checkpoint import PLACE
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
 from topics import predictions
 
@@ -111,29 +112,22 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
     for one in log:
         for stream in learner.consume(one):
             if stream.at_snapshot:
-                states.append((learner.position, sealed(learner.state("s"), stream="s", rows=stream.rows, key=KEY),
-                               stream.rows))  # fmt: skip
+                states.append((learner.position, sealed(learner.state("s"), PLACE, key=KEY)))
     whole.take(learner)
-    assert len(states) > 8 and any(place.used for place, _, _ in states)
-    for place, body, rows in states:
+    assert len(states) > 8 and any(place.used for place, _ in states)
+    for place, checkpoint in states:
         end = Position(place.offset + further, 0 if further else place.used)
         first, collected = PartitionLearner(0, chosen.learn()), Collected()
         _until(first, end, log)
         collected.take(first)
         second = PartitionLearner(0, chosen.learn(), first_offset=place.offset, silent_until=first.position)
-        second.resume("s", opened(_checkpoint(body, rows), key=KEY), place)
+        second.resume("s", opened(checkpoint, key=KEY), place)
         _until(second, Position(len(log), 0), log[place.offset :])
         collected.take(second)
         collected.snapshots = whole.snapshots
         same(collected, whole)
         mine, theirs = second.streams["s"].learner.waiting, learner.streams["s"].learner.waiting
         assert (mine.joined, mine.missed, mine.waiting) == (theirs.joined, theirs.missed, theirs.waiting)
-
-
-def _checkpoint(body: bytes, rows: int) -> Any:
-    from topics.checkpoints import Checkpoint
-
-    return Checkpoint(stream="s", epoch=0, rows=rows, seqs=0, offset=0, used=0, fingerprint={}, sealed=body)
 
 
 def _until(learner: PartitionLearner, end: Position, log: list[Message]) -> None:

@@ -363,6 +363,49 @@ def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> Non
     assert "limits.streams" in dead[0].found[0].detail and "'three'" in dead[0].found[0].detail
 
 
+def test_an_id_taken_for_the_target_costs_little_and_is_said() -> None:
+    """Of 1,000 ids as labels a few are learned; the stream goes on with events that have one of these, or none."""
+    learner = PartitionLearner(0, settings("model.name=tree", "limits.classes=150", "limits.label_bytes=40").learn())
+    ids = [{**event(n), "y": f"customer {n} {'x' * 20}"} for n in range(1_000)]
+    log = [message(n // 10, ids[n : n + 10]) for n in range(0, 1_000, 10)]
+    log += [message(100, {**event(1_000), "y": ids[7]["y"]}), message(101, {"x": {"a": 1.0}})]
+    log += [message(102, {**event(1), "y": "y" * 41})]
+    for one in log:
+        for _ in learner.consume(one):
+            pass
+    learner.cut()
+    outbox, dead = learner.take_outbox()
+    found = [found for one in dead for found in one.found]
+    assert [one.reason for one in found] == ["too_many_classes"] * 850 + ["label_too_long"]
+    assert "limits.classes" in found[0].detail and "limits.label_bytes" in found[-1].detail
+    assert all(len(one.detail) < 400 for one in found)
+    records = [predictions.decode(record) for _, record in outbox.predictions]
+    assert len(records) == 152 and learner.streams["s"].learner.rows == 151
+    for record in records:
+        named = len(record.probabilities or ())
+        assert named <= predictions.NAMED and (record.others is None) == (record.seq <= predictions.NAMED)
+        total = sum((record.probabilities or {}).values()) + (record.others.probability if record.others else 0.0)
+        assert record.probabilities is None or total == pytest.approx(1.0)
+    assert max(len(record) for _, record in outbox.predictions) < 20_000
+
+
+def test_the_loss_is_that_of_all_classes_whatever_is_named() -> None:
+    """With more classes than a record names the loss of one that is not named stays finite and what it was."""
+    given = settings("model.name=tree", "limits.classes=200", "explain.loss=brier").learn()
+    learner = PartitionLearner(0, given)
+    for number in range(600):
+        for _ in learner.consume(message(number, {**event(number), "y": f"c{number % 180:03}"})):
+            pass
+    learner.cut()
+    outbox, _ = learner.take_outbox()
+    cut = [one for one in map(predictions.decode, (record for _, record in outbox.predictions)) if one.others]
+    unnamed = [one for one in cut if one.target not in (one.probabilities or {})]
+    assert len(cut) > 300 and unnamed
+    for record in unnamed:
+        known = sum(chance**2 for chance in (record.probabilities or {}).values())
+        assert record.loss is not None and known + 1.0 <= record.loss + 2 * (record.others.probability or 0.0) + 1e-9
+
+
 def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> None:
     """What a predecessor has used lies before its stream's first offset; one that it passed over stays passed over."""
     log = [*LOG[:10], message(10, events.RESET), *[message(11 + n, [event(k) for k in range(5)]) for n in range(4)]]

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.explain import ipfi
 from pipeline.learn.schedule import Schedule
 from pipeline.learn.staleness import MOST_ROWS, scale, staleness
+from tests.examples import examples
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(3))
@@ -70,7 +71,7 @@ def test_nothing_to_measure_on_is_none() -> None:
 
 
 @given(st.lists(st.none() | st.floats(0, 10), min_size=1, max_size=60), st.integers(1, 64), st.integers(1, 200))
-@settings(max_examples=200)
+@examples(200)
 def test_the_next_snapshot_is_after_this_one_and_no_later_than_announced(
     changes: list[float | None], doubling: int, cadence: int
 ) -> None:

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -211,14 +211,29 @@ def odd() -> Callable[..., list[Event]]:
 
 
 @pytest.fixture(scope="session")
-def learned_examples(odd: Callable[..., list[Event]]) -> dict[str, Watched]:
-    """Every example after a short stream of odd events; nobody lets them learn on."""
-    made = {}
-    for name, example in EXAMPLES.items():
-        made[name] = watched = Watched(example.make(), example.classification)
+def learned_examples(odd: Callable[..., list[Event]]) -> Mapping[str, Watched]:
+    """Every example after a short stream of odd events, learned when it is asked for; nobody lets them learn on."""
+
+    def learned(name: str) -> Watched:
+        example = EXAMPLES[name]
+        watched = Watched(example.make(), example.classification)
         for x, y in example_events(example, odd(300, regression=not example.classification, text=example.text)):
             watched.learn(x, y)
-    return made
+        return watched
+
+    return Made(learned)
+
+
+class Made(dict):
+    """A mapping whose values are made when they are asked for, once."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self._make(name)
+        return self[name]
 
 
 def example_events(example: Example, events: list[Event]) -> list[Event]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, linear_model, optim, preprocessing
 
@@ -13,6 +13,7 @@ from pipeline.ingest.admission import Task
 from pipeline.models.catalogue import model_factory
 from pipeline.models.linear_learning import CompiledLinear
 from pipeline.models.stream_model import StreamModel
+from tests.examples import examples
 
 NUMBERS = st.one_of(
     st.floats(-1e3, 1e3), st.integers(-50, 50), st.booleans(), st.sampled_from([0.0, -0.0, 1e-300, 1e150, 7.0])
@@ -43,7 +44,7 @@ def said(model: Any, x: dict[str, Any], task: Task) -> str:
 
 @pytest.mark.parametrize("task", Task)
 @given(events=EVENTS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_what_it_says_and_becomes_are_rivers_bits(task: Task, events: list[tuple[dict[str, Any], Any, bool]]) -> None:
     river, compiled = both(task)
     for x, y, labelled in events:

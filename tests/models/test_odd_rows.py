@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
+from tests.models.conftest import Made
 from tests.models.examples import EXAMPLES
 
 NUMBER = st.one_of(st.floats(-12, 12), st.sampled_from([0.0, -0.0, 5.0, 1e-300, -1e6, 1e9]))
@@ -18,7 +20,7 @@ WITHOUT_TEXT = st.lists(st.fixed_dictionaries({}, optional=NUMBERS), min_size=1,
 @pytest.fixture(scope="module")
 def compiled(learned_examples):
     """By example: its predictor. The tables grow on, as an explainer's do beyond those of a snapshot."""
-    return {name: watched.compiled() for name, watched in learned_examples.items()}
+    return Made(lambda name: learned_examples[name].compiled())
 
 
 def _check(name, learned_examples, compiled, data):
@@ -27,7 +29,7 @@ def _check(name, learned_examples, compiled, data):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@settings(max_examples=8)
+@examples(8)
 @given(data=st.data())
 def test_it_says_what_river_says(name, learned_examples, compiled, data):
     _check(name, learned_examples, compiled, data)
@@ -35,7 +37,7 @@ def test_it_says_what_river_says(name, learned_examples, compiled, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_it_says_what_river_says_of_many(name, learned_examples, compiled, data):
     """Over all examples more than 10,000 rows; `test_families` adds as many for each from a faster source."""
@@ -43,7 +45,7 @@ def test_it_says_what_river_says_of_many(name, learned_examples, compiled, data)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@settings(max_examples=8)
+@examples(8)
 @given(values=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=3, max_size=30))
 def test_no_number_in_any_slot_breaks_a_predictor(name, compiled, values):
     """Codes below 0, beyond every category or not whole, infinities: the category is unseen, the result has a form."""

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import forest, linear_model, multiclass, preprocessing, tree
 
@@ -14,6 +14,7 @@ from pipeline.errors import AuthenticationError, FrameError, GlasstreamError, Mo
 from pipeline.models import snapshot
 from pipeline.models.authentication import open_sealed, seal
 from pipeline.models.compile import compile_model
+from tests.examples import examples
 from tests.models.examples import EXAMPLES
 from topics import frames
 
@@ -119,7 +120,7 @@ def test_reading_a_compiled_predictor_executes_nothing(learned, monkeypatch):
         snapshot.decode(one, key=None)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(at=st.integers(min_value=0), bit=st.integers(0, 7), cut=st.booleans())
 def test_damaged_bytes_are_refused(learned, at, bit, cut):
     whole = _encode(learned["linear"][1])
@@ -276,7 +277,7 @@ def test_a_pickle_is_not_opened_before_its_seal_is_verified(tmp_path, monkeypatc
         return zlib.compress(frames.encode(snapshot.KIND, snapshot.VERSION, content, arrays))
 
     body = pickle.dumps(_Bomb())
-    right = {"kind": snapshot.KIND, "stream": "s", "version": 1}
+    right = {"kind": snapshot.KIND, "stream": "s", "epoch": 0, "version": 1}
     for sealed, key in (
         (body, KEY),
         (seal(body, **right, key=b"another key of sixteen"), KEY),
@@ -284,6 +285,7 @@ def test_a_pickle_is_not_opened_before_its_seal_is_verified(tmp_path, monkeypatc
         (seal(body, **right, key=KEY)[:-1], KEY),
         (seal(body, **{**right, "stream": "other"}, key=KEY), KEY),
         (seal(body, **{**right, "version": 2}, key=KEY), KEY),
+        (seal(body, **{**right, "epoch": 1}, key=KEY), KEY),
         (seal(body, **{**right, "kind": "checkpoint"}, key=KEY), KEY),
     ):
         with pytest.raises(AuthenticationError):
@@ -296,9 +298,9 @@ def test_a_pickle_is_not_opened_before_its_seal_is_verified(tmp_path, monkeypatc
 
 def test_an_authentic_pickle_that_cannot_be_opened_is_named():
     body = b"cnot_a_module\nThing\n."
-    sealed = seal(body, kind=snapshot.KIND, stream="s", version=1, key=KEY)
+    sealed = seal(body, kind=snapshot.KIND, stream="s", epoch=0, version=1, key=KEY)
     with pytest.raises(ModelError, match="ModuleNotFoundError"):
-        snapshot._unpickle(sealed, "s", 1, KEY)
+        snapshot._unpickle(sealed, "s", 0, 1, KEY)
 
 
 @given(body=st.binary(max_size=50), flip=st.integers(min_value=0))
@@ -317,7 +319,7 @@ def test_a_short_key_is_refused():
         seal(b"", kind="model", stream="s", version=1, key=b"short")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_refused_with_an_error_of_ours(data):
     for candidate in (data, zlib.compress(data)):

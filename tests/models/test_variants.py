@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import drift, forest, linear_model, multiclass, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
@@ -10,6 +10,7 @@ from river.tree.nodes.branch import DTBranch
 from pipeline.explain import variants
 from pipeline.models import leaf_sets
 from pipeline.models.predictor import Output
+from tests.examples import examples
 from tests.models.random_trees import NUMBERS as TESTED
 from tests.models.random_trees import random_trees
 
@@ -119,7 +120,7 @@ def _equal(said, wanted):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_replacing_a_feature_says_what_the_written_out_row_says(name, predictors, data):
     predictor = predictors[name]
@@ -133,7 +134,7 @@ def test_replacing_a_feature_says_what_the_written_out_row_says(name, predictors
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_building_rows_up_says_what_the_written_out_rows_say(name, predictors, data):
     predictor = predictors[name]

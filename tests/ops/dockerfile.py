@@ -23,6 +23,16 @@ def variables() -> dict[str, str]:
     return dict(pair.split("=", 1) for word, rest in final_stage() if word == "ENV" for pair in rest.split())
 
 
-def build_steps() -> list[str]:
-    """What is run before the final stage."""
-    return [rest for word, rest in instructions()[: -len(final_stage())] if word == "RUN"]
+def steps(stage: str) -> list[tuple[str, str]]:
+    """What is run in a stage that has a name, each with the folder that it is run in."""
+    found = instructions()
+    begin = next(place for place, (word, rest) in enumerate(found) if word == "FROM" and rest.endswith(f"AS {stage}"))
+    ran, folder = [], "/"
+    for word, rest in found[begin + 1 :]:
+        if word == "FROM":
+            break
+        if word == "WORKDIR":
+            folder = rest
+        if word == "RUN":
+            ran.append((folder, rest))
+    return ran

@@ -1,18 +1,29 @@
 """The image and the compose file, as far as files can be checked without a Docker engine."""
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from pipeline.brokers.choose import addresses
+from pipeline.command.cli import cli
 from pipeline.configuration import load
 from pipeline.page.access import is_loopback
 from pipeline.transport.worker import STOP_PATIENCE
@@ -25,7 +36,8 @@ COMPOSE_FILE = ROOT / "docker-compose.yml"
 
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if service["image"] == "glasstream"}
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("glasstream:")}
 WORKERS = {name: service for name, service in OURS.items() if service["command"][0] == "worker"}
 
 ours = pytest.mark.parametrize("name", OURS)
@@ -62,12 +74,35 @@ def test_the_entrypoint_is_a_shell_script_that_may_be_executed() -> None:
 def test_the_image_compiles_nothing_and_takes_from_the_build_only_what_was_installed() -> None:
     ran = " ".join(rest for word, rest in instructions() if word == "RUN")
     assert not re.search(r"apt-get|gcc|g\+\+|build-essential|curl|wget", ran)
-    assert "--only-binary :all:" in ran
+    from_an_index = [part for part in ran.split("&&") if "/locks/" in part]
+    assert len(from_an_index) == 2
+    assert all("--only-binary :all:" in part and "--require-hashes" in part for part in from_an_index)
+    assert all("--no-deps" in part for part in ran.split("&&") if "bin/pip" in part and part not in from_an_index)
     copied = [rest.split() for word, rest in final_stage() if word == "COPY"]
     assert copied == [
-        ["--from=build", "/opt/glasstream", "/opt/glasstream"],
-        ["--chmod=0755", "ops/entrypoint", "/usr/local/bin/entrypoint"],
+        ["--from=dependencies", "/opt/glasstream", "/opt/glasstream"],
+        ["--chmod=0755", "ops/entrypoint", "ops/ready", "/usr/local/bin/"],
+        ["--from=code", "/opt/code", "/opt/code"],
+        ["--from=code", "/opt/kernels", "/opt/kernels"],
     ]
+
+
+def test_a_change_of_our_code_reinstalls_no_dependency() -> None:
+    """Nothing of ours but the locks is copied before the dependencies are installed, and they are a layer apart."""
+    before = instructions()[: next(i for i, (word, rest) in enumerate(instructions()) if rest.endswith("AS code"))]
+    assert [rest for word, rest in before if word == "COPY"] == ["ops/locks /locks"]
+
+
+def test_no_image_is_called_latest_and_each_base_may_be_given_with_its_digest() -> None:
+    assert {service["image"] for service in OURS.values()} == {f"glasstream:{VERSION}"}
+    assert SERVICES["kafka"]["image"] == "${KAFKA_IMAGE:-apache/kafka:4.1.1}"
+    (base,) = [rest for word, rest in instructions() if word == "ARG"]
+    assert {service["build"]["args"]["PYTHON_IMAGE"] for service in OURS.values()} == {
+        "${" + base.replace("=", ":-") + "}"
+    }
+    bases = {rest.split()[0] for word, rest in instructions() if word == "FROM"}
+    assert bases == {"${PYTHON_IMAGE}", "dependencies"}
+    assert all(":" in one and "latest" not in one for one in (base, SERVICES["kafka"]["image"]))
 
 
 def test_what_the_image_copies_is_there_and_not_ignored() -> None:
@@ -109,8 +144,7 @@ def test_every_command_is_one_that_glasstream_takes(name: str) -> None:
     check = OURS[name].get("healthcheck", {}).get("test")
     assert (check is not None) == (name in WORKERS or name == "page")
     if check:
-        assert check[:2] == ["CMD", "glasstream"]
-        assert parsed(check[2:]).info_name == "health"
+        assert check[:2] == ["CMD", "ready"]
 
 
 def test_a_command_that_glasstream_does_not_take_would_be_found() -> None:
@@ -127,8 +161,8 @@ def test_every_variable_is_a_setting(name: str) -> None:
 
 @workers
 def test_a_worker_asks_for_its_health_where_it_answers(name: str) -> None:
-    port = parsed(WORKERS[name]["healthcheck"]["test"][2:]).params["port"]
-    assert load(environment=WORKERS[name]["environment"]).health.port == port
+    (port,) = WORKERS[name]["healthcheck"]["test"][2:]
+    assert load(environment=WORKERS[name]["environment"]).health.port == int(port)
 
 
 def test_the_ports_of_kafka_are_the_same_everywhere() -> None:
@@ -146,7 +180,7 @@ def test_the_ports_of_kafka_are_the_same_everywhere() -> None:
     outside = bound["OUTSIDE"][1]
     assert kafka["ports"] == [f"127.0.0.1:{outside}:{outside}"]
     assert told["OUTSIDE"] == ("localhost", outside)
-    assert kafka["healthcheck"]["test"][-1] == "kafka:9092"
+    assert f"/dev/tcp/localhost/{bound['INSIDE'][1]} " in kafka["healthcheck"]["test"][-1]
     assert {name for name, service in SERVICES.items() if service.get("ports")} == {"kafka", "page"}
 
 
@@ -154,7 +188,7 @@ def test_the_page_is_for_this_machine_asks_for_a_token_and_is_asked_where_it_ans
     page = OURS["page"]
     settings = load(environment=page["environment"]).page
     assert page["ports"] == [f"127.0.0.1:{settings.port}:{settings.port}"] and not is_loopback(settings.host)
-    assert parsed(page["healthcheck"]["test"][2:]).params["port"] == settings.port
+    assert page["healthcheck"]["test"] == ["CMD", "ready", str(settings.port)]
     (secret,) = page["secrets"]
     assert page["environment"]["GLASSTREAM_PAGE_TOKEN_FILE"] == f"/run/secrets/{secret}"
     assert COMPOSE["secrets"][secret]["file"] in (ROOT / ".gitignore").read_text().split()
@@ -171,7 +205,17 @@ def test_every_container_is_locked(name: str) -> None:
     assert not {"privileged", "cap_add", "network_mode", "pid", "devices"} & set(service)
     limits = service["deploy"]["resources"]["limits"]
     assert set(limits) == {"cpus", "memory", "pids"}
-    assert all("size=" in mount for mount in service["tmpfs"])
+    assert float(limits["cpus"]) <= 1, "or an engine on a host with one processor refuses it"
+    for mount in service["tmpfs"]:  # which is root's, with the mode of the folder that it hides, unless it says so
+        options = mount.partition(":")[2].split(",")
+        assert any(one.startswith("size=") for one in options)
+        owner = service["user"].split(":") if name in OURS else ["1000", "1000"]
+        assert "mode=1777" in options or {f"uid={owner[0]}", f"gid={owner[1]}"} <= set(options), mount
+
+
+def test_kafka_may_run_the_libraries_of_its_codecs() -> None:
+    (tmp,) = [mount for mount in SERVICES["kafka"]["tmpfs"] if mount.startswith("/tmp:")]
+    assert "exec" in tmp.partition(":")[2].split(",")
 
 
 @ours
@@ -199,3 +243,97 @@ def test_a_worker_has_time_to_stop(name: str) -> None:
     assert seconds(WORKERS[name]["stop_grace_period"]) >= 1.5 * STOP_PATIENCE
     assert WORKERS[name]["restart"] == "unless-stopped"
     assert WORKERS[name]["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[bytes], int]]:
+    """Starts what answers each connection with given bytes; its port."""
+    with ExitStack() as stack:
+
+        def start(answer: bytes) -> int:
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+            def serve() -> None:
+                with suppress(OSError):
+                    while True:
+                        with listening.accept()[0] as client:
+                            asked = b""
+                            while b"\r\n\r\n" not in asked and (more := client.recv(4096)):
+                                asked += more
+                            client.sendall(answer)
+
+            Thread(target=serve, daemon=True).start()
+            return int(listening.getsockname()[1])
+
+        yield start
+
+
+def _ready(port: int) -> tuple[int, str]:
+    done = subprocess.run([ROOT / "ops" / "ready", str(port)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.rstrip()
+
+
+def test_ready_says_what_glasstream_health_says(answering: Callable[[bytes], int]) -> None:
+    ready = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready")
+    refusing = answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\npartition 3 waits for the fold\n")
+    silent = answering(b"")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = int(free.getsockname()[1])
+    assert _ready(ready) == (0, "")
+    for port, why in ((refusing, "partition 3 waits for the fold"), (silent, "no answer"), (nobody, "no answer")):
+        code, said = _ready(port)
+        theirs = CliRunner().invoke(cli, ["health", "--port", str(port)], standalone_mode=False)
+        assert (code, theirs.return_value) == (1, 1)
+        assert said.startswith(f"http://127.0.0.1:{port}/readyz: ") and why in said
+
+
+def _locked(name: str) -> dict[str, str]:
+    """Versions by name, of a lock; each of its lines has a hash."""
+    lines = (ROOT / "ops" / "locks" / name).read_text(encoding="utf-8").splitlines()
+    found = [re.fullmatch(r"([a-z0-9-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+)", one) for one in lines[1:]]
+    assert all(found) and "://" not in "".join(lines)
+    return {one[1]: one[2] for one in found if one}
+
+
+@pytest.mark.parametrize("name", ["image.txt", "build.txt"])
+def test_the_lock_fits_pyproject_and_is_complete(name: str) -> None:
+    """Whether pip agrees is seen when the image is built; this sees a dependency that was added and not locked."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["project"]["dependencies"] if name == "image.txt" else project["build-system"]["requires"]
+    locked, needed = _locked(name), set[tuple[str, ...]]()
+    open_ones = [Requirement(one) for one in wanted]
+    while open_ones:
+        one = open_ones.pop()
+        key = canonicalize_name(one.name)
+        assert key in locked, f"{one} is not locked; run ops/lock"
+        assert one.specifier.contains(locked[key], prereleases=True), f"{one}, locked {locked[key]}; run ops/lock"
+        if (key, *one.extras) in needed:
+            continue
+        needed.add((key, *one.extras))
+        try:
+            there = distribution(key)
+        except PackageNotFoundError:
+            continue
+        if there.version == locked[key]:  # of another version the dependencies may be others
+            extras = ["", *one.extras]
+            further = [Requirement(text) for text in there.requires or ()]
+            open_ones += [
+                other
+                for other in further
+                if not other.marker or any(other.marker.evaluate({"extra": e}) for e in extras)
+            ]
+
+
+def test_without_an_engine_the_test_of_the_containers_says_so_in_one_line() -> None:
+    nowhere = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/docker.sock"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ops.containers"],
+        cwd=ROOT,
+        env=nowhere,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (77, "")
+    assert done.stderr.startswith("no container engine, nothing was run: ") and done.stderr.count("\n") == 1

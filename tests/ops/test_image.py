@@ -5,21 +5,29 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.ops.dockerfile import build_steps, variables
+from tests.ops.dockerfile import steps, variables
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = 10_001
 DEPENDENCIES = Path(sysconfig.get_path("purelib"))
-LESS = (("pip install", "pip install --no-deps"), ("forest tree linear", "linear"), ("ipfi,isage,ipdp", "ipfi"))
-"""What is left out of the steps here for the sake of time; the dependencies are those of these tests."""
+PRECOMPILED = (
+    'precompile.warm_up(); precompile.run(precompile.Case("two", {"model.name": "linear", "explain.methods": "ipfi"}))'
+)
+HERE = (
+    ("/build/bin/pip", f"{sys.executable} -m pip"),
+    ("-m pipeline.command.precompile", f"-c 'from pipeline.command import precompile; {PRECOMPILED}'"),
+)
+"""What is put in the place of parts of the steps: the dependencies are those of these tests, and not every kernel is
+compiled, for the sake of time."""
 
 
 def everybody_may_read(*paths: Path) -> bool:
@@ -30,7 +38,8 @@ class Image:
     """A folder in the place of the image's root."""
 
     def __init__(self, root: Path) -> None:
-        self.installed = root / "opt" / "glasstream"
+        self.root = root
+        self.installed = root / "opt"
         self.cache = root / "cache"
         self.entrypoint = root / "entrypoint"
         # As the image's user where that one can read Python and the dependencies, else as the user of the tests.
@@ -41,21 +50,18 @@ class Image:
         for file in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / file, source)
         shutil.copy(ROOT / "ops" / "entrypoint", self.entrypoint)
-        path = f"{self.installed}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        for step in build_steps():
-            for there, here in (("/opt/glasstream", str(self.installed)), *LESS):
+        venv.create(self.installed / "glasstream", with_pip=False)
+        (packages,) = self.installed.glob("glasstream/lib/python*/site-packages")
+        # Ours before the checkout, which is among the dependencies of these tests.
+        (packages / "code.pth").write_text(f"{self.installed}/code\n{DEPENDENCIES}\n")
+        for folder, step in steps("code"):
+            for there, here in (("/opt/", f"{self.installed}/"), ("/wheel", str(root / "wheel")), *HERE):
                 step = step.replace(there, here)
-            done = subprocess.run(
-                ["sh", "-ec", step],
-                cwd=source,
-                env={**os.environ, "PATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            place = source if folder == "/source" else folder
+            # Without PYTHONPATH: kernels are kept by the path of the module that was imported.
+            env = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+            done = subprocess.run(["sh", "-ec", step], cwd=place, env=env, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
-            (packages,) = self.installed.glob("lib/python*/site-packages")
-            (packages / "dependencies.pth").write_text(f"{DEPENDENCIES}\n")
         shutil.rmtree(source)
         self.cache.mkdir()
         if self.as_user:
@@ -63,8 +69,9 @@ class Image:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """What a container of this command does, in the environment of the image and no other."""
-        environment = {name: text.replace("/opt/glasstream", str(self.installed)) for name, text in variables().items()}
-        environment |= {"PATH": f"{self.installed}/bin:/usr/bin:/bin", "NUMBA_CACHE_DIR": str(self.cache)}
+        environment = {name: text.replace("/opt/", f"{self.installed}/") for name, text in variables().items()}
+        path = f"{self.installed}/code/bin:{self.installed}/glasstream/bin:/usr/bin:/bin"
+        environment |= {"PATH": path, "NUMBA_CACHE_DIR": str(self.cache)}
         return subprocess.run(
             [str(self.entrypoint), *command],
             cwd="/",
@@ -83,6 +90,11 @@ def files(folder: Path) -> dict[Path, int]:
     return {file.relative_to(folder): file.stat().st_mtime_ns for file in folder.rglob("*")}
 
 
+def kernels(folder: Path) -> set[Path]:
+    """The compiled kernels in a folder; a stage that makes one adds a file."""
+    return {file.relative_to(folder) for file in folder.rglob("*.nbc")}
+
+
 @pytest.fixture(scope="module")
 def image() -> Iterator[Image]:
     with TemporaryDirectory() as folder:  # not pytest's, which only their owner may enter
@@ -90,14 +102,22 @@ def image() -> Iterator[Image]:
         yield Image(Path(folder))
 
 
-def test_it_runs_without_a_home_writes_to_its_cache_only_and_compiles_nothing(image: Image) -> None:
+def test_it_runs_without_a_home_writes_to_its_cache_only_and_its_stages_compile_nothing(image: Image) -> None:
     before = files(image.installed)
     assert "Explain models while they learn" in image.run("--help").stdout
-    ran = image.run("run", "--broker", "none", "--rows", "600", "--model", "linear")
-    assert ran.returncode == 0, ran.stderr
-    assert "500 rows explained" in ran.stdout
-    assert files(image.installed) == before
-    assert set(files(image.cache)) == set(files(image.installed / "kernels"))
+    asked = ("--rows", "600", "--model", "linear", "--explain", "ipfi")
+    for broker in ("embedded", "none"):
+        ran = image.run("run", "--broker", broker, *asked)
+        assert ran.returncode == 0, ran.stderr
+        assert "500 rows explained" in ran.stdout
+        assert files(image.installed) == before
+        if broker == "embedded":  # the plain loop sends nothing through bytes, and compiles kernels of its own for that
+            assert kernels(image.cache) == kernels(image.installed / "kernels")
+
+
+def test_a_registry_that_keeps_whole_seconds_makes_no_kernel_stale(image: Image) -> None:
+    sources = list((image.installed / "code").rglob("*.py"))
+    assert sources and all(file.stat().st_mtime_ns % 1_000_000_000 == 0 for file in sources)
 
 
 def test_a_cache_that_cannot_be_written_is_said(image: Image) -> None:

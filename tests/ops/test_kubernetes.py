@@ -1,5 +1,6 @@
 """The manifests, as far as files can be checked without a cluster: schemas, and what they promise against the code."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from pipeline.brokers.choose import addresses
 from pipeline.configuration import load
 from pipeline.health.catalogue import ALL
 from pipeline.transport.worker import STOP_PATIENCE
@@ -29,8 +31,14 @@ def of_kind(kind: str) -> dict[str, dict[str, Any]]:
 
 
 WORKERS = of_kind("StatefulSet")
-OTHERS = {**of_kind("Job"), **of_kind("Deployment")}
+OTHERS = of_kind("Deployment")
 PODS = {name: found["spec"]["template"]["spec"] for name, found in {**WORKERS, **OTHERS}.items()}
+CONTAINERS = {
+    one["name"]: (name, one)
+    for name, pod in PODS.items()
+    for one in (*pod.get("initContainers", ()), *pod["containers"])
+}
+"""By name: the pod that it is in, and it."""
 SETTINGS: dict[str, str] = of_kind("ConfigMap")["glasstream"]["data"]
 
 
@@ -52,9 +60,9 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     assert set(WORKERS) == {"learner", "explainer", "fold", "sentinel", "labels"} == set(of_kind("PodDisruptionBudget"))
 
 
-@pytest.mark.parametrize("name", PODS)
+@pytest.mark.parametrize("name", CONTAINERS)
 def test_every_command_and_variable_is_one_that_glasstream_takes(name: str) -> None:
-    (container,) = PODS[name]["containers"]
+    _, container = CONTAINERS[name]
     arguments = container["args"]
     assert parsed(arguments).command.callback is not None
     assert arguments == (
@@ -65,11 +73,11 @@ def test_every_command_and_variable_is_one_that_glasstream_takes(name: str) -> N
     assert {one["name"] for one in KUSTOMIZATION["images"]} == {container["image"]}
 
 
-@pytest.mark.parametrize("name", PODS)
+@pytest.mark.parametrize("name", CONTAINERS)
 def test_every_container_is_locked_and_can_write_where_it_must(name: str) -> None:
-    (container,) = PODS[name]["containers"]
+    pod, container = CONTAINERS[name]
     (user,) = [rest for word, rest in final_stage() if word == "USER"]
-    context = PODS[name]["securityContext"]
+    context = PODS[pod]["securityContext"]
     assert f"{context['runAsUser']}:{context['runAsGroup']}" == user and context["runAsNonRoot"] is True
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -78,7 +86,37 @@ def test_every_container_is_locked_and_can_write_where_it_must(name: str) -> Non
     }
     mounts = {one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")}
     assert mounts == {"/tmp", variables()["NUMBA_CACHE_DIR"]}
-    assert container["resources"]["limits"]["memory"] and PODS[name]["automountServiceAccountToken"] is False
+    assert {*container["resources"]["limits"]} == {"cpu", "memory", "ephemeral-storage"}
+    assert PODS[pod]["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_no_variables_of_services_come_into_a_pod_and_workers_of_a_stage_are_spread(name: str) -> None:
+    assert PODS[name]["enableServiceLinks"] is False
+    (preferred,) = PODS[name]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    found = {**WORKERS, **OTHERS}[name]["spec"]["selector"]["matchLabels"]
+    assert preferred["podAffinityTerm"]["labelSelector"]["matchLabels"] == found
+
+
+def test_topics_are_made_before_the_learner_and_by_nothing_that_a_new_image_cannot_change() -> None:
+    (making,) = PODS["learner"]["initContainers"]
+    assert making["args"] == ["topics", "create"]
+    assert not of_kind("Job")
+
+
+def test_images_have_the_tag_of_this_version() -> None:
+    (image,) = KUSTOMIZATION["images"]
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert image["newTag"] == project["version"]
+
+
+def test_out_of_a_pod_go_questions_for_names_and_what_is_for_kafka() -> None:
+    policy = of_kind("NetworkPolicy")["glasstream"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "glasstream"}
+    ports = [(one["protocol"], one["port"]) for rule in policy["egress"] for one in rule["ports"]]
+    brokers = [("TCP", port) for _, port in addresses(load(environment=SETTINGS).broker)]
+    assert ports == [("UDP", 53), ("TCP", 53), *brokers]
 
 
 @pytest.mark.parametrize("name", WORKERS)
@@ -103,14 +141,15 @@ def test_selectors_choose_the_stage_and_nothing_else(name: str) -> None:
 def test_secrets_come_from_files_the_key_to_workers_and_the_token_to_the_page() -> None:
     for name, pod in PODS.items():
         sources = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
-        secret = {"page": "page-token", "topics": None}.get(name, "hmac-key")
-        assert sources == ({secret: f"glasstream-{secret}"} if secret else {})
+        secret = "page-token" if name == "page" else "hmac-key"
+        assert sources == {secret: f"glasstream-{secret}"}
         (container,) = pod["containers"]
-        (folder,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] in sources] or [None]
-        files = [one["value"] for one in container.get("env", []) if one["name"].endswith("_FILE")]
-        assert files == ([f"{folder}/{'token' if name == 'page' else 'hmac_key'}"] if secret else [])
-        assert not secret or f"glasstream-{secret} --from-literal={files[0].rpartition('/')[2]}=" in COMMENTS
+        (folder,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] in sources]
+        files = [one["value"] for one in container["env"] if one["name"].endswith("_FILE")]
+        assert files == [f"{folder}/{'token' if name == 'page' else 'hmac_key'}"]
+        assert f"glasstream-{secret} --from-literal={files[0].rpartition('/')[2]}=" in COMMENTS
     assert not of_kind("Secret")
+    assert not {one["name"] for one in CONTAINERS["topics"][1]["volumeMounts"]} & {"hmac-key", "page-token"}
 
 
 def test_the_page_is_asked_and_reached_where_it_answers() -> None:

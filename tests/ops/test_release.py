@@ -28,7 +28,7 @@ VERSION = PROJECT["project"]["version"]
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 DEPENDENCIES = Path(sysconfig.get_path("purelib"))
 FOLDERS = ("pipeline", "topics", "tests", "ops")
-TOP = ("CHANGELOG.md", "LICENSE", "README.md", "docker-compose.yml", "pyproject.toml")
+TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docker-compose.yml", "pyproject.toml")
 RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
 
 

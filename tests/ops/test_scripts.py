@@ -47,6 +47,18 @@ def test_an_old_python_is_refused(checkout: Path, script: str) -> None:
     assert "found Python 3.9.2" in said
 
 
+def test_another_python_that_is_asked_for_is_found_or_named(checkout: Path) -> None:
+    for given, said in (("3.13", "expected Python 3.13 as python3.13"), ("three", "expected a version such as 3.13")):
+        code, error = run(checkout, "test", "--python", given)
+        assert code in (1, 2) and said in error
+    assert "got ''" in run(checkout, "test", "--python")[1]
+    for name, version in (("python3", "3.11"), ("python3.13", "3.13")):
+        ensurepip = 'case "$*" in *ensurepip*) exit 1;; -) echo stamp; exit;; esac'
+        program(checkout, name, f'{ensurepip}\ncase "$*" in *"%d.%d"*) [ "$3" = {version} ];; esac')
+    assert f"venv module in {checkout.parent / 'bin' / 'python3.13'}" in run(checkout, "test", "--python", "3.13")[1]
+    assert "expected Python 3.12 as python3.12" in run(checkout, "test", "--python=3.12")[1]
+
+
 @pytest.mark.parametrize("script", ["demo", "test"])
 def test_no_python_is_said(checkout: Path, script: str) -> None:
     code, said = run(checkout, script)
@@ -62,8 +74,9 @@ def test_a_python_without_venv_names_the_package(checkout: Path) -> None:
     assert not (checkout / ".venv-demo").exists()
 
 
-def test_help_needs_no_installation(checkout: Path) -> None:
-    assert run(checkout, "test", "--help") == (0, "")
+@pytest.mark.parametrize("script", ["check", "test"])
+def test_help_needs_no_installation(checkout: Path, script: str) -> None:
+    assert run(checkout, script, "--help") == (0, "")
     assert not (checkout / ".venv-test").exists()
 
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib.resources
 import logging
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,13 +24,14 @@ from cryptography.hazmat.primitives.serialization import (
 
 from pipeline.command.cli import cli
 from pipeline.errors import SettingsError
-from pipeline.page import assets
+from pipeline.page import assets, viewer
+from pipeline.page import server as page_server
 from pipeline.page.access import HEADERS, Access
 from pipeline.page.reading import Taken
 from pipeline.page.server import PageServer, view_of
 from pipeline.page.store import Store
 from pipeline.page.tls import tls
-from pipeline.page.viewer import View
+from pipeline.page.viewer import View, Viewer
 from tests.page.records import importance_record
 from topics import importance
 
@@ -43,6 +45,7 @@ class FakeTopics:
         self.queue: list[list[Taken]] = []
         self.total = self.left = 0
         self.says: str | None = None
+        self.server: PageServer | None = None
 
     def read(self) -> list[Taken]:
         return self.queue.pop(0) if self.queue else []
@@ -56,7 +59,7 @@ async def serving(
     token: str | None = None, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[str, FakeTopics]]:
     topics = FakeTopics()
-    server = PageServer(topics, Store(8, 100), Access("127.0.0.1", token), "127.0.0.1", 0, context)
+    server = topics.server = PageServer(topics, Store(8, 100), Access("127.0.0.1", token), "127.0.0.1", 0, context)
     address = await server.start()
     end = asyncio.Event()
     task = asyncio.create_task(server.serve(end))
@@ -120,6 +123,94 @@ def test_events_are_pushed_as_records_come() -> None:
             assert (second["rejected"], second["damaged"]) == ({"not_json": 1}, 1)
             topics.says = "no broker answers: gone"
             assert (await event(answer.content))["trouble"] == "no broker answers: gone"
+
+    run(talk)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; the test has a deadline."""
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+async def silent(address: str, request: str, count: int = 1) -> socket.socket:
+    """A client that asks, a number of times at once, and never reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.setblocking(False)
+    host, _, port = address.removeprefix("http://").rstrip("/").partition(":")
+    await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+    text = f"GET /{request} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+    await asyncio.get_running_loop().sock_sendall(client, text.encode() * count)
+    return client
+
+
+def connections(topics: FakeTopics) -> int:
+    return len(topics.server._runner.server.connections)  # type: ignore[union-attr]
+
+
+def test_viewers_that_never_read_are_cut_off_and_the_bound_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count until their connections are closed, with all that waits for them."""
+    monkeypatch.setattr(page_server, "_VIEWERS", 5)
+    monkeypatch.setattr(page_server, "_TICK_SECONDS", 0.02)
+    monkeypatch.setattr(page_server, "_STUCK_SECONDS", 1.0)
+    monkeypatch.setattr(Viewer, "message", lambda self, now: bytes(2**20))  # more than sockets take at once
+    monkeypatch.setattr(Viewer, "whole", lambda self: bytes(2**20))
+
+    async def talk(client: aiohttp.ClientSession, address: str, topics: FakeTopics) -> None:
+        clients = [await silent(address, f"events?top={top}") for top in range(8)]
+        await until(lambda: topics.server._viewers == 5)  # type: ignore[union-attr]
+        async with client.get(address + "events") as answer:
+            assert answer.status == 503 and "at most 5 viewers" in await answer.text()
+        # three of the eight were refused, and are still connected: they were told to be, and may ask again
+        await until(lambda: connections(topics) <= 3 + 1)
+        assert topics.server._viewers == 0  # type: ignore[union-attr]
+        assert not topics.server._channels  # type: ignore[union-attr]
+        async with client.get(address + "events") as answer:
+            assert answer.status == 200
+        for one in clients:
+            one.close()
+
+    run(talk)
+
+
+def test_who_asks_for_files_and_never_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "_STUCK_SECONDS", 0.5)
+
+    async def talk(client: aiohttp.ClientSession, address: str, topics: FakeTopics) -> None:
+        waiting = await silent(address, "static/vendor/uplot/uPlot.esm.js", 400)
+        await until(lambda: connections(topics) == 1)
+        await until(lambda: connections(topics) == 0)
+        waiting.close()
+
+    run(talk)
+
+
+def test_viewers_of_one_view_cause_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are; each gets what one alone gets."""
+    built: list[int] = []
+    part = viewer.importance_part
+    monkeypatch.setattr(viewer, "importance_part", lambda *given: built.append(1) or part(*given))
+
+    async def talk(client: aiohttp.ClientSession, address: str, topics: FakeTopics) -> None:
+        def put(row: int) -> None:
+            record = importance.decode(importance_record(row, {f"f{at}": 0.1 * at for at in range(20)}))
+            topics.queue.append([Taken("importance", row, record)])
+
+        answers = [await client.get(address + "events?stream=s") for _ in range(20)]
+        for answer in answers:
+            await event(answer.content)  # nothing is known yet, the newest
+        for row in (9, 19, 29):
+            before = len(built)
+            put(row)
+            messages = [await event(answer.content) for answer in answers]
+            assert messages.count(messages[0]) == 20 and messages[0]["importance"]["row"] == [row]
+            assert len(built) - before == 1
+        async with client.get(address + "events?stream=s") as late:
+            state = await event(late.content)
+            assert state["type"] == "state" and state["importance"]["row"] == [9, 19, 29]
+        for answer in answers:
+            answer.close()
 
     run(talk)
 

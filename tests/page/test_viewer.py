@@ -1,13 +1,16 @@
 """Laws of what a viewer is sent: the first message and all that follow come to what a new viewer is sent at once."""
 
+import random
 from itertools import pairwise
 from typing import Any
 
 import orjson
+import pytest
 
+from pipeline.page import viewer as viewer_module
 from pipeline.page.store import Store
 from pipeline.page.stream import Record
-from pipeline.page.viewer import View, Viewer
+from pipeline.page.viewer import Channel, Seat, View, Viewer
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
 from topics import drift, effects, importance, novelty, predictions
 
@@ -67,6 +70,58 @@ def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
     if "effect" in delta:
         whole["effect"]["curves"] = state["effect"]["curves"] + delta["effect"]["curves"]
     return whole
+
+
+def test_clients_that_join_late_or_read_slowly_have_what_the_others_have() -> None:
+    """Each client's messages come to what all others have, whenever it joined and whatever was taken from its queue."""
+    known = store()
+    channel = Channel(known, View())
+    chance = random.Random(3)
+    seats: list[tuple[Seat, list[dict[str, Any]]]] = []
+    for turn in range(40):
+        some(known, range(turn * 12, turn * 12 + 12))
+        channel.turn(turn / 100)
+        if turn % 8 == 0:
+            seats.append((channel.join(lambda: None, turn / 100), []))
+        for place, (seat, had) in enumerate(seats):
+            if place % 2 == 0 or chance.random() < 0.3 or turn == 39:
+                had += map(orjson.loads, seat.queue)
+                seat.queue.clear()
+    ends = []
+    for seat, had in seats:
+        assert not seat.behind and had[0]["type"] == "state"
+        whole = had[0]
+        for message in had[1:]:
+            whole = message if message["type"] == "state" else joined(whole, message)
+        ends.append(whole)
+    assert all(end == ends[0] for end in ends[1:]) and len(ends[0]["importance"]["row"]) == 48
+    assert sum(len(had) for _, had in seats) > 100
+
+
+def test_who_takes_nothing_holds_a_bounded_queue_and_gets_a_state_when_it_reads_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(viewer_module, "_QUEUED_BYTES", 20_000)
+    known = store()
+    channel = Channel(known, View())
+    slow, quick = channel.join(lambda: None, 0.0), channel.join(lambda: None, 0.0)
+    largest = 0
+    for turn in range(60):
+        some(known, range(turn * 10, turn * 10 + 10))
+        channel.turn(turn / 100)
+        largest = max(largest, sum(map(len, slow.queue)))
+        newest = quick.queue[-1] if quick.queue else b""
+        quick.queue.clear()
+    assert len(newest) < largest <= 20_000 + len(channel._viewer.whole())
+    slow.queue.clear()
+    slow.behind = True
+    some(known, range(600, 610))
+    channel.turn(1.0)
+    (state,) = map(orjson.loads, slow.queue)
+    assert state["type"] == "state" and state["importance"]["row"][-1] == 609
+    channel.leave(slow)
+    channel.leave(quick)
+    assert channel.empty
 
 
 def test_state_and_deltas_come_to_what_a_new_viewer_is_sent() -> None:

@@ -65,6 +65,25 @@ def test_many_labels_at_once_ask_for_one_map_at_a_time() -> None:
     assert [one.seq for one in read(records)] == list(range(399 + watch().delay, COUNT))
 
 
+def test_learner_and_sentinel_count_the_same_events_where_classes_are_refused() -> None:
+    """Through a restart of the sentinel too: what it goes on with says which classes there are."""
+    made = [{**one, "y": f"class {n % (1 + n // 30)}"} for n, one in enumerate(mixed(300))]
+    log = [*packed(made, 7), Message("events", 0, 1_000, b"s", b'{"x":{"a":1},"y":"%s"}' % (b"y" * 300))]
+    limits = ("limits.classes=5", "sentinel.window=10000")
+    learner = PartitionLearner(0, load(assignments=[*BASE, *limits]).learn())
+    core = PartitionSentinel(watch(*limits))
+    for one in log:
+        for _ in learner.consume(one):
+            pass
+        for _ in core.consume(one):
+            pass
+        watched = core.streams["s"]
+        assert watched.sentinel.seqs == learner.streams["s"].learner.seqs
+        meta, arrays = watched.sentinel.state()
+        watched.sentinel = StreamSentinel.restore("s", core.settings, orjson.loads(orjson.dumps(meta)), arrays)
+    assert learner.rejected > 50 and list(watched.sentinel.admission.classes) == [f"class {n}" for n in range(5)]
+
+
 def requested(log: list[Message]) -> list[int]:
     """seq of each window that a map was asked for."""
     core = PartitionSentinel(watch())

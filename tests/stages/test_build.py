@@ -1,9 +1,28 @@
 """What a stage imports."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from pipeline.configuration import load
+from pipeline.stages.build import options
+
+
+def test_a_worker_has_one_name_and_a_fork_another() -> None:
+    """Its name decides what is fenced, so whoever asks twice must not be told of two workers."""
+    settings = load()
+    name = options("learner", settings).instance
+    assert options("learner", settings).instance == options("fold", settings).instance == name
+    assert options("learner", load(assignments=["worker.instance=mine"])).instance == "mine"
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writer, options("learner", settings).instance.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    other = os.read(reader, 100).decode()
+    assert len(other) == len(name) and other != name
 
 
 @pytest.mark.parametrize("stage", ["explainer", "fold", "sentinel"])

@@ -7,12 +7,13 @@ import pytest
 
 from pipeline.configuration import load
 from pipeline.errors import LostInputError, StateError
-from pipeline.health.catalogue import EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
+from pipeline.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
+from pipeline.ingest.message import Oversized
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.labels import LabelsPartition, samples
 from pipeline.stages.learner import LearnerPartition
 from pipeline.transport.records import Message, Outputs
-from topics import events, progress_learner
+from topics import events, events_dead, progress_learner
 
 SETTINGS = load(assignments=["topics.events=2", "model.name=linear", "labels.window=10"])
 VALUES = [b'{"id":1,"y":2}', None, b"\xff", b'[{"id":1,"y":2}]', b'{"x":{"a":1}}']
@@ -37,7 +38,30 @@ def test_messages_are_moved_as_they_are_to_the_same_partition() -> None:
         ("glasstream.events", b"s", value, 1, (("h", b"v"),)) for value in VALUES
     ]
     assert not stage.collect() and stage.pending() == 0
-    assert [tuple(sample) for sample in samples([stage])] == [(LABELS_MOVED, 5, ("1",))]
+    assert [tuple(sample) for sample in samples([stage])] == [
+        (LABELS_MOVED, 5, ("1",)),
+        (DEAD_LETTERS, 0, ("too_large", "1")),
+    ]
+    assert all(len(sample.labels) == len(sample.metric.labels) for sample in samples([stage]))
+
+
+def test_what_events_refuses_for_its_size_is_a_dead_letter_of_its_origin() -> None:
+    stage = LabelsPartition(1, SETTINGS)
+    stage.restore({}, 3, 8)
+    large = Message("labels", 1, 3, b"k" * 3_000, b"v" * 5_000_000, (("h", b"v"),), 17)
+    unread = Message("labels", 1, 4, None, Oversized(70, "expected less"))
+    moved, second = feed(stage, large, unread).records
+    assert moved.topic == "glasstream.events" and moved.instead is not None and stage.refused == 1
+    first = moved.instead()
+    for record, message in ((first, large), (second, unread)):
+        said = events_dead.decode(record.headers)
+        assert (record.topic, record.partition, record.value) == ("glasstream.events.dead", 1, None)
+        assert (said.reason, said.topic, said.offset) == ("too_large", "labels", message.offset)
+    assert (said.detail, said.omitted_bytes) == ("expected less", 70)
+    said = events_dead.decode(first.headers)
+    assert (said.omitted_bytes, said.omitted_key_bytes, said.time) == (5_000_000, 3_000, 17)
+    assert "5000000 bytes with a key of 3000" in said.detail
+    assert samples([stage]).__next__().value == 2 and list(samples([stage]))[1].value == 2
 
 
 @pytest.mark.parametrize("killed", range(6))

@@ -13,12 +13,13 @@ from pipeline.configuration import load
 from pipeline.errors import StateError
 from pipeline.explain.explainer import explain
 from pipeline.models import snapshot as codec
+from pipeline.models.authentication import Key
 from pipeline.settings import Settings
 from pipeline.stages.fold import FoldPartition
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.learner import LearnerPartition
 from pipeline.transport.records import Message, Outputs, Record
-from tests.integration.test_recovery import event
+from tests.logs import event
 from topics import checkpoints, contributions, events, progress_learner, snapshots, work
 
 KEY = b"a key of sixteen bytes"
@@ -67,12 +68,15 @@ class Cluster:
     damage: int = 0
     low: int = 0
     """The first offset that `events` still keeps."""
+    key: Key = KEY
 
     def learner(self) -> LearnerPartition:
         self.progress = FoldProgress()
         for key, value in self.state["progress.fold"].items():
             self.progress.on_record(0, 0, key, value)
-        return LearnerPartition(0, self.settings, KEY, self.progress, lambda topic, number: dict(self.state[topic]))
+        return LearnerPartition(
+            0, self.settings, self.key, self.progress, lambda topic, number: dict(self.state[topic])
+        )
 
     def fold(self) -> tuple[FoldPartition, int]:
         fold = FoldPartition(0, self.settings)
@@ -162,7 +166,7 @@ class Cluster:
                     "a row's model was ended before the row was folded"
                 )
                 return
-            model = codec.decode(found, key=KEY)
+            model = codec.decode(found, key=self.key)
         self.contributions += [contributions.encode(one) for one in explain(block, model)]
 
 
@@ -199,6 +203,13 @@ def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seco
         assert dict(cluster.published) == EXPECTED, commit
         kept = {snapshots.Key.decode(key).identity[:2] for key in cluster.state["snapshots"]}
         assert kept == {("s", 1), ("t", 0)}, commit
+
+
+def test_learners_of_several_streams_do_not_wait_for_the_newest_snapshots_of_others() -> None:
+    """Waiting for the fold ends a snapshot only where its stream has a newer one: the newest of all may be too much."""
+    cluster = Cluster(LOG, load(assignments=[*SETTINGS, "limits.snapshot_bytes=1"]))
+    asyncio.run(asyncio.wait_for(cluster.run(), 120))
+    assert dict(cluster.published) == EXPECTED
 
 
 def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> None:

@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from pipeline.configuration import load
-from pipeline.errors import LostInputError
+from pipeline.errors import LostInputError, StateError
 from pipeline.stages import checkpoints as stage_checkpoints
 from pipeline.transport.records import Message
-from tests.integration.test_recovery import event
+from tests.logs import event
 from tests.stages.test_reset import SETTINGS, Cluster, packed, reference
 from topics import checkpoints, events, progress_learner
 
@@ -90,6 +90,49 @@ def test_a_checkpoint_at_rest_comes_when_a_stream_has_changed_and_none_was_made_
         made.append(sorted({checkpoints.Key.decode(one.key or b"").stream for one in learner.collect().apart}))
     assert made[:2] == [[], []] and all(len(one) == 1 for one in made[2:8]) and made[8:] == [[], [], []]
     assert {name for one in made for name in one} == {key.decode() for key, _ in RARE} - {"reset"}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_key_is_changed_through_restarts(model: str) -> None:
+    """First the new key beside the old one, then alone; the streams that rest are sealed anew too."""
+    old, new = b"the old key, long enough", b"the new key, long enough"
+    more = MODELS[model]
+    cluster = Cluster([*RARE, *BUSY], load(assignments=[*SETTINGS, more]), key=old)
+    asyncio.run(cluster.run())
+    cluster.key = (new, old)
+    cluster.log += LATER[: len(LATER) // 2]
+    cluster.low = len([*RARE, *BUSY])
+    asyncio.run(cluster.run())
+    cluster.key = new
+    cluster.log = [*RARE, *BUSY, *LATER]
+    asyncio.run(cluster.run())
+    assert dict(cluster.published) == reference(cluster.log, more)
+    cluster.key = old
+    with pytest.raises(StateError, match="its HMAC does not fit"):
+        asyncio.run(cluster.run())
+
+
+def test_with_a_new_key_checkpoints_of_streams_that_do_not_change_are_sealed_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old, new = b"the old key, long enough", b"the new key, long enough"
+    cluster = Cluster(packed(0, 40, b"rests"), key=old)
+    asyncio.run(cluster.run())
+    now = 1e6
+    monkeypatch.setattr(stage_checkpoints, "perf_counter", lambda: now)
+    for key, count in ((old, 0), ((old, new), 0), ((new, old), 1), (new, 0)):
+        cluster.key = key
+        learner = cluster.learner()
+        start = learner.restore(cluster.state["progress.learner"], 0, len(cluster.log))
+        for offset in range(start, len(cluster.log)):
+            asyncio.run(learner.feed(Message("events", 0, offset, *cluster.log[offset])))
+        written = []
+        for _ in range(3):
+            outputs = learner.collect()
+            cluster._take(outputs, "progress.learner")
+            written += [one for one in outputs.apart if one.topic.endswith("checkpoints") and one.value is not None]
+            now += 1_000.0
+        assert len(written) == count, key
 
 
 def test_without_checkpoints_what_retention_has_removed_is_told() -> None:

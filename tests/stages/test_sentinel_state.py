@@ -208,7 +208,7 @@ def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPa
 def test_state_that_cannot_be_gone_on_from_is_refused() -> None:
     broker = Broker()
     run(broker, None, 1.0)
-    with pytest.raises(StateError, match="the input ends at 3"):
+    with pytest.raises(LostInputError, match="it ends at 3"):
         partition().restore(broker.state, 0, 3)
     with pytest.raises(LostInputError, match="lengthen the retention"):
         partition().restore(broker.state, len(LOG), len(LOG))

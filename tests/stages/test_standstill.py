@@ -7,9 +7,9 @@ from pipeline.configuration import load
 from pipeline.stages.fold_progress import FoldProgress
 from pipeline.stages.learner import LearnerPartition
 from pipeline.stages.standstill import LONGEST, PATIENCE, Standstill
-from pipeline.transport.records import Message
-from tests.integration.test_recovery import messages
-from topics import events, progress_fold, snapshots
+from pipeline.transport.records import Message, Outputs, Record
+from tests.logs import messages
+from topics import events, progress_fold, progress_learner, snapshots, work
 from topics.progress_fold import FoldState, StreamProgress
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
@@ -26,45 +26,124 @@ class Clock:
 def test_it_is_told_after_some_time_then_after_twice_as_long_up_to_a_bound() -> None:
     clock = Clock()
     standstill = Standstill(clock)
-    assert standstill.lasts(1, True) is None
+    assert standstill.lasts(1) is None
     told = []
     for _ in range(3 * int(LONGEST)):
         clock.now += 1
-        if standstill.lasts(1, True) is not None:
-            told.append(clock.now - 1000)
+        lasted = standstill.lasts(1)
+        if lasted is not None:
+            assert lasted == clock.now - 1000
+            told.append(lasted)
     gaps = [told[0], *(b - a for a, b in pairwise(told))]
     assert gaps == [min(PATIENCE * 2**n, LONGEST) for n in range(len(gaps))] and gaps[-1] == LONGEST
+    assert standstill.times == len(told)
 
 
 def test_a_move_or_nothing_to_do_begins_anew() -> None:
     clock = Clock()
     standstill = Standstill(clock)
-    for moves, outstanding in ((1, True), (2, True), (2, False), (2, True)):
+    for place in (1, 2, None, 2):
         clock.now += PATIENCE - 1
-        assert standstill.lasts(moves, outstanding) is None
-    clock.now += 1
-    assert standstill.lasts(2, True) == PATIENCE
+        assert standstill.lasts(place) is None
+    clock.now += PATIENCE
+    assert standstill.lasts(2) == PATIENCE and standstill.times == 1
+    assert standstill.lasts(3) is None and standstill.times == 0
+
+
+class Fed:
+    """A learner that has learned streams of 400 rows, and a fold that is where a test says."""
+
+    def __init__(self, *streams: str) -> None:
+        self.settings = load(assignments=(*SETTINGS, "topics.events=1"))
+        self.clock, self.progress = Clock(), FoldProgress()
+        self.learner = LearnerPartition(0, self.settings, None, self.progress, lambda topic, number: {}, self.clock)
+        name = self.settings.prefix + events.TOPIC.name
+        log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
+        for offset, (key, value) in enumerate(log):
+            asyncio.run(self.learner.feed(Message(name, 0, offset, key, value)))
+
+    def folded(self, stream: str, row: int, published: int) -> None:
+        done = StreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
+        for key, value in progress_fold.encode_stream(FoldState(progress=done, meta={}, arrays={}), 0):
+            self.progress.on_record(0, 0, key, value)
+
+    def sent(self) -> tuple[list[Record], list[Record]]:
+        """Snapshots and work, since the last time."""
+        outputs = self.learner.collect()
+        name = self.settings.prefix + work.TOPIC.name
+        return list(outputs.before), [record for record in outputs.records if record.topic == name]
 
 
 def test_an_idle_learner_publishes_what_a_standing_fold_may_lack() -> None:
-    settings = load(assignments=SETTINGS)
-    progress = FoldProgress()
-    partition = events.partition(b"s", settings.topics.events)
-    learner = LearnerPartition(partition, settings, None, progress, lambda topic, number: {})
-    clock = Clock()
-    learner._standstill = Standstill(clock)
-    name = settings.prefix + events.TOPIC.name
-    for offset, value in enumerate([*messages(0, 400), events.FLUSH]):
-        asyncio.run(learner.feed(Message(name, partition, offset, b"s", value)))
-    published = learner.collect().before
-    assert {record.topic for record in published} == {settings.prefix + snapshots.TOPIC.name}
-    clock.now += PATIENCE - 1
-    assert not learner.collect().before
-    clock.now += 1
-    assert learner.collect().before == published
-    done = StreamProgress(stream="s", epoch=settings.epoch, next_row=400, published_row=399)
-    for key, value in progress_fold.encode_stream(FoldState(progress=done, meta={}, arrays={}), 0):
-        progress.on_record(partition, 0, key, value)
-    learner.collect()
-    clock.now += LONGEST
-    assert not learner.collect().before
+    """Until the fold has all rows, and has seen the flush mark behind them."""
+    fed = Fed("s")
+    published, blocks = fed.sent()
+    assert {record.topic for record in published} == {fed.settings.prefix + snapshots.TOPIC.name} and len(blocks) > 2
+    fed.clock.now += PATIENCE - 1
+    assert fed.sent() == ([], [])
+    fed.clock.now += 1
+    assert fed.sent() == (published, blocks)
+    fed.folded("s", 400, 299)
+    ended, none = fed.sent()
+    assert not none and ended and not any(record.value for record in ended)
+    fed.clock.now += PATIENCE
+    _, mark = fed.sent()
+    assert [work.decode(record.value or b"").first_row for record in mark] == [400] and mark == blocks[-1:]
+    fed.folded("s", 400, 399)
+    fed.sent()
+    fed.clock.now += LONGEST
+    assert fed.sent() == ([], [])
+
+
+def test_a_stream_stands_still_beside_others_that_move() -> None:
+    fed = Fed("s", "t")
+    _, blocks = fed.sent()
+    mine = [record for record in blocks if (record.key or b"").startswith(b"s/")]
+    assert 0 < len(mine) < len(blocks)
+    for second in range(int(PATIENCE)):
+        fed.folded("t", 110 + second, -1)
+        assert fed.sent() == ([], [])
+        assert fed.learner.stalled() is None
+        fed.clock.now += 1
+    fed.folded("t", 200, 199)
+    assert fed.sent()[1] == mine
+
+
+def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None:
+    fed = Fed("s")
+    fed.learner.collect()
+    fed.folded("s", 150, 149)
+    fed.learner.collect()
+    fed.clock.now += PATIENCE
+    outputs = fed.learner.collect()
+    said = fed.learner.stalled()
+    assert said is not None
+    for part in ("stream 's'", "row 150 is not folded", "row 399 was learned 0 events ago", "1 time(s)", "explainers"):
+        assert part in said, part
+    assert told(outputs) == [said]
+    assert not fed.learner.collect()
+    name = fed.settings.prefix + events.TOPIC.name
+    asyncio.run(fed.learner.feed(Message(name, 0, 21, b"s", next(messages(400, 420)))))
+    assert "20 events ago" in (fed.learner.stalled() or "")
+    fed.folded("s", 151, 149)
+    assert told(fed.learner.collect()) == [""] and fed.learner.stalled() is None
+
+
+def told(outputs: Outputs) -> list[str]:
+    decoded = [progress_learner.decode(record.key or b"", record.value or b"") for record in outputs.progress]
+    return [one.stalled for one in decoded if isinstance(one, progress_learner.StreamProgress)]
+
+
+def test_where_the_learner_sheds_forgotten_blocks_come_again_as_refused_ones() -> None:
+    fed = Fed("s")
+    fed.learner._backlog._settings = load(assignments=(*SETTINGS, "limits.lag=shed", "limits.work_bytes=1"))
+    _, blocks = fed.sent()
+    fed.learner._backlog.shed()
+    assert fed.learner._backlog.work_bytes == 0
+    fed.clock.now += PATIENCE
+    _, again = fed.sent()
+    first, second = ([work.decode(record.value or b"") for record in records] for records in (blocks, again))
+    assert [(one.first_row, one.seqs.tolist()) for one in first] == [
+        (one.first_row, one.seqs.tolist()) for one in second
+    ]
+    assert all("limits.lag" in one.refused for one in second if one.count) and second[-1].flush_before

@@ -75,6 +75,39 @@ def prediction() -> bytes:
     )
 
 
+def prediction_of_many_classes() -> bytes:
+    return predictions.encode(
+        epoch=0,
+        stream="words",
+        seq=7,
+        id="0-9-0",
+        prediction="w000",
+        probabilities={f"w{number:03}": 0.375 if number == 0 else 0.005 for number in range(126)},
+        target="w125",
+        loss=1.0,
+        loss_name="zero_one",
+        metric_name="accuracy",
+        metric_value=0.5,
+        model_version=6,
+    )
+
+
+def large_dead_letter() -> bytes:
+    headers = events_dead.headers(
+        epoch=0,
+        reason=events_dead.Reason.REJECTED_ELEMENTS,
+        topic="glasstream.events",
+        partition=1,
+        offset=42,
+        time=1_700_000_000_000,
+        detail="1001 elements rejected",
+        rejected=[(index, events_dead.Reason.NO_X) for index in range(events_dead.LISTED + 1)],
+        omitted_bytes=9_000_000,
+        omitted_key_bytes=5_000,
+    )
+    return b"\n".join(name.encode() + b": " + text for name, text in headers)
+
+
 def prediction_of_nothing() -> bytes:
     return predictions.encode(
         epoch=0,
@@ -416,7 +449,9 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "labels.v1.one.json": lambda: labels.encode({"id": 12, "y": True, "ts": 1_700_000_000_000}),
     "labels.v1.array.json": lambda: labels.encode([{"id": "e-1", "y": "a"}, {"id": 12, "y": 1.5}]),
     "events.dead.v1.headers.txt": dead_letter,
+    "events.dead.v2.headers.txt": large_dead_letter,
     "predictions.v1.json": prediction,
+    "predictions.v2.json": prediction_of_many_classes,
     "predictions.v1.nothing.json": prediction_of_nothing,
     "importance.v2.json": estimate,
     "importance.v2.isage.json": estimate_of_isage,

@@ -145,6 +145,19 @@ def test_predictions_are_read() -> None:
     assert nothing.target == 3.5
 
 
+def test_a_dead_letter_that_leaves_things_out_is_read() -> None:
+    lines = checked_in("events.dead.v2.headers.txt").split(b"\n")
+    read = events_dead.decode([(name.decode(), text) for name, text in (line.split(b": ", 1) for line in lines)])
+    assert (read.schema_version, read.omitted_bytes, read.omitted_key_bytes) == (2, 9_000_000, 5_000)
+    assert read.rejected is not None and (len(read.rejected), read.rejected_count) == (1_000, 1_001)
+
+
+def test_a_prediction_of_many_classes_is_read() -> None:
+    read = predictions.decode(checked_in("predictions.v2.json"))
+    assert (read.schema_version, len(read.probabilities or {})) == (2, 100)
+    assert read.others == predictions.Others(26, 0.13)
+
+
 def test_importance_is_read() -> None:
     for version, staleness in ((1, None), (2, 0.0625)):
         record = importance.decode(checked_in(f"importance.v{version}.json"))
@@ -258,10 +271,11 @@ def test_progress_of_the_fold_is_read() -> None:
         }
     )
     assert restored.partition == fold_partition()
-    assert restored.streams["elec2"].progress == fold_state().progress
-    assert restored.streams["elec2"].meta == fold_state().meta
+    state = restored.state("elec2")
+    assert restored.streams["elec2"] == state.progress == fold_state().progress
+    assert state.meta == fold_state().meta
     for name, array in fold_state().arrays.items():
-        np.testing.assert_array_equal(restored.streams["elec2"].arrays[name], array, strict=True)
+        np.testing.assert_array_equal(state.arrays[name], array, strict=True)
 
 
 SENTINEL = {

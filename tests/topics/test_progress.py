@@ -69,8 +69,9 @@ def test_the_fold_finds_what_it_committed(streams: list[str], limit: int) -> Non
     restored = progress_fold.restore(compacted(partition_record(), *batches))
     assert restored.partition == fold_partition()
     assert restored.streams.keys() == set(streams)
-    for stream, state in restored.streams.items():
-        assert state.progress == state_of(stream, 7).progress
+    for stream in restored.streams:
+        state = restored.state(stream)
+        assert state.progress == restored.streams[stream] == state_of(stream, 7).progress
         assert state.meta == {"n": 7}
         np.testing.assert_array_equal(state.arrays["raw"], np.arange(11.0))
 
@@ -96,7 +97,8 @@ def test_a_state_that_shrinks_or_grows_leaves_nothing_behind(sizes: tuple[int, .
         batches.append(batch)
     latest = compacted(*batches)
     assert len(latest) == 2 + chunks
-    state = progress_fold.restore(latest).streams["s"]
+    assert progress_fold.restore(latest).chunks("s") == chunks
+    state = progress_fold.restore(latest).state("s")
     assert state.progress.next_row == len(sizes)
     assert state.arrays["raw"].size == sizes[-1]
 
@@ -106,10 +108,10 @@ def test_the_fold_never_goes_on_with_less_than_was_committed() -> None:
     whole = compacted(partition_record(), records)
     for key, _ in records[1:]:
         with pytest.raises(FrameError, match="is not whole"):
-            progress_fold.restore({k: v for k, v in whole.items() if k != key})
+            progress_fold.restore({k: v for k, v in whole.items() if k != key}).state("s")
         damaged = whole[key][:-1] + bytes([whole[key][-1] ^ 1])
         with pytest.raises(FrameError, match="is not whole"):
-            progress_fold.restore({**whole, key: damaged})
+            progress_fold.restore({**whole, key: damaged}).state("s")
     with pytest.raises(RecordError, match="the partition's record"):
         progress_fold.restore(compacted(records))
     with pytest.raises(RecordError):
@@ -121,7 +123,7 @@ def test_the_fold_never_goes_on_with_less_than_was_committed() -> None:
 def test_a_state_of_another_row_than_its_progress_is_refused() -> None:
     older, newer = (progress_fold.encode_stream(state_of("s", rows)) for rows in (7, 8))
     with pytest.raises(FrameError, match="expected the state of"):
-        progress_fold.restore(compacted(partition_record(), newer, older[1:]))
+        progress_fold.restore(compacted(partition_record(), newer, older[1:])).state("s")
 
 
 def test_a_state_without_its_progress_is_refused() -> None:

@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.topics.golden_records import GOLDEN, checked_in
@@ -26,9 +26,9 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 EVENTS = validator("events.v3")
-PREDICTIONS = validator("predictions.v1")
+PREDICTIONS = validator("predictions.v2")
 IMPORTANCE = validator("importance.v2")
-DEAD = validator("events.dead.v1")
+DEAD = validator("events.dead.v2")
 
 
 def a_prediction(**changes: Any) -> bytes:
@@ -190,7 +190,7 @@ def test_fields_of_a_later_release_are_skipped_and_another_version_is_refused() 
     later = {**orjson.loads(a_prediction()), "novelty": 0.5}
     assert predictions.decode(orjson.dumps(later)) == predictions.decode(a_prediction())
     with pytest.raises(RecordError, match="schema_version"):
-        predictions.decode(orjson.dumps({**later, "schema_version": 2}))
+        predictions.decode(orjson.dumps({**later, "schema_version": 3}))
 
 
 @pytest.mark.parametrize(
@@ -270,10 +270,53 @@ def test_a_dead_letter_without_its_headers_is_a_record_error() -> None:
         events_dead.decode([*headers, ("rejected", b"[")])
 
 
-def test_a_value_too_large_is_left_out_and_its_size_kept() -> None:
-    assert events_dead.value(b"1234", limit=4) == (b"1234", None)
-    assert events_dead.value(b"12345", limit=4) == (None, 5)
-    assert events_dead.value(None) == (None, None)
+@given(
+    detail=st.text(),
+    repeated=st.integers(0, 10_000),
+    count=st.integers(0, 3 * events_dead.LISTED),
+    topic=st.text(alphabet="t", min_size=1, max_size=249),
+)
+@settings(max_examples=50, deadline=None)
+def test_the_headers_of_a_letter_are_bounded_and_say_what_they_leave_out(
+    detail: str, repeated: int, count: int, topic: str
+) -> None:
+    reason = max(events_dead.Reason, key=len)
+    rejected = [(10**8 + index, reason) for index in range(count)]
+    headers = events_dead.headers(
+        epoch=10**18,
+        reason=reason,
+        topic=topic,
+        partition=10**9,
+        offset=10**18,
+        time=10**15,
+        detail=detail * (1 + repeated // (1 + len(detail))),
+        rejected=rejected,
+        omitted_bytes=10**10,
+        omitted_key_bytes=10**10,
+    )
+    assert events_dead.size(b"k" * events_dead.KEY_BYTES, None, headers) <= events_dead.ORIGIN_BYTES
+    read = events_dead.decode(headers)
+    assert read.rejected == rejected[: events_dead.LISTED]
+    assert read.rejected_count == (count if count > events_dead.LISTED else None)
+    assert detail.startswith(read.detail) or read.detail.startswith(detail)
+
+
+def test_a_prediction_of_many_classes_names_the_most_probable_and_sums_the_others() -> None:
+    chances = {f"{'é' * 500}{number:04}": (number + 1) / 2_000_000 for number in range(1_000)}
+    record = a_prediction(probabilities=chances)
+    assert len(record) < 700_000
+    read = predictions.decode(record)
+    PREDICTIONS.validate(orjson.loads(record))
+    assert (read.schema_version, len(read.probabilities or ())) == (2, predictions.NAMED)
+    assert list(read.probabilities or ()) == sorted(chances)[-predictions.NAMED :]
+    assert read.others is not None and read.others.classes == 1_000 - predictions.NAMED
+    assert read.others.probability == pytest.approx(sum(chances.values()) - sum((read.probabilities or {}).values()))
+
+
+def test_a_prediction_of_as_many_classes_as_are_named_is_what_it_was() -> None:
+    chances = {f"{number:04}": 1 / 128 for number in range(predictions.NAMED)}
+    record = orjson.loads(a_prediction(probabilities=chances))
+    assert record["schema_version"] == 1 and "others" not in record and record["probabilities"] == chances
 
 
 def test_an_encoder_keeps_nothing_of_the_event_before() -> None:

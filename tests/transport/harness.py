@@ -70,6 +70,9 @@ class Total:
     def committed(self) -> None:
         pass
 
+    def stalled(self) -> str | None:
+        return None
+
     def pending(self) -> int:
         return len(self._new)
 

@@ -34,4 +34,5 @@ def test_what_counts_as_a_secret() -> None:
         "sasl.oauthbearer.client.secret": "c",
     }
     assert secrets_of(kafka, b"key") == ["a", "b", "c", "key"]
+    assert secrets_of({}, (b"new key", b"old key")) == ["new key", "old key"]
     assert secrets_of({"sasl.password": ""}, None) == []

@@ -1,15 +1,13 @@
-"""The configuration of the one-node Kafka: everything that differs from Kafka's defaults, and why."""
+"""The configuration of a local Kafka: everything that differs from Kafka's defaults, and why.
+
+The limits on the size of messages are Kafka's own: what works here must work on a cluster that nobody has tuned.
+"""
 
 from collections.abc import Mapping
-
-#: Largest record batch in bytes. Ours stay below 1 MiB (snapshots and states are chunked); the room is for tests that
-#: send what is too large for us (5 MB) and must find that it gets a dead letter, not a refusal by the broker.
-MESSAGE_LIMIT = 16 * 1024 * 1024
 
 _FIXED: dict[str, str] = {
     # KRaft, broker and controller in one process.
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -34,8 +32,6 @@ _FIXED: dict[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     # A misspelt topic is an error, not a new topic with one partition.
     "auto.create.topics.enable": "false",
-    "message.max.bytes": str(MESSAGE_LIMIT),
-    "replica.fetch.max.bytes": str(MESSAGE_LIMIT),
     # Two cores are what a laptop or a CI machine has to spare; the defaults are 3, 8 and 10 threads.
     "num.network.threads": "2",
     "num.io.threads": "4",
@@ -43,6 +39,25 @@ _FIXED: dict[str, str] = {
     # Runs take a fresh prefix and delete their topics: give the space back after a second instead of a minute.
     "log.segment.delete.delay.ms": "1000",
 }
+
+CLUSTER_SETTINGS: Mapping[str, str] = {
+    # Every record is on three brokers, and is committed when two have it: one broker may be lost without any effect.
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    # A consumer that names its rack (`client.rack`) reads from the broker of that rack.
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    # Kafka's defaults again: on a busy machine a shorter session lets the controller fence brokers that are alive.
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "2000",
+    # How soon a follower that stands still leaves the in-sync replicas; 30 s by default, longer than a test waits.
+    "replica.lag.time.max.ms": "10000",
+}
+"""Settings of a broker in a cluster of three that replace those of a single node."""
 
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
@@ -54,6 +69,8 @@ def server_settings(
     data: str,
     listen: str = "127.0.0.1",
     advertised: str = "127.0.0.1",
+    node: int = 1,
+    voters: str | None = None,
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
     """All settings of a node.
@@ -66,15 +83,20 @@ def server_settings(
         Folder of Kafka's logs and metadata.
     listen, advertised
         Host that the broker binds, and host that clients are told to connect to.
+    node
+        Id of the node.
+    voters
+        The controllers of the cluster, as `controller.quorum.voters` names them; None for a node that is alone.
     overrides
         Broker settings that replace or add to the ones here. Listeners, and what maps them to protocols, are added:
         the one that this machine's clients use stays.
     """
     ours = {
         **_FIXED,
+        "node.id": str(node),
         "listeners": f"PLAINTEXT://{listen}:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{advertised}:{broker_port}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.quorum.voters": voters or f"{node}@127.0.0.1:{controller_port}",
         "log.dirs": data,
     }
     added = {name: f"{ours[name]},{overrides[name]}" for name in _LISTENERS if name in overrides}

@@ -13,6 +13,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import IO
@@ -42,8 +43,30 @@ class PortTaken(BrokerError):
     """Another program took one of the ports between choosing and binding it."""
 
 
+@dataclass(frozen=True)
+class Member:
+    """The place of a node in a cluster.
+
+    Attributes
+    ----------
+    node
+        Id of the node.
+    ports
+        Ports of the broker and of the controller.
+    voters
+        All controllers, as `controller.quorum.voters` names them.
+    cluster_id
+        Id that the data of every node carries.
+    """
+
+    node: int
+    ports: tuple[int, int]
+    voters: str
+    cluster_id: str
+
+
 class LocalKafka:
-    """A Kafka node on loopback ports. Made by `local_kafka`, which also closes it.
+    """A Kafka node on loopback ports. Made by `local_kafka` or `local_cluster`, which also close it.
 
     Attributes
     ----------
@@ -56,7 +79,15 @@ class LocalKafka:
     kind = "local"
 
     def __init__(
-        self, java: Path, jars: Path, data: Path | None, settings: Mapping[str, str], log: Callable[[str], None]
+        self,
+        java: Path,
+        jars: Path,
+        data: Path | None,
+        settings: Mapping[str, str],
+        log: Callable[[str], None],
+        *,
+        member: Member | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._java = java
         self._jars = jars
@@ -66,8 +97,11 @@ class LocalKafka:
         self.folder = Path(tempfile.mkdtemp(prefix="glasstream-kafka-")) if data is None else data.resolve()
         self._leash: subprocess.Popen[bytes] | None = None
         self._pid = 0
+        self._logged = 0
         self._lock: IO[str] | None = None
-        self._ports = (0, 0)
+        self._member = member
+        self._environment = dict(environment or {})
+        self._ports = (0, 0) if member is None else member.ports
 
     @property
     def bootstrap(self) -> str:
@@ -85,6 +119,11 @@ class LocalKafka:
             raise BrokerError("expected a running local Kafka; it is stopped. Call start() first.")
         return self._pid
 
+    @property
+    def data(self) -> Path:
+        """Folder of Kafka's logs and metadata."""
+        return Path(self._settings.get("log.dirs", self.folder / "logs"))
+
     def open(self) -> None:
         """Make the folder, choose ports and start; another program's grab of a port is answered with other ports.
 
@@ -93,7 +132,7 @@ class LocalKafka:
         BrokerError
             The folder is in use, or the server did not start; the message holds the last lines of its log.
         """
-        self._take_folder()
+        self.take_folder()
         for left in reversed(range(_PORT_TRIES)):
             self._ports = free_ports()
             try:
@@ -105,17 +144,31 @@ class LocalKafka:
 
     def start(self) -> None:
         """Start the server on the data and ports it had, and return when it answers."""
-        if self.running:
-            return
-        began = time.monotonic()
+        if not self.running:
+            self.launch()
+            self.await_answer()
+
+    def launch(self) -> None:
+        """Start the server's process and do not wait for it: one node of several answers when enough are there."""
+        self.kill()  # what is left of a server that ended by itself
         self._configure()
         self._format()
-        logged = self._log_file.stat().st_size if self._log_file.exists() else 0
+        self._logged = self._log_file.stat().st_size if self._log_file.exists() else 0
         self._spawn()
+
+    def await_answer(self) -> None:
+        """Wait until the launched server answers.
+
+        Raises
+        ------
+        BrokerError
+            The server ended, or does not answer before the deadline.
+        """
+        began = time.monotonic()
         if not answers(self.bootstrap, START_DEADLINE_S, still=lambda: self.running):
             alive = self.running
             self.kill()
-            raise self._start_error(alive, logged)
+            raise self._start_error(alive, self._logged)
         self._log(f"Apache Kafka answers on {self.bootstrap} after {time.monotonic() - began:.1f} s")
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
@@ -176,7 +229,7 @@ class LocalKafka:
             except ProcessLookupError:
                 return
 
-    def _take_folder(self) -> None:
+    def take_folder(self) -> None:
         """Create the folder and lock it against other runs."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -202,8 +255,14 @@ class LocalKafka:
 
     def _configure(self) -> None:
         broker, controller = self._ports
+        member = self._member
         settings = server_settings(
-            broker_port=broker, controller_port=controller, data=str(self.folder / "logs"), overrides=self._settings
+            broker_port=broker,
+            controller_port=controller,
+            data=str(self.data),
+            node=1 if member is None else member.node,
+            voters=None if member is None else member.voters,
+            overrides=self._settings,
         )
         self._properties.write_text(as_properties(settings), encoding="utf-8")
         logging = files("pipeline.brokers.local").joinpath("log4j2.properties").read_text(encoding="utf-8")
@@ -218,9 +277,9 @@ class LocalKafka:
 
     def _format(self) -> None:
         """Give fresh data its cluster id; formatted data is left as it is."""
-        if (self.folder / "logs" / "meta.properties").exists():
+        if (self.data / "meta.properties").exists():
             return
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = new_cluster_id() if self._member is None else self._member.cluster_id
         # Joined by `=`, because an id may begin with a dash.
         command = self._command(
             "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={self._properties}"
@@ -244,7 +303,9 @@ class LocalKafka:
             raise BrokerError("expected an open local Kafka; it has been closed. Make a new one.")
         remove = str(self.folder) if self._temporary else "-"
         grace = 0.0 if self._temporary else STOP_DEADLINE_S
-        server = self._command("kafka.Kafka", str(self._properties))
+        # By `env`, so that only the server gets them, and not the leash.
+        variables = ["env", *(f"{name}={value}" for name, value in self._environment.items())]
+        server = [*(variables if self._environment else ()), *self._command("kafka.Kafka", str(self._properties))]
         with as_file(files("pipeline.brokers.local").joinpath("leash.py")) as leash:
             self._leash = subprocess.Popen(
                 [sys.executable, "-I", str(leash), str(self._log_file), str(grace), remove, *server],
@@ -287,6 +348,11 @@ def _last_lines(text: str) -> str:
     """The end of what a Java program said, without the frames of its stack traces."""
     lines = [line for line in text.strip().splitlines() if not line.startswith("\tat ")]
     return "\n".join(lines[-_LAST_LINES:]) or "(it said nothing)"
+
+
+def new_cluster_id() -> str:
+    """Return a random id for the data of a new cluster."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def free_ports() -> tuple[int, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pipeline.brokers.local import jars, toolchain
+from pipeline.brokers.local.cluster import LocalCluster, NodeSettings
 from pipeline.brokers.local.container import ContainerKafka
 from pipeline.brokers.local.node import LocalKafka
 from pipeline.errors import BrokerError
@@ -68,6 +69,46 @@ def local_kafka(
         yield kafka
     finally:
         kafka.close()
+
+
+@contextmanager
+def local_cluster(
+    count: int = 3,
+    *,
+    settings: Mapping[str, str] | None = None,
+    of_node: NodeSettings | None = None,
+    environment: NodeSettings | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Iterator[LocalCluster]:
+    """A cluster of Kafka nodes that answers, until the block is left or this process dies, whichever comes first.
+
+    Every node is broker and controller and takes about 350 MB of memory. Topics have three copies and need two.
+
+    Parameters
+    ----------
+    count
+        Number of nodes, from 3 on.
+    settings, of_node
+        Broker settings of all nodes, and of one by its id, on top of `configuration.CLUSTER_SETTINGS`.
+    environment
+        Further environment variables of a node's process by its id.
+    log
+        Is told what takes time, a line of text each; None for the log of this module.
+
+    Raises
+    ------
+    BrokerError
+        Java or Kafka is missing (a container cannot stand in for a cluster), or a node did not start.
+    """
+    say = log or logging.getLogger(__name__).info
+    cluster = LocalCluster(
+        toolchain.java(), jars.fetch(say), count, settings or {}, say, of_node=of_node, environment=environment
+    )
+    try:
+        cluster.open()
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def prepare(log: Callable[[str], None]) -> None:

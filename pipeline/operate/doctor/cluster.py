@@ -17,6 +17,7 @@ from pipeline.operate.doctor.finding import Finding, Patient, fail, ok, warn
 from pipeline.settings import Settings
 from pipeline.stages.build import connection
 from pipeline.transport.transactions import TRANSACTION_TIMEOUT
+from topics.contract import SAFE_COPIES, least_in_sync
 
 ANSWER_SECONDS = 10.0
 _TRY_SECONDS = 1.0
@@ -25,6 +26,14 @@ _TRIES_AFTER_AN_ERROR = 3
 """A broker that is just being elected, or one address of several, may fail once."""
 _SKEW_WARN, _SKEW_FAIL = 5.0, 3_600.0
 """Seconds. Above the second Kafka refuses what we write (log.message.timestamp.after.max.ms, an hour by default)."""
+
+_ON_A_CLUSTER = {
+    "default.replication.factor": (SAFE_COPIES, "new topics stand still, or lose records, with one broker"),
+    "offsets.topic.replication.factor": (SAFE_COPIES, "groups stand still, or forget their offsets, with one broker"),
+    "transaction.state.log.replication.factor": (SAFE_COPIES, "stages stand still with one broker"),
+    "transaction.state.log.min.isr": (least_in_sync(SAFE_COPIES), "one broker can lose how a transaction ended"),
+}
+"""The least that a cluster of three brokers or more should have, and what happens with less."""
 
 _CAUSES = {
     KafkaError._RESOLVE: "the host's name is not known; correct the address",
@@ -107,6 +116,16 @@ def kind(patient: Patient) -> list[Finding]:
     if least > len(nodes):
         do = "start the other brokers, or lower transaction.state.log.min.isr"
         found.append(fail("kafka", f"transactions need {least} brokers, {len(nodes)} answer", do))
+    if len(nodes) >= SAFE_COPIES:
+        for name, (wanted, otherwise) in _ON_A_CLUSTER.items():
+            if int(config.get(name, wanted)) < wanted:
+                said = f"{name} is {config[name]} on {len(nodes)} brokers: {otherwise}"
+                found.append(warn("kafka", said, f"set it to {wanted} at least on every broker"))
+    if config.get("unclean.leader.election.enable", "false") != "false":
+        said = (
+            "unclean.leader.election.enable is true: a broker that was behind may lead, and committed records are gone"
+        )
+        found.append(warn("kafka", said, "set it to false on every broker"))
     return found or [ok("kafka", f"{_version(config)}, {len(nodes)} brokers")]
 
 

@@ -10,6 +10,7 @@ from pipeline.stages.build import connection
 from pipeline.stages.names import topic
 from pipeline.transport.topic_check import hidden
 from topics import ALL, admin, events
+from topics.contract import SAFE_COPIES
 
 _RIGHTS = "the operator's user of `glasstream topics acls` may"
 _CHECKPOINTS_KEPT = 100
@@ -22,7 +23,12 @@ def contracts(patient: Patient) -> list[Finding]:
     client = AdminClient(connection(settings).client())
     try:
         deviations = admin.verify(
-            client, settings.partitions, settings.prefix, settings.topic_overrides, timeout=ANSWER_SECONDS
+            client,
+            settings.partitions,
+            settings.prefix,
+            settings.topic_overrides,
+            replication=settings.topics.replication,
+            timeout=ANSWER_SECONDS,
         )
     except TopicError as error:
         do = f"allow this client Describe and DescribeConfigs on the topics of the prefix; {_RIGHTS}"
@@ -41,18 +47,21 @@ def contracts(patient: Patient) -> list[Finding]:
                 "set topics.events and topics.work to what is there; partitions of a topic in use are not changed: "
                 "keys would move"
             )
+        elif one.what == admin.COPIES:
+            do = f"kafka-reassign-partitions.sh for {one.topic}, or set topics.replication to what you mean it to have"
         else:
-            do = f"kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected}]"
+            do = f"kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
         found.append(fail(check, str(one), do))
     return found or [ok(check, f"{len(ALL)} as their contracts say")]
 
 
 def copies(patient: Patient) -> list[Finding]:
-    """Every partition has a leader and all its copies; what is copied once is lost with its broker."""
+    """Every partition has a leader and all its copies, and enough of them to lose a broker."""
     settings, check = patient.settings, "copies"
     metadata = AdminClient(connection(settings).client()).list_topics(timeout=ANSWER_SECONDS)
     found: list[Finding] = []
-    alone: list[str] = []
+    few: list[str] = []
+    enough = min(SAFE_COPIES, len(metadata.brokers))
     for one in ALL:
         name = one.full_name(settings.prefix)
         there = metadata.topics.get(name)
@@ -64,11 +73,13 @@ def copies(patient: Patient) -> list[Finding]:
             elif len(partition.isrs) < len(partition.replicas):
                 said = f"{name}[{number}] has {len(partition.isrs)} of {len(partition.replicas)} copies in sync"
                 found.append(warn(check, said, "see the brokers that lag behind"))
-        if len(metadata.brokers) > 1 and any(len(part.replicas) == 1 for part in there.partitions.values()):
-            alone.append(name)
-    if alone:
+        copies = min(len(partition.replicas) for partition in there.partitions.values())
+        if copies < enough:
+            few.append(f"{name} ({copies})")
+    if few:
         do = "kafka-reassign-partitions.sh; new topics: topics.replication"
-        found.append(warn(check, f"one copy only, on {len(metadata.brokers)} brokers: {', '.join(alone)}", do))
+        said = f"fewer than {enough} copies on {len(metadata.brokers)} brokers: {', '.join(few)}"
+        found.append(warn(check, said, do))
     return found or [ok(check, "every partition has its leader and all its copies")]
 
 

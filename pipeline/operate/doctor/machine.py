@@ -1,5 +1,6 @@
 """This machine: packages, the settings as a stage would use them, secrets."""
 
+import os
 import platform
 import stat
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -73,22 +74,26 @@ def _key(patient: Patient) -> list[Finding]:
             do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds=0"
             return [*found, fail(check, "there is none, and the learner does not start: it seals checkpoints", do)]
         return [*found, ok(check, "none; none is needed without checkpoints, unless a model cannot be compiled")]
-    if len(key) < _GOOD_KEY_BYTES:
-        do = "make a longer one with `openssl rand -hex 32`, before the next new epoch"
-        found.append(warn(check, f"it has {len(key)} bytes; {_GOOD_KEY_BYTES} are as good as any", do))
-    return found or [ok(check, "is there")]
+    if len(key[0]) < _GOOD_KEY_BYTES:
+        do = "put a longer one before it: `openssl rand -hex 32` (ops/docs/security.md, to change the key)"
+        found.append(warn(check, f"it has {len(key[0])} bytes; {_GOOD_KEY_BYTES} are as good as any", do))
+    older = f", and {len(key) - 1} that only verify" if len(key) > 1 else ""
+    return found or [ok(check, f"is there{older}")]
 
 
 def _file(path: Path) -> list[Finding]:
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except OSError:
         return []  # reading it says so
+    mode = status.st_mode
+    if status.st_uid != os.geteuid() and status.st_gid in {os.getegid(), *os.getgroups()}:
+        mode &= ~stat.S_IRGRP  # it is mounted for our group to read, as Kubernetes does it
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        return [fail("hmac key", f"{path} can be read or written by everybody ({stat.filemode(mode)})",
+        return [fail("hmac key", f"{path} can be read or written by everybody ({stat.filemode(status.st_mode)})",
                      f"chmod 600 {path}, and make a new key: the old one may be known")]  # fmt: skip
     if mode & (stat.S_IRGRP | stat.S_IWGRP):
-        return [warn("hmac key", f"{path} can be read or written by its group ({stat.filemode(mode)})",
+        return [warn("hmac key", f"{path} can be read or written by its group ({stat.filemode(status.st_mode)})",
                      f"chmod 600 {path}, unless the group is the stages' own")]  # fmt: skip
     return []
 

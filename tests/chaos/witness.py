@@ -1,0 +1,189 @@
+"""A reader beside the soak that checks what it is shown, and asks every second who says to be ready.
+
+Like the checkers of Kafka's `transactions_test` and of Jepsen, it reads committed records while faults are under way,
+from another broker than the stages where it can, and compares in the end with what the log then holds:
+
+- `again`: records that were delivered twice, or before an earlier one of their partition
+- `aborted`: records that were delivered as committed, and that the log does not hold
+- `skipped`: records that the log holds, and that were not delivered
+
+Readiness tells the truth if both hold:
+
+- while rows are outstanding and none is folded, a worker is not ready at the latest after `LIE_SECONDS`
+- when rows are folded again, every worker is ready at the latest after `LIE_SECONDS`
+"""
+
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from confluent_kafka import Message
+
+from pipeline.command.monitor import Monitor
+from pipeline.errors import BrokerError
+from pipeline.settings import Settings
+from pipeline.transport.connection import Connection
+
+LIE_SECONDS: Final = 30.0
+_SAMPLE_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 2.0
+_READ_SECONDS: Final = 120.0
+
+Place = tuple[str, int, int]
+
+
+class Witness:
+    """Reads and asks in a thread of its own until `close`.
+
+    Parameters
+    ----------
+    connection
+        How it reaches the brokers: not through what the stages go through.
+    settings
+        Of the deployment.
+    stream
+        The stream whose rows are counted.
+    sent
+        Rows that were sent so far.
+    ports
+        Where each worker that should run answers for its health.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        stream: str,
+        sent: Callable[[], int],
+        ports: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._stream = stream
+        self._sent = sent
+        self._ports = ports
+        self._delivered: dict[Place, bytes | None] = {}
+        self._newest: dict[tuple[str, int], int] = {}
+        self._again: list[Place] = []
+        self._failure: BaseException | None = None
+        self.lies: list[str] = []
+        self.samples = 0
+        self.unready = 0
+        self.folded = 0
+        self._troubles: dict[str, str] = {}
+        self._pool = ThreadPoolExecutor(8, "readiness")
+        self._closing = threading.Event()
+        self._reader = Monitor(connection, settings, self._take)
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(work,), name=f"witness-{work.__name__}", daemon=True)
+            for work in (self._read, self._ask)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def troubles(self) -> Mapping[str, str]:
+        """Return the workers that were not ready when they were last asked, and why."""
+        return self._troubles
+
+    def await_ready(self, after: str) -> None:
+        """Wait until every worker says that it is ready; that it takes long is a lie, for rows are folded."""
+        until = time.monotonic() + LIE_SECONDS
+        asked = self.samples
+        while self.samples < asked + 2 or self._troubles:
+            if time.monotonic() > until and self.samples >= asked + 2:
+                self.lies.append(f"after {after} rows are folded, and {self._troubles} for {LIE_SECONDS:.0f} s")
+                return
+            self._closing.wait(0.2)
+
+    def close(self) -> dict[str, object]:
+        """End, read everything once more, and return what was found.
+
+        Raises
+        ------
+        TimeoutError
+            The log cannot be read to its end.
+        """
+        self._closing.set()
+        for thread in self._threads:
+            thread.join()
+        self._pool.shutdown()
+        if self._failure is not None:
+            raise self._failure
+        ends = self._reader.ends()
+        self._until_read(self._reader, ends)
+        self._reader.close()
+        held: dict[Place, bytes | None] = {}
+
+        def take(topic: str, messages: list[Message]) -> None:
+            held.update(((topic, m.partition(), m.offset()), m.value()) for m in messages)
+
+        plain = Connection(self._connection.bootstrap)
+        reader = Monitor(plain, self._settings, take)
+        self._until_read(reader, ends)
+        reader.close()
+        return {
+            "delivered": len(self._delivered),
+            "again": len(self._again),
+            "aborted": len(self._delivered.items() - held.items()),
+            "skipped": len(held.keys() - self._delivered.keys()),
+            "readiness_samples": self.samples,
+            "readiness_unready": self.unready,
+            "readiness_lies": self.lies,
+        }
+
+    def _until_read(self, reader: Monitor, ends: Mapping[tuple[str, int], int]) -> None:
+        until = time.monotonic() + _READ_SECONDS
+        while not reader.has_read(ends):
+            reader.poll(0.2)
+            if time.monotonic() > until:
+                raise TimeoutError(f"the witness could not read to {ends} within {_READ_SECONDS:.0f} s")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (BrokerError, OSError, RuntimeError, KeyError) as error:
+            self._failure = error
+
+    def _read(self) -> None:
+        while not self._closing.is_set():
+            self._reader.poll(0.2)
+            self.folded = self._reader.progress.folded.get(self._stream, 0)
+
+    def _take(self, topic: str, messages: list[Message]) -> None:
+        for message in messages:
+            place = (topic, message.partition(), message.offset())
+            if place[2] <= self._newest.get(place[:2], -1):
+                self._again.append(place)
+            self._newest[place[:2]] = place[2]
+            self._delivered[place] = message.value()
+
+    def _ask(self) -> None:
+        moved, folded, told = time.monotonic(), -1, False
+        while not self._closing.wait(_SAMPLE_SECONDS):
+            ports = dict(self._ports())
+            answers = self._pool.map(_trouble, ports.values())
+            self._troubles = {name: said for name, said in zip(ports, answers, strict=True) if said is not None}
+            self.samples += 1
+            self.unready += bool(self._troubles)
+            now = time.monotonic()
+            if self.folded != folded or self.folded >= self._sent() or self._troubles:
+                moved, folded, told = now, self.folded, False
+            elif now - moved > LIE_SECONDS and not told:
+                told = True
+                outstanding = self._sent() - self.folded
+                self.lies.append(f"{outstanding} rows outstanding, none folded for {LIE_SECONDS:.0f} s, all are ready")
+
+
+def _trouble(port: int) -> str | None:
+    """Why a worker is not ready; None when it is."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=_ANSWER_SECONDS):
+            return None
+    except urllib.error.HTTPError as error:
+        return error.read().decode(errors="replace").strip()
+    except OSError as error:
+        return f"no answer: {error}"

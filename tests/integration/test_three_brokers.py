@@ -1,0 +1,107 @@
+"""Three brokers of this machine: what is committed outlives each of them, and topics are made so that it does."""
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import topics
+from pipeline.brokers.local import LocalCluster
+from pipeline.command import topic_commands
+from pipeline.configuration import load
+from pipeline.operate.doctor.cluster import kind
+from pipeline.operate.doctor.finding import Level, Patient
+from pipeline.operate.doctor.layout import contracts, copies
+from pipeline.settings import Settings
+from tests.brokers.test_local_kafka import DEADLINE_S, received, send, until
+from tests.integration.test_topics_admin import alter, config
+from topics import admin as topic_admin
+from topics.admin import Finding
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_dead_leader_and_a_dead_controller_are_succeeded_and_two_dead_brokers_stop_writes(
+    cluster: LocalCluster, prefix: str
+) -> None:
+    topic = f"{prefix}t"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(DEADLINE_S)
+    assert until(lambda: len(in_sync(admin, topic)) == 3)
+    assert send(cluster.bootstrap, topic, [b"1"]) == []
+
+    leader = cluster.leader(topic, 0)
+    cluster.nodes[leader].kill()
+    assert until(lambda: cluster.leader(topic, 0) not in (leader, -1))
+    assert send(cluster.bootstrap, topic, [b"2"]) == []
+    cluster.start(leader)
+
+    controller = cluster.controller()
+    cluster.nodes[controller].kill()
+    assert until(lambda: cluster.controller() not in (controller, -1))
+    assert send(cluster.bootstrap, topic, [b"3"]) == []
+    cluster.start(controller)
+    assert until(lambda: in_sync(admin, topic) == {1, 2, 3})
+
+    leader = cluster.leader(topic, 0)
+    others = [node for node in cluster.nodes if node != leader]
+    for node in others:
+        cluster.nodes[node].kill()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "delivery.timeout.ms": 2_000, "log_level": 0})
+    refusals: list[KafkaError] = []
+    producer.produce(topic, b"never", on_delivery=lambda error, message: refusals.append(error))
+    producer.flush(DEADLINE_S)
+    assert len(refusals) == 1 and refusals[0] is not None
+    cluster.start(*others)
+    assert send(cluster.bootstrap, topic, [b"4"]) == []
+    values = [value for value in received(cluster.bootstrap, topic, 4) if value != b"never"]
+    assert values[:3] == [b"1", b"2", b"3"]
+
+
+def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster: LocalCluster, prefix: str) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.work=2"]
+    name = f"{prefix}work"
+
+    # the brokers' default
+    settings = load(assignments=given)
+    assert topic_commands.create(settings) == [f"{topic.full_name(prefix)}: created" for topic in topics.ALL]
+    assert config(client, name)["min.insync.replicas"].value == "2"
+    assert topic_commands.verify(settings) == []
+    assert until(lambda: [one.level for one in copies(patient(settings))] == [Level.OK])
+    assert [one.level for one in kind(patient(settings))] == [Level.OK]
+    alter(client, name, "min.insync.replicas", "1")
+    alter(client, name, "unclean.leader.election.enable", "true")
+    expected = [
+        f"{name}: expected min.insync.replicas 2 with 3 copies, found 1",
+        f"{name}: expected unclean.leader.election.enable false, found true",
+    ]
+    assert topic_commands.verify(settings) == expected
+    failures = contracts(patient(settings))
+    assert [one.what for one in failures] == expected and {one.level for one in failures} == {Level.FAIL}
+    assert "min.insync.replicas=[2]" in failures[0].do
+    topic_admin.delete(client, prefix)
+
+    # what somebody chose is made, with a warning
+    chosen = load(assignments=[*given, "topics.replication=1"])
+    lines = topic_commands.create(chosen)
+    assert len([line for line in lines if line.startswith("warning: ") and "found 1" in line]) == len(topics.ALL)
+    # a broker that is behind still tells of the topic of that name that was deleted
+    assert until(lambda: config(client, name)["min.insync.replicas"].value == "1")
+    assert topic_commands.verify(chosen) == []
+    assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(patient(chosen))] == [(Level.WARN, True)]
+    # what nobody chose is a deviation
+    found = topic_admin.verify(client, settings.partitions, prefix)
+    assert Finding(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(topics.ALL)
+    topic_admin.delete(client, prefix)
+
+
+def patient(settings: Settings) -> Patient:
+    return Patient(settings, {}, time.time, probe=False)
+
+
+def in_sync(admin: AdminClient, topic: str) -> set[int]:
+    """The in-sync replicas of partition 0; none while the broker that is asked has not heard of it."""
+    partition = admin.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions.get(0)
+    return set() if partition is None else set(partition.isrs)

@@ -1,0 +1,213 @@
+"""Logs that lose records under a running stage: at the front by retention, at the end with an election, or whole."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipeline.stages.health import StageHealth
+from pipeline.transport.connection import Connection
+from pipeline.transport.consumer import POLL_RECORDS
+from pipeline.transport.records import Message, Record
+from pipeline.transport.stateless import StatelessStage
+from tests.transport.harness import (
+    Total,
+    Totals,
+    make_topics,
+    options,
+    produce,
+    read_all,
+    running,
+    total_stage,
+    until,
+)
+
+
+@pytest.fixture
+def topics(kafka: str, prefix: str) -> str:
+    """Prefix of fresh topics: one partition each."""
+    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    return prefix
+
+
+class Hesitant(Total):
+    """Waits in the middle of a message until it is told to go on."""
+
+    def __init__(self, partition: int, out: str) -> None:
+        super().__init__(partition, out)
+        self.go = asyncio.Event()
+
+    async def feed(self, message: Message) -> None:
+        await self.go.wait()
+        await super().feed(message)
+
+
+def remove(bootstrap: str, topic: str, before: int) -> None:
+    place = TopicPartition(topic, 0, before)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept alive until its future has ended
+    admin.delete_records([place])[place].result(30)
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+MESSAGES = 20_000
+WIDE = b"1" + b" " * 1_000
+
+
+def test_a_blocked_stage_reads_one_fetch_ahead_and_everything_comes_in_order(kafka: str, topics: str) -> None:
+    """A fetch holds thousands of messages; what waits is bounded by `queue_messages` and two polls."""
+    produce(kafka, f"{topics}in", [WIDE] * MESSAGES)
+    totals = Totals(topics, Hesitant)
+    most = 0
+
+    async def run() -> None:
+        nonlocal most
+        stage = total_stage(Connection(kafka), topics, totals)
+        health = StageHealth(stage, lambda: [])
+        async with running(stage):
+            lane = stage.lanes[0]
+            await until(lambda: lane.held)
+            polls = 0
+            wait_next = stage.app.consumer._wait_next_records
+
+            async def counted(timeout: float) -> Any:
+                nonlocal polls, most
+                polls += 1
+                most = max(most, len(lane.waiting))
+                return await wait_next(timeout)
+
+            stage.app.consumer._wait_next_records = counted  # type: ignore[method-assign]
+            await until(lambda: polls > 200)  # two seconds of asking would read everything
+            assert health.unready() is None
+            totals.made[0].go.set()  # type: ignore[attr-defined]
+            await until(lambda: totals.counted() == MESSAGES, 300.0)
+        assert (stage.failure, stage.lost) == (None, 0)
+
+    asyncio.run(run())
+    assert most <= 64 + 2 * POLL_RECORDS
+    assert totals.made[0].fed == list(range(MESSAGES))
+
+
+def blocked_with_a_hole(kafka: str, prefix: str, replaceable: bool) -> tuple[list[int], str | None, float, int]:
+    """Feed a stage that hesitates, remove what it has not read, let it go on; return what it was fed and says."""
+    totals = Totals(prefix, Hesitant)
+    source = f"{prefix}in"
+
+    async def run() -> tuple[str | None, float, int]:
+        stage = total_stage(Connection(kafka), prefix, totals, queue_messages=8, max_fetch_bytes=2_000)
+        stage.replaceable = {source} if replaceable else set()
+        stage.remedy = "lengthen the retention"
+        health = StageHealth(stage, lambda: [])
+        async with running(stage):
+            await asyncio.to_thread(produce, kafka, source, [b"1" + b" " * 500] * 300, batch=4)
+            await until(lambda: stage.lanes[0].held)
+            await asyncio.to_thread(remove, kafka, source, 250)
+            totals.made[0].go.set()  # type: ignore[attr-defined]
+            if replaceable:
+                await until(lambda: totals.made[0].next == 300)
+            else:
+                await until(lambda: stage.lanes[0].stall is not None)
+                await until(lambda: not stage.lanes[0].waiting and totals.made[0].pending() == 0)
+            unready = health.unready()
+            stalled = {sample.metric.name: sample.value for sample in health.samples()}["glasstream_stalled"]
+        assert (stage.failure, stage.lost) == (None, 0)
+        return unready, stalled, stage.lost
+
+    unready, stalled, lost = asyncio.run(run())
+    return totals.made[0].fed, unready, stalled, lost
+
+
+def test_retention_that_overtakes_a_running_stage_stops_the_partition_before_the_hole(
+    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        fed, unready, stalled, _ = blocked_with_a_hole(kafka, topics, replaceable=False)
+    assert fed == list(range(len(fed))) and 0 < len(fed) < 250, "nothing beyond the hole is used"
+    assert unready is not None and f"{topics}in[0]: the broker removed offsets {len(fed)} to 249" in unready
+    assert "lengthen the retention" in unready and stalled == 1.0
+    assert [record.levelname for record in caplog.records if "removed offsets" in record.message] == ["ERROR"]
+    assert len(read_all(kafka, f"{topics}out")[0]) == len(fed)
+    # A restart meets the same, and stays as well.
+    totals = Totals(topics)
+
+    async def again() -> str | None:
+        stage = total_stage(Connection(kafka), topics, totals)
+        async with running(stage):
+            await until(lambda: stage.settled)
+            return StageHealth(stage, lambda: []).unready()
+
+    said = asyncio.run(again())
+    assert said is not None and f"again from offset {len(fed)}, but the broker keeps it from 250 on" in said
+    assert totals.counted() == 0
+
+
+def test_a_hole_in_what_is_produced_again_is_gone_over(
+    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fed, unready, stalled, _ = blocked_with_a_hole(kafka, topics, replaceable=True)
+    first = fed.index(250)
+    assert fed == [*range(first), *range(250, 300)] and 0 < first < 250
+    assert unready is None and stalled == 0.0
+    assert f"{topics}in[0]: the broker removed offsets {first} to 249 before they were read" in caplog.text
+
+
+def test_a_log_that_is_shorter_than_what_was_read_of_it_stops_the_partition(kafka: str, topics: str) -> None:
+    totals = Totals(topics)
+    source = f"{topics}in"
+
+    async def run() -> str:
+        stage = total_stage(Connection(kafka), topics, totals, look_interval=0.5)
+        stage.remedy = "another prefix"
+        health = StageHealth(stage, lambda: [])
+        async with running(stage):
+            produce(kafka, source, [b"1"] * 20)
+            await until(lambda: totals.counted() == 20)
+            async with asyncio.timeout(60):  # until they are committed too
+                while len((await asyncio.to_thread(read_all, kafka, f"{topics}out"))[0]) < 20:
+                    pass
+            await asyncio.to_thread(delete, kafka, source)
+            await until(lambda: health.unready() is not None)
+            await asyncio.to_thread(make_topics, kafka, {source: 1})
+            await asyncio.to_thread(produce, kafka, source, [b"1"] * 5)
+            await until(lambda: any(lane.stall for lane in stage.lanes.values()))
+            said = health.unready() or ""
+        assert stage.failure is None
+        return said
+
+    said = asyncio.run(run())
+    assert "20" in said and "another prefix" in said
+    assert totals.counted() == 0 and max(state.count for state in totals.made) == 20, "nothing of the new one is used"
+    assert len(read_all(kafka, f"{topics}out")[0]) == 20
+
+
+def test_a_shorter_log_of_what_is_produced_again_is_read_from_its_start(kafka: str, topics: str) -> None:
+    source = f"{topics}in"
+    seen: list[int] = []
+
+    async def handle(message: Message) -> list[Record]:
+        seen.append(message.offset)
+        return [Record(f"{topics}out", message.key, message.value, 0)]
+
+    async def run() -> None:
+        stage = StatelessStage(
+            Connection(kafka), options(topics, look_interval=0.5), input_topic=source, handle=handle,
+            topics={f"{topics}out": 1},
+        )  # fmt: skip
+        stage.replaceable = {source}
+        async with running(stage):
+            produce(kafka, source, [b"1"] * 20)
+            await until(lambda: len(seen) == 20)
+            await asyncio.to_thread(delete, kafka, source)
+            await asyncio.to_thread(make_topics, kafka, {source: 1})
+            await asyncio.to_thread(produce, kafka, source, [b"1"] * 5)
+            await until(lambda: len(seen) >= 25)
+        assert stage.failure is None
+
+    asyncio.run(run())
+    assert seen[:20] == list(range(20)) and set(seen[20:]) == set(range(5))

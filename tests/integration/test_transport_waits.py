@@ -1,0 +1,192 @@
+"""Brokers that are away, or too few: workers wait without limit, say so, and go on."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline.brokers.local import Kafka
+from pipeline.errors import FencedError
+from pipeline.stages.health import StageHealth
+from pipeline.transport import transactions
+from pipeline.transport.connection import Connection
+from pipeline.transport.progress import watermarks
+from pipeline.transport.records import Message, Record
+from pipeline.transport.stateless import StatelessStage
+from pipeline.transport.transactions import TransactionalProducer
+from pipeline.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
+from tests.transport.harness import (
+    Totals,
+    Worker,
+    make_topics,
+    options,
+    produce,
+    read_all,
+    running,
+    total_stage,
+    until,
+)
+
+MANY = 60_000
+"""Messages: more than are used before the broker is gone."""
+SOON = {"commit_deadline": 2.0, "look_interval": 0.5}
+"""A commit that fails is written anew after 2 s, so that an outage of seconds holds many attempts."""
+
+
+def counted_attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What transactions have waited for, one entry an attempt."""
+    causes: list[str] = []
+    rest = TransactionalProducer._rest
+
+    def counted(self: TransactionalProducer, cause: Any) -> None:
+        causes.append(cause.str())
+        rest(self, cause)
+
+    monkeypatch.setattr(TransactionalProducer, "_rest", counted)
+    return causes
+
+
+def copying(bootstrap: str, prefix: str) -> StatelessStage:
+    async def handle(message: Message) -> list[Record]:
+        return [Record(f"{prefix}copy", message.key, message.value, 0)]
+
+    return StatelessStage(
+        Connection(bootstrap), options(prefix, name="copy", **SOON), input_topic=f"{prefix}out", handle=handle,
+        topics={f"{prefix}copy": 1},
+    )  # fmt: skip
+
+
+def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_doubled(
+    local_broker: Callable[..., Kafka], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than every deadline, first in the middle of the work, then killed and started again."""
+    broker = local_broker()
+    bootstrap = broker.bootstrap
+    causes = counted_attempts(monkeypatch)
+    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out", "copy")})
+    totals = Totals(prefix)
+    said: list[str] = []
+
+    async def run() -> None:
+        adding = total_stage(Connection(bootstrap), prefix, totals, **SOON)  # type: ignore[arg-type]
+        copies = copying(bootstrap, prefix)
+        healths = [StageHealth(stage, lambda: []) for stage in (adding, copies)]
+        count = 0
+
+        async def go_away(leave: Callable[[], None], come_back: Callable[[], None]) -> None:
+            nonlocal count
+            count += 5_000
+            produce(bootstrap, f"{prefix}in", [b"1"] * 5_000)
+            await until(lambda: totals.counted() > count - 5_000)
+            await asyncio.to_thread(leave)
+            tried = len(causes)
+            await until(lambda: all(health.unready() for health in healths), 180.0)
+            said.extend(health.unready() or "" for health in healths)
+            await until(lambda: len(causes) > tried + 3, 180.0)
+            await asyncio.to_thread(come_back)
+            await until(lambda: totals.counted() == count, 180.0)
+            await until(lambda: not any(health.unready() for health in healths), 180.0)
+
+        async with running(adding, copies):
+            await go_away(broker.pause, broker.resume)
+            await go_away(broker.kill, broker.start)
+            await until(lambda: len(read_all(bootstrap, f"{prefix}out")[0]) == count, 180.0)
+            await until(lambda: len(set(read_all(bootstrap, f"{prefix}copy")[0])) == count, 180.0)
+        assert (adding.failure, copies.failure) == (None, None)
+
+    asyncio.run(run())
+    assert all("away" in one or "cannot write" in one for one in said)
+    sums = [b"%d" % number for number in range(1, 10_001)]
+    assert read_all(bootstrap, f"{prefix}out")[0] == sums
+    copied = read_all(bootstrap, f"{prefix}copy")[0]
+    assert list(dict.fromkeys(copied)) == sums, "in order; what was not acknowledged may come twice"
+
+
+def test_a_worker_that_waits_for_brokers_ends_when_it_is_told_to(
+    local_broker: Callable[..., Kafka], prefix: str
+) -> None:
+    broker = local_broker()
+    bootstrap = broker.bootstrap
+    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    expected = [b"%d" % number for number in range(1, MANY + 1)]
+    with Worker(bootstrap, prefix, "a") as worker:
+        produce(bootstrap, f"{prefix}in", [b"1"] * MANY)
+        asyncio.run(until(lambda: watermarks(Connection(bootstrap), f"{prefix}out", 0, 30.0)[1] > 0))
+        broker.kill()
+        assert worker.process.stderr is not None
+        assert any("cannot write to" in line and "WARNING" in line for line in worker.process.stderr)
+        worker.send(signal.SIGTERM)
+        code, said = worker.end(STOP_PATIENCE + CLOSE_PATIENCE + 60.0)
+        assert "Traceback" not in said
+    broker.start()
+    assert code == ExitCode.OK
+    with Worker(bootstrap, prefix, "a"):
+        asyncio.run(until(lambda: len(read_all(bootstrap, f"{prefix}out")[0]) == MANY, 120.0))
+    assert read_all(bootstrap, f"{prefix}out")[0] == expected
+
+
+def test_a_transaction_that_the_broker_has_ended_is_told_from_one_that_was_replaced(
+    local_broker: Callable[..., Kafka], prefix: str
+) -> None:
+    """The broker refuses both producers with the same words; whether the transaction was committed it does not say."""
+    broker = local_broker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
+    for number, (other, committed) in enumerate([(False, False), (False, True), (True, False)]):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            end_by_the_broker(broker.bootstrap, f"{prefix}{number}.", monkeypatch, other=other, committed=committed)
+
+
+def end_by_the_broker(
+    bootstrap: str, prefix: str, monkeypatch: pytest.MonkeyPatch, *, other: bool, committed: bool
+) -> None:
+    monkeypatch.setattr(transactions, "TRANSACTION_TIMEOUT", 3.0)
+    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    totals = Totals(prefix)
+    connection = Connection(bootstrap)
+    stolen = threading.Event()
+    attempt = TransactionalProducer._attempt
+    given = options(prefix)
+
+    def late(self: TransactionalProducer, what: str, call: Callable[[float], object], seconds: float) -> None:
+        """Commit when the broker has ended the transaction already."""
+        if what == "commit_transaction" and not stolen.is_set() and totals.counted() == 3:
+            stolen.set()
+            self._producer.flush(30)
+            before = watermarks(connection, f"{prefix}out", 0, 30.0)[1]
+            if committed:
+                attempt(self, what, call, seconds)
+                self._producer.begin_transaction()
+                self._producer.produce(f"{prefix}out", b"never", b"k", 0)
+                self._producer.flush(30)
+                before += 2  # a marker, and a record that is never seen
+            while watermarks(connection, f"{prefix}out", 0, 30.0)[1] == before:
+                pass  # the broker's marker comes
+            if other:
+                successor = TransactionalProducer(connection, given.transactional_id(0))
+                successor.open(60)
+                successor.commit([Record(f"{prefix}state", b"", b'{"sum":100,"count":1,"next":1}', 0)])
+                successor.close()
+        attempt(self, what, call, seconds)
+
+    monkeypatch.setattr(TransactionalProducer, "_attempt", late)
+
+    async def run() -> Exception | None:
+        stage = total_stage(connection, prefix, totals, commit_deadline=3.0)  # type: ignore[arg-type]
+        async with running(stage):
+            produce(bootstrap, f"{prefix}in", [b"1", b"1"])
+            await until(lambda: len(read_all(bootstrap, f"{prefix}out")[0]) == 2)
+            produce(bootstrap, f"{prefix}in", [b"1"])
+            await until(lambda: stolen.is_set())
+            if other:
+                await asyncio.wait_for(stage.ended.wait(), 120.0)
+            else:
+                produce(bootstrap, f"{prefix}in", [b"1"])
+                await until(lambda: len(read_all(bootstrap, f"{prefix}out")[0]) == 4, 120.0)
+        return stage.failure
+
+    failure = asyncio.run(run())
+    assert isinstance(failure, FencedError) is other
+    expected = [b"1", b"2", b"3", b"4"] if not other else [b"1", b"2", b"3"][: 3 if committed else 2]
+    assert read_all(bootstrap, f"{prefix}out")[0] == expected

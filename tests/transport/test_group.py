@@ -1,0 +1,132 @@
+"""What follows from what the brokers say of topics and group."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from pipeline.health import catalogue
+from pipeline.stages.health import StageHealth
+from pipeline.transport.group import Cut, Look, Unknown, View, ends_of
+from pipeline.transport.sequence import Sequence
+
+HERE = {"in": ("first-id", 2)}
+
+
+def look(owners: Mapping[int, str] | Unknown, **changes: object) -> Look:
+    return Look(owners, **{"topics": HERE, **changes})  # type: ignore[arg-type]
+
+
+def test_a_partition_that_nobody_owns_is_told_when_two_looks_agree() -> None:
+    view = View("group", "in")
+    view.see(look({0: "a"}))
+    assert view.unready is None
+    view.see(look({0: "a"}))
+    assert view.unready is not None and "partition 1 of in has no owner in the group group" in view.unready
+    view.see(look({0: "a", 1: "b"}))
+    assert view.unready is None
+
+
+def test_a_group_that_rebalances_or_cannot_be_asked_is_not_taken_for_one_without_owners() -> None:
+    view = View("group", "in")
+    for owners in (Unknown("it rebalances"), Unknown("no answer", away=True)):
+        for _ in range(3):
+            view.see(look(owners))
+            assert view.unready is None
+        assert view.away == (owners.reason if owners.away else None)
+
+
+def test_a_topic_that_is_missing_is_told_and_one_that_is_not_known_is_not() -> None:
+    view = View("group", "in")
+    for topics, said in (({}, False), ({"in": None}, True)):
+        for _ in range(2):
+            view.see(look({}, topics=topics))
+        assert (view.unready is not None and "in is missing" in view.unready) is said
+
+
+def test_a_topic_that_was_made_anew_is_known_by_its_id() -> None:
+    view = View("group", "in")
+    owners = {0: "a", 1: "a"}
+    view.see(look(owners))
+    view.see(look(owners, topics={"in": None}))
+    assert view.remade is None
+    view.see(look(owners, topics={"in": ("second-id", 2)}))
+    assert view.remade is not None and "first-id" in view.remade and "second-id" in view.remade
+
+
+def test_a_log_that_is_shorter_than_it_was_is_cut_off_when_two_looks_agree() -> None:
+    view = View("group", "in")
+    owners = {0: "a", 1: "a"}
+    ends = [{("in", 0): 10, ("out", 3): 100}, {("in", 0): 12, ("out", 3): 90}, {("out", 3): 120}, {("out", 3): 80}]
+    assert [view.see(look(owners, ends=one)) for one in ends] == [[], [], [], []]
+    assert view.see(look(owners, ends={("out", 3): 85})) == [Cut("out", 3, 120, 85)]
+    assert view.see(look(owners, ends={("out", 3): 85})) == []
+    assert view.ends == {0: 12}
+
+
+class Answered:
+    """An admin client whose leaders answer or not."""
+
+    def list_offsets(self, places: Mapping[TopicPartition, object], **options: object) -> dict[TopicPartition, Future]:
+        futures: dict[TopicPartition, Future] = {place: Future() for place in places}
+        for place, future in futures.items():
+            future.set_result(SimpleNamespace(offset=-1001 if place.partition else 7))
+        return futures
+
+
+def test_the_end_of_a_partition_whose_leader_does_not_answer_is_not_known() -> None:
+    assert ends_of(Answered(), [("in", 0), ("in", 1)]) == {("in", 0): 7}  # type: ignore[arg-type]
+
+
+class Lane:
+    """A lane as health sees it."""
+
+    def __init__(self, partition: int, next_offset: int, stalled: str | None = None) -> None:
+        self.partition, self.stalled = partition, stalled
+        self.tp = SimpleNamespace(topic="in", partition=partition)
+        self.sequence = Sequence(next_offset)
+        self.waiting: list[object] = []
+
+
+def worker(*lanes: Lane, fetched: int | None = None, settled: bool = True) -> SimpleNamespace:
+    consumer = SimpleNamespace(end=lambda tp: fetched)
+    return SimpleNamespace(
+        lanes={lane.partition: lane for lane in lanes}, view=View("group", "in"), settled=settled, failure=None, lost=0,
+        waits_for=None, app=SimpleNamespace(consumer=consumer), steps=SimpleNamespace(samples=lambda: []),
+    )  # fmt: skip
+
+
+def lag(stage: SimpleNamespace) -> list[float]:
+    samples = StageHealth(stage, lambda: []).samples()  # type: ignore[arg-type]
+    return [sample.value for sample in samples if sample.metric is catalogue.INPUT_LAG]
+
+
+@pytest.mark.parametrize(("fetched", "asked", "expected"), [(301, 29_301, 29_300), (301, None, 300), (301, 200, 300)])
+def test_the_lag_goes_on_growing_while_nothing_is_fetched(fetched: int, asked: int | None, expected: int) -> None:
+    stage = worker(Lane(0, 1), fetched=fetched)
+    if asked is not None:
+        stage.view.see(look({0: "a", 1: "a"}, ends={("in", 0): asked}))
+    assert lag(stage) == [expected]
+
+
+def test_a_worker_is_not_ready_while_a_partition_has_no_owner_and_a_standby_is_while_others_have_all() -> None:
+    standby = worker()
+    health = StageHealth(standby, lambda: [])  # type: ignore[arg-type]
+    standby.view.see(look({0: "a", 1: "b"}))
+    assert health.unready() is None
+    for _ in range(2):
+        standby.view.see(look({0: "a"}))
+    assert "partition 1 of in has no owner" in (health.unready() or "")
+
+
+def test_a_worker_is_not_ready_while_brokers_are_away() -> None:
+    stage = worker(Lane(0, 1))
+    away = Unknown("no broker answered within 8 s", away=True)
+    stage.view.see(look(away, ends={("in", 0): 1}))
+    assert StageHealth(stage, lambda: []).unready() is None, "leaders answer"  # type: ignore[arg-type]
+    stage.view.see(look(away))
+    assert "brokers are away" in (StageHealth(stage, lambda: []).unready() or "")  # type: ignore[arg-type]
+    stage.view.see(look({0: "a", 1: "a"}))
+    assert StageHealth(stage, lambda: []).unready() is None  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""A partition that is let go and taken over again, while the group may give it to another worker."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from faust.types import TP
+
+from pipeline.transport.connection import Connection
+from pipeline.transport.lane import Lane
+from pipeline.transport.stage import Stage
+from tests.transport.harness import options
+
+
+class SlowLane(Lane):
+    """Lets go when the test says so, as one whose transaction is still being written."""
+
+    def __init__(self, stage: Stage, partition: int, generation: int) -> None:
+        super().__init__(stage, partition, generation)
+        self.may_go = asyncio.Event()
+
+    async def drop(self) -> None:
+        self.open = False
+        await self.may_go.wait()
+
+    async def drain(self) -> None:
+        self.open = False
+
+
+class OneStage(Stage):
+    """Counts how often a partition was taken over, which fences whoever has it."""
+
+    taken = 0
+
+    async def take_over(self, partition: int, generation: int) -> Lane | None:
+        self.taken += 1
+        lane = SlowLane(self, partition, generation)
+        lane.may_go.set()
+        return lane
+
+    async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
+        return {}
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "revoked", "stopped"])
+def test_a_partition_that_was_revoked_while_it_was_let_go_is_not_taken_over_again(meanwhile: str) -> None:
+    async def run() -> tuple[int, bool]:
+        stage = OneStage(Connection("127.0.0.1:1"), options("test."), "in", {})
+        lane = stage.lanes[0] = SlowLane(stage, 0, 1)
+        stage.take_again(lane)
+        while lane.open:
+            await asyncio.sleep(0)
+        if meanwhile == "revoked":
+            await stage._revoked()
+        stage._draining = meanwhile == "stopped"
+        lane.may_go.set()
+        await asyncio.gather(*stage._tasks)
+        return stage.taken, 0 in stage.lanes
+
+    assert asyncio.run(run()) == ((1, True) if meanwhile == "nothing" else (0, False))
