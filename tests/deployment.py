@@ -118,11 +118,16 @@ class Deployment:
     def values(self, topic: str) -> list[bytes]:
         return [message.value() or b"" for message in self.records[topic]]
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """End all workers; the topics stay, for a broker that ends too."""
         for process in self.workers.values():
             process.kill()
             process.wait()
         self.monitor.close()
+
+    def close(self) -> None:
+        """End all workers, and delete the topics."""
+        self.end()
         admin.delete(self.admin, self.settings.prefix)
 
 

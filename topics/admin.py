@@ -90,8 +90,8 @@ def create(
     """Create every topic that is not there yet; returns when the broker lists them all, with leaders.
 
     A new topic gets the `min.insync.replicas` that fits its number of copies (`contract.least_in_sync`). The number is
-    read back from the topic, because -1 leaves it to the broker, whose configuration this client may not be allowed
-    to see.
+    read back from the topic where -1 leaves it to the broker, whose configuration this client may not be
+    allowed to see.
 
     Parameters
     ----------
@@ -121,10 +121,12 @@ def create(
         name for name, future in futures.items() if _done(future, f"create {name}", KafkaError.TOPIC_ALREADY_EXISTS)
     ]
     # The controller answers before the brokers have heard of it: whoever asked them next would miss the topics.
-    _await(admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout)
+    listed = _await(
+        admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout
+    )
     if created:
-        present = _present(admin, timeout)
-        _alter(admin, {name: {_IN_SYNC: str(least_in_sync(_copies(present[name])))} for name in created}, timeout)
+        copies = {name: replication if replication > 0 else _copies(listed[name]) for name in created}
+        _alter(admin, {name: {_IN_SYNC: str(least_in_sync(count))} for name, count in copies.items()}, timeout)
     return created
 
 
@@ -265,13 +267,19 @@ def _has_leaders(metadata: Any) -> bool:
     )
 
 
-def _await(admin: AdminClient, condition: Callable[[Mapping[str, Any]], bool], what: str, timeout: float) -> None:
-    """Ask until what the broker lists fulfils a condition."""
+def _await(
+    admin: AdminClient, condition: Callable[[Mapping[str, Any]], bool], what: str, timeout: float
+) -> Mapping[str, Any]:
+    """Ask until what the broker lists fulfils a condition, and return that.
+
+    Brokers learn of a change one after the other, and the next request may go to another of them.
+    """
     deadline = time.monotonic() + timeout
-    while not condition(_present(admin, timeout)):
+    while not condition(present := _present(admin, timeout)):
         if time.monotonic() > deadline:
             raise TopicError(f"expected that the broker {what} within {timeout:g} s; it does not: look at its log")
         time.sleep(_POLL_S)
+    return present
 
 
 def _configs(admin: AdminClient, names: Iterable[str], timeout: float) -> dict[str, dict[str, str]]:

@@ -88,12 +88,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def on_thread_stop(self) -> None:
-        """Leave the group, which aiokafka omits for static members: the others need not wait for the session."""
+        """Leave the group, which aiokafka omits for static members: the others need not wait for the session.
+
+        Without a broker the fetches that aiokafka cancels are resting between two attempts. It takes their
+        cancellation for its own and leaves the rest open; this thread would die without a word to the one that waits.
+        """
         if self._consumer is not None and self.app.leave_group:
             coordinator = self._consumer._coordinator
             if hasattr(coordinator, "_group_instance_id"):  # absent when nothing was subscribed to
                 coordinator._group_instance_id = None
-        await super().on_thread_stop()
+        try:
+            await super().on_thread_stop()
+        except asyncio.CancelledError:
+            await self._consumer._client.close()
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> Mapping[TP, Any]:
         """Pair every record with the offset that follows the one handed out before it.

@@ -402,7 +402,7 @@ def deploy(factor: float, folder: Path) -> list[Outcome]:
                 until(lambda: all_told("resolved", LETTERS, TEXTS, WAITS), 30 * 60 / factor + 2 * MARGIN)
             feed.stop()
         finally:
-            deployment.close()
+            deployment.end()
     outcomes = []
     for group, what, since, to in (
         (LETTERS, "a message that is no JSON", begun, begun),

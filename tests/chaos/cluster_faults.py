@@ -96,8 +96,12 @@ def unclean(topic: str) -> Fault:
         brokers.nodes[behind].kill()
         wait_for(f"{name}[{partition}] without {behind}", lambda: _in_sync(scene, topic, partition) == {leader})
         before = _ends(scene, topic)[partition]
-        scene.feed(400)
-        wait_for(f"{name}[{partition}] grows", lambda: _ends(scene, topic)[partition] > before + 2, deadline=60.0)
+
+        def grown() -> bool:
+            """Whether it has grown; the more is waiting, the fewer and larger its records are."""
+            return _ends(scene, topic)[partition] > before + 2 or (scene.feed(60) > 0 and scene.wait(1.0))
+
+        wait_for(f"{name}[{partition}] grows", grown, deadline=120.0)
         end = _ends(scene, topic)[partition]
         brokers.nodes[leader].kill()
         brokers.start(behind)

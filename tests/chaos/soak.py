@@ -261,7 +261,7 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
             watched = {} if witness is None else {"witness": {"readiness_lies": witness.lies}}
         finally:
             resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
-            deployment.close()
+            deployment.end()
     outcome = {
         "nodes": nodes,
         "faults": dict(sorted(Counter(faults).items())),

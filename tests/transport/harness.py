@@ -3,6 +3,7 @@
     python tests/transport/harness.py BOOTSTRAP PREFIX INSTANCE
 
 runs one worker of the stage `total`, which adds up the numbers on `<prefix>in` and writes every sum to `<prefix>out`.
+A path in place of a number is a gate (see `Gate`).
 """
 
 import asyncio
@@ -32,6 +33,35 @@ def options(prefix: str, instance: str = "a", name: str = "total", **changes: ob
     return StageOptions(name=name, instance=instance, prefix=prefix, **settings)  # type: ignore[arg-type]
 
 
+class Gate:
+    """A message at which a worker waits, with this message uncommitted, until it is opened; it counts as a 1.
+
+    Parameters
+    ----------
+    path : Path
+        In a folder that the worker sees too.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reached = path.with_suffix(".reached")
+
+    @property
+    def message(self) -> bytes:
+        return bytes(self._path)
+
+    def is_reached(self) -> bool:
+        return self._reached.exists()
+
+    def open(self) -> None:
+        self._path.touch()
+
+    async def pass_through(self) -> None:
+        """Wait, in the worker, until it is opened."""
+        self._reached.touch()
+        await until(self._path.exists, 600.0)
+
+
 class Total:
     """Adds numbers up. Progress: the sum, how many, and where to go on."""
 
@@ -54,7 +84,11 @@ class Total:
 
     async def feed(self, message: Message) -> None:
         self.fed.append(message.offset)
-        self.sum += int(message.value or b"0")
+        value = message.value or b"0"
+        if value.startswith(b"/"):
+            await Gate(Path(value.decode())).pass_through()
+            value = b"1"
+        self.sum += int(value)
         self.count += 1
         self.next = message.offset + 1
         self._new.append(Record(self.out, message.key, b"%d" % self.sum, self.partition))
