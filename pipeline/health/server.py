@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -168,12 +169,13 @@ def _handler(answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             status, kind, body = answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # a probe that had no more patience
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             """Requests are not logged: probes come every few seconds."""

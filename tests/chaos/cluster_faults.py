@@ -329,9 +329,19 @@ def _in_sync(scene: Scene, topic: str, partition: int) -> set[int]:
 def _ends(scene: Scene, topic: str) -> dict[int, int]:
     """The end of each partition of a topic."""
     name = scene.deployment.settings.prefix + topic
-    places = {TopicPartition(name, number): OffsetSpec.latest() for number in _partitions(scene, topic)}
-    asked = _admin(scene).list_offsets(places, request_timeout=_ASK_SECONDS)
-    return {place.partition: future.result().offset for place, future in asked.items()}
+    ends: dict[int, int] = {}
+
+    def asked() -> bool:
+        """Whether all leaders have answered; a broker that has just become one may be behind."""
+        places = {TopicPartition(name, number): OffsetSpec.latest() for number in _partitions(scene, topic)}
+        with suppress(KafkaException):
+            for place, future in _admin(scene).list_offsets(places, request_timeout=_ASK_SECONDS).items():
+                ends[place.partition] = future.result().offset
+            return True
+        return scene.wait(0.2)
+
+    wait_for(f"the ends of {name}", asked)
+    return ends
 
 
 def _busiest(scene: Scene, topic: str) -> tuple[int, int]:

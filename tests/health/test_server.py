@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -100,6 +102,24 @@ def test_a_loop_that_does_not_turn_is_unavailable(monkeypatch: pytest.MonkeyPatc
     status, body = asyncio.run(run())
     assert status == 503
     assert "has not answered" in body
+
+
+def test_a_probe_that_has_no_more_patience_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
+    async def run() -> None:
+        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", FakeWorker())
+        await health.start()
+        before = set(threading.enumerate())
+        probe = socket.create_connection(("127.0.0.1", health.port))
+        probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        while not (answering := set(threading.enumerate()) - before):
+            pass  # on the loop, which therefore cannot answer yet
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
+        probe.close()
+        await asyncio.gather(*(asyncio.to_thread(thread.join, 10) for thread in answering))
+        await health.stop()
+
+    asyncio.run(run())
+    assert capfd.readouterr().err == ""
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
