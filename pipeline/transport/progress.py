@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from pipeline.errors import BrokerError, StateError, UnavailableError
+from pipeline.errors import BrokerError, UnavailableError
 from pipeline.transport.connection import Connection
 from pipeline.transport.patience import heals
 
@@ -75,10 +75,11 @@ def read_to_end(
 
     Raises
     ------
-    StateError
-        When the end is not reached, and nothing more comes for `timeout` seconds.
+    UnavailableError
+        When the end is not reached and nothing more comes for `timeout` seconds: the producer of an open transaction
+        is gone, and the broker ends the transaction later. Or when the broker does not answer, and may do so later.
     BrokerError
-        When the broker does not answer; UnavailableError when it may do so later.
+        When the broker refuses.
     """
     deadline = time.monotonic() + timeout
     low, high = watermarks(connection, topic, partition, timeout)
@@ -93,10 +94,10 @@ def read_to_end(
             left = deadline - time.monotonic()
             if left <= 0:
                 _watermarks(reader, topic, partition, _ANSWER)  # is there still a broker that answers?
-                raise StateError(
+                raise UnavailableError(
                     f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no "
-                    "further: a transaction of another producer is still open there, or the broker is too slow. "
-                    "End the other producer, or wait until its transaction times out, and start again"
+                    "further: a transaction of another producer is still open there, which the broker ends when it "
+                    "times out, or the broker is too slow"
                 )
             message = reader.poll(min(left, _POLL))
             if message is None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.errors import BrokerError, FencedError, StateError, TopicError
+from pipeline.errors import BrokerError, FencedError, StateError, TopicError, UnavailableError
 from pipeline.transport.connection import Connection
 from pipeline.transport.producers import ConfirmedProducer
 from pipeline.transport.progress import read_to_end, watermarks
@@ -55,7 +55,7 @@ def test_an_open_transaction_of_another_producer_is_a_failure_and_never_less_sta
     foreign.produce(state, b"x", b"x", 0)
     foreign.flush(60)
     produce(kafka, state, [b"200"])
-    with pytest.raises(StateError, match=r"read to offset 1 of 3 and for 10 s no further"):
+    with pytest.raises(UnavailableError, match=r"read to offset 1 of 3 and for 10 s no further"):
         read_to_end(Connection(kafka), state, 0, 10.0)
     foreign.abort_transaction(60)
     assert read_to_end(Connection(kafka), state, 0, 60.0) == {b"k": b"200"}
