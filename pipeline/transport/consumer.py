@@ -6,9 +6,10 @@ test_transport_cures.py` takes the cures out one by one and sees the loss.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
@@ -81,6 +82,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """
         decompression.install()
         consumer = super()._create_worker_consumer(transport)
+        _remember_bootstrap(consumer._client)
         settings = self.app.consumer_settings
         consumer._auto_offset_reset = "none"
         consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
@@ -228,6 +230,28 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _committed(self, tps: set[TP]) -> dict[TP, int | None]:
         consumer = self._ensure_consumer()
         return {tp: await consumer.committed(tp) for tp in tps}
+
+
+def _remember_bootstrap(client: Any) -> None:
+    """Let a client ask the addresses that it was given when no broker that it knows answers any more.
+
+    aiokafka asks only the brokers that the last answer named, and a broker names those that are alive: an answer from
+    a time when two of three brokers were down names one. When that one went down, and the two were back, a worker
+    asked for it until it came back.
+    """
+    cluster, ask = client.cluster, client._metadata_update
+    cluster._bootstrap_brokers = ClusterMetadata(bootstrap_servers=client._bootstrap_servers)._bootstrap_brokers
+
+    async def update(metadata: ClusterMetadata, topics: Collection[str]) -> bool:
+        if await ask(metadata, topics):
+            return True
+        known, cluster._brokers = cluster._brokers, {}  # without any, the addresses stand in for them
+        try:
+            return bool(await ask(metadata, topics))
+        finally:
+            cluster._brokers = cluster._brokers or known
+
+    client._metadata_update = update
 
 
 class Consumer(driver.Consumer):

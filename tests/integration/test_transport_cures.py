@@ -229,6 +229,40 @@ def test_a_commit_that_comes_after_a_rebalance_does_not_end_the_worker(
     assert (asyncio.run(run()) is None) is cured
 
 
+# --- brokers that are all replaced by others -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cured", [True, False])
+def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_was_given(
+    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+) -> None:
+    """As after a time in which only one broker was alive, when this one goes and the others are back."""
+    if not cured:
+        monkeypatch.setattr("pipeline.transport.consumer._remember_bootstrap", lambda client: None)
+    totals = Totals(topics)
+
+    async def run() -> int:
+        stage = total_stage(Connection(kafka), topics, totals)
+        async with running(stage):
+            thread = stage.app.consumer._thread
+            client = thread._ensure_consumer()._client
+
+            async def strand() -> bool:
+                [broker] = client.cluster._brokers.values()
+                client.cluster._brokers = {7: broker._replace(nodeId=7, port=9)}
+                for connection in list(client._conns.values()):
+                    connection.close()
+                return bool(await client.force_metadata_update())
+
+            found = await thread.call_thread(strand)
+            assert found is cured
+            produce(kafka, f"{topics}in", numbers(10))
+            await stays(lambda: totals.counted() == 10, 60.0 if cured else 2.0)
+            return totals.counted()
+
+    assert asyncio.run(run()) == (10 if cured else 0)
+
+
 # --- a stop while a commit is under way -----------------------------------------------------------------------------
 
 
