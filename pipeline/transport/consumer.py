@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from aiokafka.client import ConnectionGroup
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
@@ -28,6 +29,8 @@ PAUSED_POLL = 0.01
 #: ... or after this long when another one is, but has nothing new.
 IDLE_POLL = 0.1
 
+#: Seconds until a request to a leader counts as lost, as in Kafka's own clients.
+REQUEST_TIMEOUT = 30.0
 
 #: Messages handed on before the streams get their turn.
 YIELD_EVERY = 64
@@ -83,6 +86,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         decompression.install()
         consumer = super()._create_worker_consumer(transport)
         _remember_bootstrap(consumer._client)
+        _limit_requests(consumer._client)
         settings = self.app.consumer_settings
         consumer._auto_offset_reset = "none"
         consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
@@ -252,6 +256,24 @@ def _remember_bootstrap(client: Any) -> None:
             cluster._brokers = cluster._brokers or known
 
     client._metadata_update = update
+
+
+def _limit_requests(client: Any) -> None:
+    """Let a client give up what a leader does not answer after `REQUEST_TIMEOUT`.
+
+    Faust's 90 s are for joining a group, which may last as long as a rebalance and has connections of its own. Behind
+    a network that has lost all connections without a word, fetches waited for three times as long, one broker after
+    the other.
+    """
+    connect = client._get_conn
+
+    async def get(node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
+        connection = await connect(node_id, group=group, no_hint=no_hint)
+        if connection is not None and group == ConnectionGroup.DEFAULT:
+            connection._request_timeout = REQUEST_TIMEOUT
+        return connection
+
+    client._get_conn = get
 
 
 class Consumer(driver.Consumer):

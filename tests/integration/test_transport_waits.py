@@ -12,7 +12,7 @@ import pytest
 from pipeline.brokers.local import Kafka
 from pipeline.errors import FencedError
 from pipeline.stages.health import StageHealth
-from pipeline.transport import transactions
+from pipeline.transport import consumer, transactions
 from pipeline.transport.connection import Connection
 from pipeline.transport.progress import watermarks
 from pipeline.transport.records import Message, Record
@@ -128,6 +128,27 @@ def test_a_worker_that_waits_for_brokers_ends_when_it_is_told_to(
     expected = [b"%d" % number for number in range(1, FEW + 2)]
     with Worker(bootstrap, prefix, "a"):
         asyncio.run(until(lambda: read_all(bootstrap, f"{prefix}out")[0] == expected, 120.0))
+
+
+def test_a_fetch_that_nobody_answers_is_sent_again_long_before_a_rebalance_would_time_out(
+    local_broker: Callable[..., Kafka], prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a connection that was lost without a word: Faust's client waits for 90 s, and so for every broker."""
+    monkeypatch.setattr(consumer, "REQUEST_TIMEOUT", 2.0)
+    broker = local_broker()
+    bootstrap = broker.bootstrap
+    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    totals = Totals(prefix)
+
+    async def run() -> None:
+        async with running(total_stage(Connection(bootstrap), prefix, totals)):
+            broker.pause()
+            await until(lambda: any("Failed fetch" in record.getMessage() for record in caplog.records), 45.0)
+            broker.resume()
+            produce(bootstrap, f"{prefix}in", [b"1"] * FEW)
+            await until(lambda: totals.counted() == FEW)
+
+    asyncio.run(run())
 
 
 def test_a_transaction_that_the_broker_has_ended_is_told_from_one_that_was_replaced(
