@@ -206,7 +206,9 @@ class GroupWatch:
 
 
 def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Unknown:
-    """Return the member that owns each partition of a topic. While a group rebalances that is not known.
+    """Return the member that owns each partition of a topic.
+
+    That is not known while the group rebalances, or while no broker that answers is its coordinator.
 
     librdkafka's newer `describe_consumer_groups` ends the process by a failed assertion when a coordinator answers
     after its request has timed out (librdkafka issue 4605), so this asks by the older request.
@@ -217,14 +219,17 @@ def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Un
         cause = error.args[0]
         # With one of several brokers away the others' answer is there, and not handed out.
         return Unknown(f"the group {group} is not known: {cause.str()}", away=cause.code() != KafkaError._PARTIAL)
+    if not found:
+        return Unknown(f"no broker that answered knows the group {group}")
     members = [member for one in found for member in one.members]
     if any(one.state not in _SETTLED for one in found):
         return Unknown(f"the group {group} rebalances")
     return {number: member.id for member in members for number in _assigned(member.assignment or b"", topic)}
 
 
-#: States of a group in which it is known who owns what; a group that nobody has joined yet is not listed at all.
-_SETTLED = ("Stable", "Empty", "Dead")
+#: States of a group in which it is known who owns what. A broker that does not coordinate a group any more may call it
+#: dead, or not list it at all, and librdkafka asks only the brokers that it knows.
+_SETTLED = ("Stable", "Empty")
 _COUNT = struct.Struct(">i")
 _LENGTH = struct.Struct(">h")
 

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 
 from pipeline.health import catalogue
 from pipeline.stages.health import StageHealth
-from pipeline.transport.group import Cut, Look, Unknown, View, ends_of
+from pipeline.transport.group import Cut, Look, Unknown, View, ends_of, owners_of
 from pipeline.transport.sequence import Sequence
 
 HERE = {"in": ("first-id", 2)}
@@ -130,3 +130,15 @@ def test_a_worker_is_not_ready_while_brokers_are_away() -> None:
     assert "brokers are away" in (StageHealth(stage, lambda: []).unready() or "")  # type: ignore[arg-type]
     stage.view.see(look({0: "a", 1: "a"}))
     assert StageHealth(stage, lambda: []).unready() is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("states", [[], ["Dead"], ["PreparingRebalance"], ["Empty", "Dead"]])
+def test_a_group_that_no_coordinator_vouches_for_is_not_taken_for_one_without_owners(states: list[str]) -> None:
+    groups = [SimpleNamespace(state=state, members=[]) for state in states]
+    admin = SimpleNamespace(list_groups=lambda group, timeout: groups)
+    assert isinstance(owners_of(admin, "group", "in"), Unknown)  # type: ignore[arg-type]
+
+
+def test_a_group_that_everybody_has_left_owns_nothing() -> None:
+    groups = [SimpleNamespace(state="Empty", members=[])]
+    assert owners_of(SimpleNamespace(list_groups=lambda group, timeout: groups), "group", "in") == {}  # type: ignore[arg-type]
