@@ -258,6 +258,10 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
         except (GlasstreamError, KafkaException, TimeoutError, AssertionError, ValueError, OSError) as error:
             stuck = f"{name}: {type(error).__name__}: {error}"
             say(f"stuck after {stuck}")
+            if isinstance(brokers.kafka, LocalCluster):
+                for number, node in brokers.kafka.nodes.items():
+                    lines = (node.folder / "kafka.log").read_text(errors="replace").splitlines()
+                    say("\n".join([f"--- broker {number}", *lines[-60:]]))
             watched = {} if witness is None else {"witness": {"readiness_lies": witness.lies}}
         finally:
             resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
