@@ -1,6 +1,17 @@
 // The view is in the address, behind the #: whoever opens the link sees the same.
 
-const DEFAULTS = { stream: "", method: "", mode: "lines", top: "8", effect: "", output: "", then: "", alarm: "", window: "", theme: "" };
+const DEFAULTS = {
+  stream: "",
+  method: "",
+  mode: "lines",
+  top: "8",
+  effect: "",
+  output: "",
+  then: "",
+  alarm: "",
+  window: "",
+  theme: "",
+};
 
 /** The view that the address names. */
 export function read() {

@@ -20,7 +20,8 @@ export function watched(alarm) {
 }
 
 /** By how much, without regard to the units: relative to the larger side. */
-const weight = (alarm) => Math.abs(alarm.after - alarm.before) / (Math.max(Math.abs(alarm.before), Math.abs(alarm.after)) || 1);
+const weight = (alarm) =>
+  Math.abs(alarm.after - alarm.before) / (Math.max(Math.abs(alarm.before), Math.abs(alarm.after)) || 1);
 
 /**
  * Alarms by the change that they tell of, oldest first. A detector says how many numbers lie behind the change: so an
@@ -30,7 +31,9 @@ const weight = (alarm) => Math.abs(alarm.after - alarm.before) / (Math.max(Math.
  */
 export function grouped(alarms, events) {
   const gap = Math.max(400, events * 0.025);
-  const placed = alarms.map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) })).sort((a, b) => a.start - b.start);
+  const placed = alarms
+    .map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) }))
+    .sort((a, b) => a.start - b.start);
   const groups = [];
   for (const { alarm, start } of placed) {
     const last = groups.at(-1);
@@ -54,7 +57,9 @@ export function grouped(alarms, events) {
 /** How far an alarm's curves are apart at most; their grids lie about the same. */
 function distance(alarm) {
   const { curve_before: before, curve_after: after } = alarm;
-  return before && after ? Math.max(...after.curve.map((value, at) => Math.abs(value - (before.curve[at] ?? value)))) : -1;
+  return before && after
+    ? Math.max(...after.curve.map((value, at) => Math.abs(value - (before.curve[at] ?? value))))
+    : -1;
 }
 
 /** The alarm of a group that says most: whose curves differ most; without curves the first one. */
@@ -66,7 +71,8 @@ export function sentence(group) {
   const loss = group.loss ? `loss ${number(group.loss.before)} → ${number(group.loss.after)}; ` : "";
   return {
     title: `about event ${count(group.start)}`,
-    alarms: total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
+    alarms:
+      total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
     details: loss + (group.features.join(", ") || "the loss alone"),
   };
 }
@@ -91,12 +97,14 @@ export class ChangesPanel {
   update(data, view) {
     const events = Math.max(data.quality?.last_seq ?? 0, data.importance?.last?.seq ?? 0);
     this.#groups = grouped(data.alarms, events);
-    this.group = this.#groups.find((group) => group.alarms.some((one) => idOf(one) === view.alarm)) ?? largest(this.#groups);
+    this.group =
+      this.#groups.find((group) => group.alarms.some((one) => idOf(one) === view.alarm)) ?? largest(this.#groups);
     this.alarm = this.group ? (this.group.alarms.find((one) => idOf(one) === view.alarm) ?? telling(this.group)) : null;
     this.empty.hidden = this.#groups.length > 0;
-    this.empty.textContent = data.epoch === null
-      ? "Waiting for the stream."
-      : `No alarm so far${events ? `, in ${count(events + 1)} events` : ""}. One is raised when an importance, an effect curve or the loss moves away from what it was; it is marked on the time axes.`;
+    this.empty.textContent =
+      data.epoch === null
+        ? "Waiting for the stream."
+        : `No alarm so far${events ? `, in ${count(events + 1)} events` : ""}. One is raised when an importance, an effect curve or the loss moves away from what it was; it is marked on the time axes.`;
     this.scroll.hidden = !this.group;
     const key = JSON.stringify([this.#groups.map((group) => [group.id, group.alarms.length]), this.group?.id]);
     if (key !== this.#listed) {
@@ -113,21 +121,23 @@ export class ChangesPanel {
 
   #fill() {
     const focused = document.activeElement?.closest?.("#groups") ? document.activeElement.dataset.id : null;
-    this.list.replaceChildren(...[...this.#groups].reverse().map((group) => {
-      const words = sentence(group);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = group.id;
-      button.setAttribute("aria-pressed", String(group === this.group));
-      const title = document.createElement("strong");
-      title.textContent = words.title;
-      const small = document.createElement("small");
-      small.textContent = small.title = words.details;
-      button.append(title, ` · ${words.alarms}`, small);
-      button.addEventListener("click", () => this.choose(telling(group)));
-      if (group.id === focused) queueMicrotask(() => button.focus());
-      return button;
-    }));
+    this.list.replaceChildren(
+      ...[...this.#groups].reverse().map((group) => {
+        const words = sentence(group);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = group.id;
+        button.setAttribute("aria-pressed", String(group === this.group));
+        const title = document.createElement("strong");
+        title.textContent = words.title;
+        const small = document.createElement("small");
+        small.textContent = small.title = words.details;
+        button.append(title, ` · ${words.alarms}`, small);
+        button.addEventListener("click", () => this.choose(telling(group)));
+        if (group.id === focused) queueMicrotask(() => button.focus());
+        return button;
+      }),
+    );
     const inUse = this.list.matches(":hover, :focus-within"); // then it stays where it is
     const id = inUse ? this.#revealed.group : `${this.group?.id} of ${this.#groups.length}`;
     this.#reveal("group", id, this.list, this.list.querySelector("[aria-pressed=true]"));
@@ -135,21 +145,29 @@ export class ChangesPanel {
 
   #fillAlarms() {
     const focused = this.table.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-    this.table.replaceChildren(...(this.group?.alarms ?? []).map((alarm) => {
-      const row = document.createElement("tr");
-      row.classList.toggle("chosen", alarm === this.alarm);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = idOf(alarm);
-      button.textContent = watched(alarm);
-      button.title = `${watched(alarm)}: detector ${alarm.detector}`;
-      button.addEventListener("click", () => this.choose(alarm));
-      const name = cell("", "name wide");
-      name.append(button);
-      row.append(name, cell(fixed(alarm.before), "number"), cell(alarm.after > alarm.before ? "↗" : "↘"), cell(fixed(alarm.after), "number"), cell(count(alarm.seq), "number"));
-      if (idOf(alarm) === focused) queueMicrotask(() => button.focus());
-      return row;
-    }));
+    this.table.replaceChildren(
+      ...(this.group?.alarms ?? []).map((alarm) => {
+        const row = document.createElement("tr");
+        row.classList.toggle("chosen", alarm === this.alarm);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = idOf(alarm);
+        button.textContent = watched(alarm);
+        button.title = `${watched(alarm)}: detector ${alarm.detector}`;
+        button.addEventListener("click", () => this.choose(alarm));
+        const name = cell("", "name wide");
+        name.append(button);
+        row.append(
+          name,
+          cell(fixed(alarm.before), "number"),
+          cell(alarm.after > alarm.before ? "↗" : "↘"),
+          cell(fixed(alarm.after), "number"),
+          cell(count(alarm.seq), "number"),
+        );
+        if (idOf(alarm) === focused) queueMicrotask(() => button.focus());
+        return row;
+      }),
+    );
     this.#reveal("alarm", this.alarm && idOf(this.alarm), this.scroll, this.table.querySelector(".chosen"));
   }
 
@@ -172,31 +190,40 @@ export class ChangesPanel {
       if (last && at - last.at < 20) last.groups.push(group);
       else near.push({ at, groups: [group] });
     }
-    const key = JSON.stringify(near.map((one) => [Math.round(one.at), one.groups.map((group) => [group.id, group.alarms.length]), one.groups.includes(this.group)]));
+    const key = JSON.stringify(
+      near.map((one) => [
+        Math.round(one.at),
+        one.groups.map((group) => [group.id, group.alarms.length]),
+        one.groups.includes(this.group),
+      ]),
+    );
     if (key === this.marks.dataset.key) return;
     this.marks.dataset.key = key;
     const focused = this.marks.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-    this.marks.replaceChildren(...near.map(({ at, groups }) => {
-      const group = groups.includes(this.group) ? this.group : largest(groups);
-      const words = sentence(group);
-      const total = groups.reduce((sum, one) => sum + one.alarms.length, 0);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = group.id;
-      button.dataset.seq = group.seq;
-      button.textContent = total > 1 ? total : "▾";
-      button.style.left = `${at}px`;
-      button.setAttribute("aria-pressed", String(groups.includes(this.group)));
-      button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}; ${words.details}`);
-      button.title = `${words.title}: ${words.alarms}\n${words.details}`;
-      button.addEventListener("click", () => this.choose(telling(group)));
-      if (group.id === focused) queueMicrotask(() => button.focus());
-      return button;
-    }));
+    this.marks.replaceChildren(
+      ...near.map(({ at, groups }) => {
+        const group = groups.includes(this.group) ? this.group : largest(groups);
+        const words = sentence(group);
+        const total = groups.reduce((sum, one) => sum + one.alarms.length, 0);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = group.id;
+        button.dataset.seq = group.seq;
+        button.textContent = total > 1 ? total : "▾";
+        button.style.left = `${at}px`;
+        button.setAttribute("aria-pressed", String(groups.includes(this.group)));
+        button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}; ${words.details}`);
+        button.title = `${words.title}: ${words.alarms}\n${words.details}`;
+        button.addEventListener("click", () => this.choose(telling(group)));
+        if (group.id === focused) queueMicrotask(() => button.focus());
+        return button;
+      }),
+    );
   }
 }
 
-const largest = (groups) => groups.reduce((best, one) => (best && best.alarms.length >= one.alarms.length ? best : one), null);
+const largest = (groups) =>
+  groups.reduce((best, one) => (best && best.alarms.length >= one.alarms.length ? best : one), null);
 
 function cell(text, kind = "") {
   const made = document.createElement("td");

@@ -1,16 +1,30 @@
 // uPlot with what all charts of the page share: the theme, the size of their place, a description for who cannot see
 // them, the keyboard, and the marks of changes.
-import uPlot from "./vendor/uplot/uPlot.esm.js";
+
 import { count, fixed, number } from "./format.js";
+import uPlot from "./vendor/uplot/uPlot.esm.js";
 
 const PALETTE = [
-  "#3b7dd8", "#e07b28", "#2f9e62", "#c9456b", "#8a63d2", "#a8862f", "#1ba1b5", "#d45bb8", "#7a8f1f", "#64789c", "#b8432f",
+  "#3b7dd8",
+  "#e07b28",
+  "#2f9e62",
+  "#c9456b",
+  "#8a63d2",
+  "#a8862f",
+  "#1ba1b5",
+  "#d45bb8",
+  "#7a8f1f",
+  "#64789c",
+  "#b8432f",
   "#4a9a8f",
 ];
 export const OTHERS = "#8b95a5";
 
 /** Colour and dash of the n-th feature. */
-export const ink = (slot) => ({ stroke: PALETTE[slot % PALETTE.length], dash: slot < PALETTE.length ? undefined : [6, 3] });
+export const ink = (slot) => ({
+  stroke: PALETTE[slot % PALETTE.length],
+  dash: slot < PALETTE.length ? undefined : [6, 3],
+});
 
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -18,7 +32,11 @@ export const css = (name) => getComputedStyle(document.documentElement).getPrope
 export const sparse = { show: (plot) => plot.data[0].length < 3 };
 
 /** A hue as translucent as wanted. */
-export const tint = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, "0");
+export const tint = (colour, share) =>
+  colour +
+  Math.round(share * 255)
+    .toString(16)
+    .padStart(2, "0");
 
 const sync = uPlot.sync("events");
 
@@ -65,12 +83,14 @@ export class Chart {
     this.#plot?.destroy();
     this.#plot = this.#shape = null;
     const text = document.createElement("span");
-    text.append(...reason.split("`").map((part, at) => {
-      if (at % 2 === 0) return part;
-      const code = document.createElement("code");
-      code.textContent = part;
-      return code;
-    }));
+    text.append(
+      ...reason.split("`").map((part, at) => {
+        if (at % 2 === 0) return part;
+        const code = document.createElement("code");
+        code.textContent = part;
+        return code;
+      }),
+    );
     this.#empty.replaceChildren(text);
     this.#empty.hidden = false;
     this.#place.setAttribute("aria-label", `${label}: ${reason.replaceAll("`", "")}`);
@@ -119,7 +139,13 @@ export class Chart {
     const what = this.#options;
     const { width, height } = this.#size();
     const grid = { stroke: css("--grid"), width: 1 };
-    const axis = { stroke: css("--faint"), grid, ticks: { ...grid, size: 4 }, font: "11px system-ui, sans-serif", gap: 3 };
+    const axis = {
+      stroke: css("--faint"),
+      grid,
+      ticks: { ...grid, size: 4 },
+      font: "11px system-ui, sans-serif",
+      gap: 3,
+    };
     const options = {
       width,
       height,
@@ -140,10 +166,19 @@ export class Chart {
           ...axis,
           size: 24,
           space: 46,
-          values: (plot, values) => (this.#options.ticks ? this.#options.ticks(values) : values.map((value) => (Number.isInteger(value) ? count(value) : number(value)))),
+          values: (plot, values) =>
+            this.#options.ticks
+              ? this.#options.ticks(values)
+              : values.map((value) => (Number.isInteger(value) ? count(value) : number(value))),
           ...(what.splits ? { splits: () => this.#options.splits } : {}),
         },
-        { ...axis, size: 46, space: 28, values: (plot, values) => (this.wiring.percent ? ticks(values.map((one) => 100 * one)).map((one) => `${one} %`) : ticks(values)) },
+        {
+          ...axis,
+          size: 46,
+          space: 28,
+          values: (plot, values) =>
+            this.wiring.percent ? ticks(values.map((one) => 100 * one)).map((one) => `${one} %`) : ticks(values),
+        },
       ],
       series: [{}, ...what.series],
       bands: what.bands ?? [],

@@ -32,18 +32,35 @@ export class EffectsPanel {
     if (alarm?.curve_before && alarm.curve_after) {
       const { output } = alarm.curve_after;
       document.getElementById("then-text").textContent = "compare then and now";
-      this.#say(`Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`, "before the change", `at the alarm (event ${count(alarm.seq)})`);
-      this.#draw(alarm.curve_before, alarm.curve_after, `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`, ["before", "after"]);
+      this.#say(
+        `Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`,
+        "before the change",
+        `at the alarm (event ${count(alarm.seq)})`,
+      );
+      this.#draw(
+        alarm.curve_before,
+        alarm.curve_after,
+        `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`,
+        ["before", "after"],
+      );
     } else if (alarm && alarm.feature !== null && alarm.feature !== effect?.feature) {
-      this.#nothing("No curves came with this alarm. Effect curves are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`.");
+      this.#nothing(
+        "No curves came with this alarm. Effect curves are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`.",
+      );
     } else if (effect?.curves.length) {
       const then = effect.curves[at];
       const now = effect.curves.at(-1);
       document.getElementById("then-text").textContent = `then: event ${count(then.seq)}`;
-      this.#say(`Effect of ${effect.feature}${effect.output === null ? "" : ` on the probability of ${effect.output}`}:`, `then (event ${count(then.seq)})`, `now (event ${count(now.seq)})`);
+      this.#say(
+        `Effect of ${effect.feature}${effect.output === null ? "" : ` on the probability of ${effect.output}`}:`,
+        `then (event ${count(then.seq)})`,
+        `now (event ${count(now.seq)})`,
+      );
       this.#draw(then, now, `Effect of ${effect.feature} at event ${count(then.seq)} and now`, ["then", "now"]);
     } else {
-      this.#nothing("No effect curves yet. They are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`; the first ones come with the first importance record.");
+      this.#nothing(
+        "No effect curves yet. They are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`; the first ones come with the first importance record.",
+      );
     }
   }
 
@@ -78,15 +95,33 @@ export class EffectsPanel {
     options(this.feature, features, feature);
     document.getElementById("effect-controls").hidden = !features.length;
     const choices = outputs[data.effect?.feature] ?? [];
-    options(this.output, choices.filter((one) => one !== null), data.effect?.output);
+    options(
+      this.output,
+      choices.filter((one) => one !== null),
+      data.effect?.output,
+    );
     document.getElementById("output-label").hidden = choices.length < 2;
   }
 
   #draw(before, after, label, names) {
     const categorical = [...before.grid, ...after.grid].some((value) => typeof value !== "number");
-    const faint = { stroke: css("--faint"), dash: [6, 4], width: 1.5, spanGaps: true, points: { show: true, size: 4, fill: css("--faint") } };
-    const strong = { stroke: css("--accent"), width: 2, spanGaps: true, points: { show: true, size: 5, fill: css("--accent") } };
-    const series = [{ ...faint, label: names[0] }, { ...strong, label: names[1] }];
+    const faint = {
+      stroke: css("--faint"),
+      dash: [6, 4],
+      width: 1.5,
+      spanGaps: true,
+      points: { show: true, size: 4, fill: css("--faint") },
+    };
+    const strong = {
+      stroke: css("--accent"),
+      width: 2,
+      spanGaps: true,
+      points: { show: true, size: 5, fill: css("--accent") },
+    };
+    const series = [
+      { ...faint, label: names[0] },
+      { ...strong, label: names[1] },
+    ];
     if (categorical) {
       const categories = [...new Set([...before.grid, ...after.grid].map(String))];
       const values = (curve) => categories.map((name) => curve.curve[curve.grid.map(String).indexOf(name)] ?? null);
@@ -94,7 +129,11 @@ export class EffectsPanel {
       series[0].points.size = 9;
       series[1].points.size = 9;
       this.chart.draw({
-        label, series, shape: "categories", y: tight, splits: categories.map((name, at) => at),
+        label,
+        series,
+        shape: "categories",
+        y: tight,
+        splits: categories.map((name, at) => at),
         data: [categories.map((name, at) => at), values(before), values(after)],
         range: [-0.5, categories.length - 0.5],
         ticks: (places) => places.map((at) => shortened(categories[at] ?? "")),
@@ -106,7 +145,14 @@ export class EffectsPanel {
       const found = new Map(curve.grid.map((at, index) => [at, curve.curve[index]]));
       return x.map((at) => found.get(at) ?? null);
     };
-    this.chart.draw({ label, series, shape: "numbers", y: tight, data: [x, values(before), values(after)], ticks: (places) => places.map((at) => number(at)) });
+    this.chart.draw({
+      label,
+      series,
+      shape: "numbers",
+      y: tight,
+      data: [x, values(before), values(after)],
+      ticks: (places) => places.map((at) => number(at)),
+    });
   }
 }
 

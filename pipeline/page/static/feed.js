@@ -29,7 +29,8 @@ function bins(known, added) {
 
 function importance(known, added) {
   const joined = { ...added };
-  for (const column of ["row", "seq", "lag", "coverage", "others"]) joined[column] = [...known[column], ...added[column]];
+  for (const column of ["row", "seq", "lag", "coverage", "others"])
+    joined[column] = [...known[column], ...added[column]];
   joined.features = {};
   for (const [name, columns] of Object.entries(added.features)) {
     joined.features[name] = {};

@@ -12,11 +12,20 @@ export function number(value, scale = 0) {
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(1);
   if (size >= 1000) return whole.format(Math.round(value));
-  return value.toPrecision(3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  return value
+    .toPrecision(3)
+    .replace(/(\.\d*?)0+$/, "$1")
+    .replace(/\.$/, "");
 }
 
 /** A fixed number of decimals, so that columns line up. */
-export const fixed = (value, digits = 3) => (value == null ? "–" : value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−"));
+export const fixed = (value, digits = 3) =>
+  value == null
+    ? "–"
+    : value
+        .toFixed(digits)
+        .replace(/^-(?=[0.]*$)/, "")
+        .replace("-", "−");
 
 /** A share of 1 as percent, with as many digits as it deserves. */
 export function percent(share) {

@@ -1,6 +1,6 @@
 // The page: a view (in the address), a feed of what is known of it, and five panels that draw it.
 import * as address from "./address.js";
-import { ChangesPanel, METHODS, idOf, sentence } from "./changes.js";
+import { ChangesPanel, idOf, METHODS, sentence } from "./changes.js";
 import { EffectsPanel, options } from "./effects.js";
 import { Feed } from "./feed.js";
 import { QualityPanel } from "./quality.js";
@@ -24,10 +24,18 @@ let curvesOfAlarm = true;
 
 const changes = new ChangesPanel((alarm) => {
   curvesOfAlarm = true;
-  go({ alarm: idOf(alarm), ...(alarm.feature === null || !(alarm.feature in (data.outputs ?? {})) ? {} : { effect: alarm.feature, output: alarm.curve_after?.output ?? "" }) });
+  go({
+    alarm: idOf(alarm),
+    ...(alarm.feature === null || !(alarm.feature in (data.outputs ?? {}))
+      ? {}
+      : { effect: alarm.feature, output: alarm.curve_after?.output ?? "" }),
+  });
 });
 const act = {
-  pin: (name, on) => go({ pin: on ? [...view.pin.filter((one) => one !== name), name].slice(-40) : view.pin.filter((one) => one !== name) }),
+  pin: (name, on) =>
+    go({
+      pin: on ? [...view.pin.filter((one) => one !== name), name].slice(-40) : view.pin.filter((one) => one !== name),
+    }),
   effect: (name) => {
     curvesOfAlarm = false;
     go({ effect: name, output: "" });
@@ -45,7 +53,13 @@ const quality = new QualityPanel(shared);
 const reliance = new ReliancePanel(shared, act);
 const effects = new EffectsPanel(act);
 const trust = new TrustPanel(shared);
-const charts = { loss: quality.loss, metric: quality.metric, importance: reliance.chart, effect: effects.chart, novelty: trust.chart };
+const charts = {
+  loss: quality.loss,
+  metric: quality.metric,
+  importance: reliance.chart,
+  effect: effects.chart,
+  novelty: trust.chart,
+};
 
 const feed = new Feed(
   (known) => {
@@ -116,11 +130,22 @@ function range() {
 function controls() {
   const streams = data?.streams ?? [];
   const wanted = view.stream && !streams.includes(view.stream) ? [...streams, view.stream] : streams;
-  fill("stream", wanted.map((name) => [name, name]), data?.stream ?? view.stream, "waiting for the first record");
-  fill("method", (data?.methods ?? []).map((name) => [name, METHODS[name] ?? name]), data?.importance?.method ?? "", "–");
+  fill(
+    "stream",
+    wanted.map((name) => [name, name]),
+    data?.stream ?? view.stream,
+    "waiting for the first record",
+  );
+  fill(
+    "method",
+    (data?.methods ?? []).map((name) => [name, METHODS[name] ?? name]),
+    data?.importance?.method ?? "",
+    "–",
+  );
   for (const radio of document.querySelectorAll("input[name=mode]")) radio.checked = radio.value === view.mode;
   element("top").value = view.top;
-  if (![...element("window").options].some((one) => one.value === view.window)) element("window").append(new Option(`last ${view.window}`, view.window));
+  if (![...element("window").options].some((one) => one.value === view.window))
+    element("window").append(new Option(`last ${view.window}`, view.window));
   element("window").value = view.window;
 }
 
@@ -129,7 +154,9 @@ function fill(id, entries, chosen, none) {
   const key = JSON.stringify(entries);
   if (select.dataset.key !== key) {
     select.dataset.key = key;
-    select.replaceChildren(...(entries.length ? entries : [["", none]]).map(([value, text]) => new Option(text, value)));
+    select.replaceChildren(
+      ...(entries.length ? entries : [["", none]]).map(([value, text]) => new Option(text, value)),
+    );
   }
   if (chosen != null && select.value !== chosen) select.value = chosen;
 }
@@ -162,7 +189,8 @@ element("stream").addEventListener("change", (event) => {
 element("method").addEventListener("change", (event) => go({ method: event.target.value }));
 element("top").addEventListener("change", (event) => go({ top: event.target.value }));
 element("window").addEventListener("change", (event) => go({ window: event.target.value }));
-for (const radio of document.querySelectorAll("input[name=mode]")) radio.addEventListener("change", () => go({ mode: radio.value }));
+for (const radio of document.querySelectorAll("input[name=mode]"))
+  radio.addEventListener("change", () => go({ mode: radio.value }));
 element("theme").addEventListener("click", () => {
   go({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" });
   redress();
@@ -200,11 +228,23 @@ follow();
  */
 Object.defineProperty(window, "glasstream", {
   value: Object.freeze({
-    get connected() { return link.up; },
-    get firstPaint() { return firstPaint; },
-    get known() { return structuredClone(data); },
-    get drawn() { return Object.fromEntries(Object.entries(charts).map(([name, chart]) => [name, chart.drawn])); },
-    get changes() { return structuredClone(shared.groups); },
-    get view() { return structuredClone(view); },
+    get connected() {
+      return link.up;
+    },
+    get firstPaint() {
+      return firstPaint;
+    },
+    get known() {
+      return structuredClone(data);
+    },
+    get drawn() {
+      return Object.fromEntries(Object.entries(charts).map(([name, chart]) => [name, chart.drawn]));
+    },
+    get changes() {
+      return structuredClone(shared.groups);
+    },
+    get view() {
+      return structuredClone(view);
+    },
   }),
 });

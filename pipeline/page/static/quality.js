@@ -24,13 +24,21 @@ export class QualityPanel {
     const share = quality.loss_name === "zero_one";
     tiles("quality-tiles", [
       share
-        ? ["right, of the last " + count(quality.recent_events), percent(quality.recent_loss == null ? null : 1 - quality.recent_loss)]
+        ? [
+            "right, of the last " + count(quality.recent_events),
+            percent(quality.recent_loss == null ? null : 1 - quality.recent_loss),
+          ]
         : [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
-      [`${named(quality.metric_name)} since the start`, number(quality.metric), quality.labelled < quality.events ? `${count(quality.events - quality.labelled)} events had no label` : ""],
+      [
+        `${named(quality.metric_name)} since the start`,
+        number(quality.metric),
+        quality.labelled < quality.events ? `${count(quality.events - quality.labelled)} events had no label` : "",
+      ],
     ]);
     const bins = quality.bins;
     const stroke = css("--accent");
-    document.getElementById("loss-caption").textContent = `${share ? "share of wrong predictions" : `mean ${name} loss`}, over each ${count(bins.width)} events (each predicted before it is learned)`;
+    document.getElementById("loss-caption").textContent =
+      `${share ? "share of wrong predictions" : `mean ${name} loss`}, over each ${count(bins.width)} events (each predicted before it is learned)`;
     if (bins.mean.some((one) => one !== null)) {
       this.loss.draw({
         label: `Loss over time. Now ${number(quality.recent_loss)}`,
@@ -42,7 +50,8 @@ export class QualityPanel {
     } else {
       this.loss.clear("No label so far: without one there is no loss.", "Loss");
     }
-    document.getElementById("metric-caption").textContent = `${named(quality.metric_name)} over all events since the start`;
+    document.getElementById("metric-caption").textContent =
+      `${named(quality.metric_name)} over all events since the start`;
     if (bins.note.some((one) => one !== null)) {
       this.metric.draw({
         label: `${named(quality.metric_name)} over time. Now ${fixed(quality.metric, 4)}`,

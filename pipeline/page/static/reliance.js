@@ -1,6 +1,7 @@
 // What does it rely on: importance over time, and the ranking of now.
-import { Chart, OTHERS, css, drawChanges, fromZero, ink, sparse, tint } from "./chart.js";
+
 import { METHODS } from "./changes.js";
+import { Chart, css, drawChanges, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
 import { count, fixed, named, percent } from "./format.js";
 
 const ROWS = 100;
@@ -57,9 +58,12 @@ export class ReliancePanel {
     const caption = document.getElementById("importance-caption");
     if (!known?.seq.length) {
       caption.textContent = "";
-      this.chart.clear(data.epoch === null
-        ? "Waiting for the stream: nothing of it is on the topics yet."
-        : "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events unless set otherwise; from then on every 100 rows (`publish.every`) bring a record.", "Importance");
+      this.chart.clear(
+        data.epoch === null
+          ? "Waiting for the stream: nothing of it is on the topics yet."
+          : "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events unless set otherwise; from then on every 100 rows (`publish.every`) bring a record.",
+        "Importance",
+      );
       this.#legend([]);
       this.#rank();
       return;
@@ -91,7 +95,11 @@ export class ReliancePanel {
       const { value, low, high } = known.features[name];
       data.push(high, low, value);
       const edge = { stroke: "transparent", width: 0, points: { show: false } };
-      series.push({ ...edge, label: `${name} high` }, { ...edge, label: `${name} low` }, { label: name, stroke, dash, width: 1.6, points: sparse });
+      series.push(
+        { ...edge, label: `${name} high` },
+        { ...edge, label: `${name} low` },
+        { label: name, stroke, dash, width: 1.6, points: sparse },
+      );
       bands.push({ series: [series.length - 2, series.length - 1], fill: tint(stroke, 0.12) });
     }
     this.chart.draw({ label: this.#label(known), data, series, bands, range: this.shared.range, shape: "lines" });
@@ -99,7 +107,10 @@ export class ReliancePanel {
 
   #stack(known, names) {
     const floor = known.seq.map(() => 0);
-    const layers = [...names.map((name) => [name, known.features[name].value, this.#ink(name)]), ["other features", known.others, { stroke: OTHERS }]];
+    const layers = [
+      ...names.map((name) => [name, known.features[name].value, this.#ink(name)]),
+      ["other features", known.others, { stroke: OTHERS }],
+    ];
     const tops = [];
     let below = floor;
     for (const [, values] of layers) {
@@ -108,10 +119,23 @@ export class ReliancePanel {
     }
     // uPlot paints in order: the highest sum first, each layer down to the one below.
     const data = [known.seq, ...[...tops].reverse(), floor];
-    const series = [...layers].reverse().map(([name, , { stroke, dash }]) => ({ label: name, stroke, dash, width: 1, points: { show: false } }));
+    const series = [...layers]
+      .reverse()
+      .map(([name, , { stroke, dash }]) => ({ label: name, stroke, dash, width: 1, points: { show: false } }));
     series.push({ label: "0", stroke: "transparent", width: 0, points: { show: false } });
-    const bands = layers.map((layer, at) => ({ series: [at + 1, at + 2], fill: tint([...layers].reverse()[at][2].stroke, 0.55) }));
-    this.chart.draw({ label: `${this.#label(known)}, stacked`, data, series, bands, range: this.shared.range, y: fromZero, shape: "stacked" });
+    const bands = layers.map((layer, at) => ({
+      series: [at + 1, at + 2],
+      fill: tint([...layers].reverse()[at][2].stroke, 0.55),
+    }));
+    this.chart.draw({
+      label: `${this.#label(known)}, stacked`,
+      data,
+      series,
+      bands,
+      range: this.shared.range,
+      y: fromZero,
+      shape: "stacked",
+    });
   }
 
   /** What each colour is; null: all the others. */
@@ -120,15 +144,17 @@ export class ReliancePanel {
     const key = JSON.stringify([names, names.map((name) => this.#slots.get(name))]);
     if (key === list.dataset.key) return;
     list.dataset.key = key;
-    list.replaceChildren(...names.map((name) => {
-      const entry = document.createElement("li");
-      const swatch = document.createElement("span");
-      const { stroke, dash } = name === null ? { stroke: OTHERS } : this.#ink(name);
-      swatch.className = "swatch";
-      swatch.style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
-      entry.append(swatch, name ?? "other features");
-      return entry;
-    }));
+    list.replaceChildren(
+      ...names.map((name) => {
+        const entry = document.createElement("li");
+        const swatch = document.createElement("span");
+        const { stroke, dash } = name === null ? { stroke: OTHERS } : this.#ink(name);
+        swatch.className = "swatch";
+        swatch.style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
+        entry.append(swatch, name ?? "other features");
+        return entry;
+      }),
+    );
   }
 
   #point(index) {
@@ -148,15 +174,20 @@ export class ReliancePanel {
       return;
     }
     const at = this.#cursor !== null && this.#cursor < known.seq.length && this.#cursor >= 0 ? this.#cursor : null;
-    document.getElementById("ranking-when").textContent = at === null
-      ? `now (event ${count(known.last?.seq)})`
-      : `at event ${count(known.seq[at])}`;
+    document.getElementById("ranking-when").textContent =
+      at === null ? `now (event ${count(known.last?.seq)})` : `at event ${count(known.seq[at])}`;
     const wanted = this.find.value.trim().toLowerCase();
     const matching = known.ranking.filter(([, name]) => !wanted || name.toLowerCase().includes(wanted));
     // What is drawn comes first where not all have room.
-    const shown = matching.length > ROWS
-      ? [...matching.filter(([, name]) => name in known.features), ...matching.filter(([, name]) => !(name in known.features))].slice(0, ROWS).sort((a, b) => a[0] - b[0])
-      : matching;
+    const shown =
+      matching.length > ROWS
+        ? [
+            ...matching.filter(([, name]) => name in known.features),
+            ...matching.filter(([, name]) => !(name in known.features)),
+          ]
+            .slice(0, ROWS)
+            .sort((a, b) => a[0] - b[0])
+        : matching;
     let low = 0;
     let high = 1e-12;
     for (const [, , value, bottom, top] of known.ranking) {
@@ -168,19 +199,28 @@ export class ReliancePanel {
     while (this.body.children.length < shown.length) this.body.append(this.#row());
     shown.forEach(([rank, name, ...numbers], row) => {
       const drawn = known.features[name];
-      const [value, bottom, top] = at === null ? numbers : drawn ? [drawn.value[at], drawn.low[at], drawn.high[at]] : [null, null, null];
+      const [value, bottom, top] =
+        at === null ? numbers : drawn ? [drawn.value[at], drawn.low[at], drawn.high[at]] : [null, null, null];
       this.#fill(this.body.children[row], { rank, name, drawn, value, bottom, top, zero: place(0), place });
     });
     const hidden = matching.length - shown.length;
     more.textContent = !matching.length
       ? `No feature of this stream has “${this.find.value.trim()}” in its name.`
-      : [hidden ? `${count(hidden)} more: type a part of the name above.` : "", known.left_out ? "More features than the page keeps (page.features): some are left out." : ""].join(" ").trim();
+      : [
+          hidden ? `${count(hidden)} more: type a part of the name above.` : "",
+          known.left_out ? "More features than the page keeps (page.features): some are left out." : "",
+        ]
+          .join(" ")
+          .trim();
   }
 
   #row() {
     const row = document.createElement("tr");
-    row.innerHTML = "<td><label class='tick'><input type='checkbox'><span class='swatch'></span></label></td><td class='name'><button type='button'></button></td><td class='wide'><div class='bar'><i></i><b></b><u></u></div></td><td class='number'></td><td class='number'></td>";
-    row.querySelector("input").addEventListener("change", (event) => this.act.pin(row.dataset.name, event.target.checked));
+    row.innerHTML =
+      "<td><label class='tick'><input type='checkbox'><span class='swatch'></span></label></td><td class='name'><button type='button'></button></td><td class='wide'><div class='bar'><i></i><b></b><u></u></div></td><td class='number'></td><td class='number'></td>";
+    row
+      .querySelector("input")
+      .addEventListener("change", (event) => this.act.pin(row.dataset.name, event.target.checked));
     row.querySelector("button").addEventListener("click", () => this.act.effect(row.dataset.name));
     return row;
   }
@@ -213,6 +253,8 @@ export class ReliancePanel {
   #stress(event) {
     const name = event.target.closest("tr")?.dataset.name;
     const drawn = name !== undefined && this.#data?.importance && name in this.#data.importance.features;
-    this.chart.stress(drawn ? (one) => one.label === name || one.label === `${name} low` || one.label === `${name} high` : null);
+    this.chart.stress(
+      drawn ? (one) => one.label === name || one.label === `${name} low` || one.label === `${name} high` : null,
+    );
   }
 }

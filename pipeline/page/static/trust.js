@@ -27,13 +27,24 @@ export class TrustPanel {
       this.list.replaceChildren();
       this.#listed = "";
       caption.textContent = flagged.textContent = "";
-      this.chart.clear("No novelty record so far. The sentinel writes them, for every event from its first map on (after 3,000 labelled events unless set otherwise); a run has one with `--explain ipfi,novelty`, a deployment with `glasstream worker sentinel`.", "Novelty");
+      this.chart.clear(
+        "No novelty record so far. The sentinel writes them, for every event from its first map on (after 3,000 labelled events unless set otherwise); a run has one with `--explain ipfi,novelty`, a deployment with `glasstream worker sentinel`.",
+        "Novelty",
+      );
       return;
     }
-    this.#alarms = novelty.alarms.map((one) => ({ id: `novelty~${one.seq}`, seq: one.seq, start: Math.max(0, one.seq - one.width) }));
+    this.#alarms = novelty.alarms.map((one) => ({
+      id: `novelty~${one.seq}`,
+      seq: one.seq,
+      start: Math.max(0, one.seq - one.width),
+    }));
     tiles("trust-tiles", [
       [`looked strange, of the last ${count(novelty.recent_events)}`, percent(novelty.recent_rate)],
-      ["of all events", percent(novelty.flagged / novelty.events), novelty.alarms_total ? `${novelty.alarms_total} alarm${novelty.alarms_total > 1 ? "s" : ""}` : ""],
+      [
+        "of all events",
+        percent(novelty.flagged / novelty.events),
+        novelty.alarms_total ? `${novelty.alarms_total} alarm${novelty.alarms_total > 1 ? "s" : ""}` : "",
+      ],
     ]);
     const bins = novelty.bins;
     const stroke = css("--accent");
@@ -46,17 +57,21 @@ export class TrustPanel {
       range: this.shared.range,
       y: (min, max) => [0, Math.min(1.02, Math.max(0.02, max * 1.1))],
     });
-    flagged.textContent = novelty.examples.length ? "The last strange events, strangest features first" : "None of them looked strange.";
+    flagged.textContent = novelty.examples.length
+      ? "The last strange events, strangest features first"
+      : "None of them looked strange.";
     const key = novelty.examples.map((one) => one.seq).join();
     if (key === this.#listed) return;
     this.#listed = key;
-    this.list.replaceChildren(...novelty.examples.map((one) => {
-      const entry = document.createElement("li");
-      const names = one.attribution.map(([name]) => name).join(", ");
-      const small = document.createElement("small");
-      small.textContent = `${names ? `${names} · ` : ""}${number(one.indicator)}, allowed ${number(one.threshold)}`;
-      entry.append(`event ${count(one.seq)}${one.id === String(one.seq) ? "" : ` (${one.id})`}`, small);
-      return entry;
-    }));
+    this.list.replaceChildren(
+      ...novelty.examples.map((one) => {
+        const entry = document.createElement("li");
+        const names = one.attribution.map(([name]) => name).join(", ");
+        const small = document.createElement("small");
+        small.textContent = `${names ? `${names} · ` : ""}${number(one.indicator)}, allowed ${number(one.threshold)}`;
+        entry.append(`event ${count(one.seq)}${one.id === String(one.seq) ? "" : ` (${one.id})`}`, small);
+        return entry;
+      }),
+    );
   }
 }
