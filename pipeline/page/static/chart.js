@@ -225,6 +225,8 @@ export class Chart {
       },
     };
     this.#plot = new uPlot(options, this.#drawing.data, this.#place);
+    // What else is drawn in this frame may take room from it, back to the size that the observer knows.
+    requestAnimationFrame(() => this.#fit());
   }
 
   /**
