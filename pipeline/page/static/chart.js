@@ -295,8 +295,9 @@ export class Chart {
 export function ticks(values) {
   const step = Math.abs(values[1] - values[0]);
   if (!(step >= 1e-6)) return values.map((value) => number(value));
+  const isWhole = (/** @type {number} */ size) => Math.abs(size - Math.round(size)) <= 1e-6 * size;
   let decimals = 0;
-  while (decimals < 8 && Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
+  while (decimals < 8 && !isWhole(step * 10 ** decimals)) decimals += 1;
   return values.map((value) => (decimals ? fixed(value, decimals) : count(value)));
 }
 

@@ -157,7 +157,6 @@ export const newestUpTo = (seqs, seq) =>
 /**
  * Two curves over the same places: those of either grid, in order if they are numbers. Categories stand at 0, 1, ...
  * and have `names`.
- * have `names`.
  * @param {Curve} before
  * @param {Curve} after
  * @returns {{x: number[], before: (number | null)[], after: (number | null)[], names?: string[]}}
