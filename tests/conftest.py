@@ -143,7 +143,7 @@ def chromium() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="session")
 def javascript() -> Path:
-    """The folder with the checks of the page's JavaScript, and the packages that its lock file names installed there."""
+    """The folder with the checks of the page's JavaScript, where the packages of its lock file are installed."""
     folder = TESTS / "page" / "javascript"
     reason = "install Node with npm (apt-get install nodejs npm)"
     if shutil.which("node") and shutil.which("npm"):
@@ -161,7 +161,7 @@ def javascript() -> Path:
         reason = f"`npm ci` failed in {folder}: {ran.stderr.strip()}"
     if IN_CI:
         pytest.fail(f"{NO_NODE}: {reason}", pytrace=False)
-    pytest.skip(f"{NO_NODE}: {reason}")
+    pytest.skip(f"{NO_NODE}: {reason.splitlines()[0]}")
 
 
 @pytest.fixture(scope="session")
