@@ -60,11 +60,12 @@ function mergedBins(known, added) {
  */
 function mergedImportance(known, added) {
   if (!known) return added;
-  const features = Object.entries(added.features).map(([name, { value, low, high }]) => {
+  /** @type {Importance["features"]} */
+  const features = {};
+  for (const [name, { value, low, high }] of Object.entries(added.features)) {
     const old = known.features[name];
-    const columns = { value: [...old.value, ...value], low: [...old.low, ...low], high: [...old.high, ...high] };
-    return [name, columns];
-  });
+    features[name] = { value: [...old.value, ...value], low: [...old.low, ...low], high: [...old.high, ...high] };
+  }
   return {
     ...added,
     row: [...known.row, ...added.row],
@@ -72,7 +73,7 @@ function mergedImportance(known, added) {
     lag: [...known.lag, ...added.lag],
     coverage: [...known.coverage, ...added.coverage],
     others: [...known.others, ...added.others],
-    features: Object.fromEntries(features),
+    features,
   };
 }
 

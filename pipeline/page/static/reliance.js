@@ -317,7 +317,7 @@ const border = ({ stroke, dash }) => `3px ${dash ? "dashed" : "solid"} ${stroke}
  * @param {(number | null)[][]} columns
  */
 export function sums(length, columns) {
-  const layers = [new Array(length).fill(0)];
+  const layers = [Array.from({ length }, () => 0)];
   for (const column of columns) {
     layers.push(layers[layers.length - 1].map((base, at) => base + Math.max(0, column[at] ?? 0)));
   }
