@@ -1,7 +1,7 @@
-"""The page's JavaScript: types, lint, its own tests, and whether it fits what the server sends.
+"""The page's JavaScript: types, lint, unit tests, and agreement with the messages of the server.
 
-The commands stand in `javascript/package.json`: `npm ci` there, then `npm run types`, `npm run lint`, `npm test`, and
-`npm run format`, which also mends.
+The commands are scripts of `javascript/package.json`. By hand, run `npm ci` in that folder, then `npm run types`,
+`npm run lint` or `npm test`; `npm run format` applies the formatter and the safe fixes of the linter.
 """
 
 import json
@@ -35,7 +35,7 @@ def test_the_checks_pass(javascript: Path, script: str) -> None:
 
 @pytest.mark.program
 def test_messages_of_a_server_are_of_the_types_and_merge_to_what_it_knows(javascript: Path, tmp_path: Path) -> None:
-    """A field that the types lack, or that a message lacks, is an error of the compiler."""
+    """The compiler rejects a message with a missing, an unknown or a wrongly typed field."""
     messages, whole = conversation()
     (tmp_path / "sent.mjs").write_text(
         f"""
@@ -59,7 +59,7 @@ assert.deepEqual(known, {json.dumps(whole)});
 
 
 def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """All that one viewer is sent, with every optional part there and not there; what the server knows at the end."""
+    """Messages to one viewer, with and without each optional part, and the state of the server at the end."""
     known = store()
     known.reading.done, known.reading.total = False, 10
     viewer = Viewer(known, View(stream="s", effect="kind"))
@@ -141,7 +141,7 @@ def test_lines_hold_at_most_120_characters() -> None:
 
 
 def test_the_lock_file_names_exact_packages_and_no_registry() -> None:
-    """Whoever installs has them from the registry that npm is configured for; their hashes stand in the file."""
+    """npm takes the packages from the registry it is configured for, and checks them against the hashes in the file."""
     packages = json.loads((CHECKS / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     wanted = packages.pop("")["devDependencies"]
     assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted

@@ -225,7 +225,8 @@ export class Chart {
       },
     };
     this.#plot = new uPlot(options, this.#drawing.data, this.#place);
-    // What else is drawn in this frame may take room from it, back to the size that the observer knows.
+    // Elements that are filled later in this frame may shrink the place to the size that the observer saw last. The
+    // observer does not fire then.
     requestAnimationFrame(() => this.#fit());
   }
 

@@ -29,7 +29,7 @@ import { TrustPanel } from "./trust.js";
  */
 
 /**
- * What a person does in a panel, for the view.
+ * What a panel can change in the view.
  * @typedef {object} Act
  * @property {(name: string, on: boolean) => void} pin keep a feature drawn, or no longer
  * @property {(name: string) => void} effect show the curves of a feature

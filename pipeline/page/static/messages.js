@@ -1,5 +1,5 @@
-// Types of what the server sends (`Viewer` in viewer.py, and parts.py) and of what the page makes of it. Nothing loads
-// this file. tests/page/test_javascript.py compiles messages of a real server against these types.
+// Types of the messages that the server sends (viewer.py, parts.py), and of the state that the page merges them into.
+// The browser never loads this file. tests/page/test_javascript.py compiles messages of a server against these types.
 
 /**
  * The first message of a view, and later ones that replace everything.

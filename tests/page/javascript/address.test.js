@@ -4,7 +4,7 @@ import { asked, read, written } from "../../../pipeline/page/static/address.js";
 
 const NAMES = ["age", "a&b=c", "#1 + 2", "ü ~ %", "pin", "constructor"];
 
-test("what is written is read again", () => {
+test("an address is read back as the view that it was written from", () => {
   for (const name of NAMES) {
     for (const mode of ["lines", "stacked"]) {
       for (const [top, window, theme] of [
@@ -21,16 +21,16 @@ test("what is written is read again", () => {
   }
 });
 
-test("a view that nobody has changed has an empty address", () => {
+test("the default view has an empty address", () => {
   assert.equal(written(read("")), "");
 });
 
-test("what no view has is read as if it were not there", () => {
+test("invalid parts of an address are ignored", () => {
   const rubbish = ["mode=3d", "top=41", "top=-1", "top=8.5", "top=100", "window=all", "theme=pink", "unknown=1"];
   for (const hash of rubbish) assert.deepEqual(read(hash), read(""), hash);
 });
 
-test("the server is asked for what it must know, and not for how it is drawn", () => {
+test("the query holds what the server needs, and nothing about the drawing", () => {
   const view = { ...read("mode=stacked&theme=dark&window=1000&then=5&alarm=1"), pin: ["a", "b"], stream: "s" };
   assert.equal(asked(view), "top=8&stream=s&pin=a&pin=b");
   assert.equal(asked(read("")), "top=8");

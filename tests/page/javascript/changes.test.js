@@ -20,7 +20,7 @@ function someAlarms(seed) {
   );
 }
 
-test("every alarm is in one group, whose alarms place the change within the gap of each other", () => {
+test("every alarm is in exactly one group, and groups are split wherever the gap is exceeded", () => {
   for (let seed = 1; seed < 200; seed += 1) {
     const alarms = someAlarms(seed);
     const events = [100, 20000, 60000][seed % 3];
@@ -40,7 +40,7 @@ test("every alarm is in one group, whose alarms place the change within the gap 
   }
 });
 
-test("the groups do not depend on the order in which the alarms came", () => {
+test("the order of the alarms does not change the groups", () => {
   for (let seed = 1; seed < 50; seed += 1) {
     const alarms = someAlarms(seed);
     const ids = (/** @type {typeof alarms} */ some) => grouped(some, 0).map((one) => [one.start, one.seq, one.end]);
@@ -48,7 +48,7 @@ test("the groups do not depend on the order in which the alarms came", () => {
   }
 });
 
-test("the alarm whose curves differ most tells of a change; without curves the first one does", () => {
+test("the telling alarm is the one whose curves differ most, or the first if none has curves", () => {
   const flat = { output: null, grid: [0, 1], curve: [0.1, 0.1] };
   const curves = (/** @type {number} */ top) => ({
     curve_before: flat,
@@ -60,7 +60,7 @@ test("the alarm whose curves differ most tells of a change; without curves the f
   assert.equal(telling(plain).seq, 1);
 });
 
-test("an alarm and a change in words", () => {
+test("alarms and changes have descriptions", () => {
   const loss = alarm({ seq: 2100, signal: "loss", feature: null, method: null, width: 64, before: 0.25, after: 0.125 });
   const shape = alarm({ seq: 2200, signal: "curve_shape", width: 164 });
   assert.deepEqual([loss, shape, alarm({ signal: "of_tomorrow" })].map(watched), [

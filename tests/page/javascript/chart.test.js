@@ -42,7 +42,7 @@ test("short names stand level and whole", () => {
   assert.deepEqual(fitted(["red", "green", "blue"], 330), { texts: ["red", "green", "blue"], angle: 0, height: 24 });
 });
 
-test("a range holds its values; that of importances 0 as well, that of a flat curve has it in the middle", () => {
+test("y ranges contain all values; those of importances contain 0, those of curves are centred", () => {
   for (const [min, max] of [
     [0, 0],
     [0.2, 0.9],
@@ -67,7 +67,7 @@ test("the events shown are all, or the last ones, and never none", () => {
   assert.deepEqual(eventRange(merged(null, state({})), view("")), [0, 1]);
 });
 
-test("24 features can be told apart", () => {
+test("24 features have 24 different strokes", () => {
   const inks = Array.from({ length: 24 }, (_, slot) => JSON.stringify(ink(slot)));
   assert.equal(new Set(inks).size, 24);
   assert.deepEqual(
@@ -86,7 +86,7 @@ test("two curves on one axis keep their points", () => {
   });
 });
 
-test("categories stay in the order in which they came, numbers and booleans among them as texts", () => {
+test("categories keep their order, and become texts", () => {
   const before = { grid: ["red", true], curve: [0.1, 0.2] };
   const after = { grid: ["blue", 7, "red"], curve: [0.3, 0.4, 0.5] };
   assert.deepEqual(aligned(before, after), {
@@ -97,7 +97,7 @@ test("categories stay in the order in which they came, numbers and booleans amon
   });
 });
 
-test("the newest curve up to an event, or the oldest", () => {
+test("the slider selects the newest curve up to an event, or else the oldest curve", () => {
   assert.deepEqual(
     [0, 99, 100, 250, 9999].map((seq) => newestUpTo([99, 199, 299], seq)),
     [0, 0, 0, 1, 2],
@@ -117,7 +117,7 @@ test("layers of a stack never fall, and the top is the sum of what is positive",
   ]);
 });
 
-test("the ranking is listed in order; what is drawn has precedence where not all have room", () => {
+test("the ranking keeps its order, and drawn features take precedence when there are too many rows", () => {
   const values = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`Sensor_${at}`, 1 / (at + 1)]));
   const all = ranking(values);
   const drawn = (/** @type {string} */ name) => name === "Sensor_29";
@@ -135,7 +135,7 @@ test("the ranking is listed in order; what is drawn has precedence where not all
   assert.deepEqual(listed(all, "nobody", drawn, 100), { shown: [], hidden: 0 });
 });
 
-test("all values, intervals and 0 have a place on the axis of the ranking, in their order", () => {
+test("the axis of the ranking spans 0, all values and all intervals, and keeps their order", () => {
   for (const values of [
     { a: 0.5, b: -0.2 },
     { a: 3, b: 2 },

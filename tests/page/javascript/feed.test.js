@@ -5,7 +5,7 @@ import { merged } from "../../../pipeline/page/static/feed.js";
 
 import { alarm, delta, quality, state } from "./messages.js";
 
-// That a server's messages come to what it knows is a test in ../test_javascript.py.
+// ../test_javascript.py merges messages of a real server and compares the result with the state of that server.
 
 /** @template T @param {T} value @returns {T} */
 function frozen(value) {
@@ -13,7 +13,7 @@ function frozen(value) {
   return value;
 }
 
-test("what is known and the message stay as they are", () => {
+test("merging changes neither the known state nor the message", () => {
   const known = frozen(merged(null, frozen(state({ alarms: [alarm({ seq: 1 })], quality: quality(100, 0, [1, 2]) }))));
   const next = merged(known, frozen(delta({ alarms: [alarm({ seq: 2 })], quality: quality(100, 1, [3, 4]) })));
   assert.deepEqual(
@@ -22,7 +22,7 @@ test("what is known and the message stay as they are", () => {
   );
 });
 
-test("bins from the first one that is sent again replace those that are known", () => {
+test("bins of a message replace the known ones from its first bin on, or all of them if the width differs", () => {
   const known = merged(null, state({ quality: quality(100, 0, [1, 2, 3]) }));
   const means = (/** @type {Quality} */ sent) => merged(known, delta({ quality: sent })).quality?.bins.mean;
   assert.deepEqual(means(quality(100, 2, [4, 5])), [1, 2, 4, 5]);

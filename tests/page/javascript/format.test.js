@@ -5,7 +5,7 @@ import { ago, count, fixed, number, percent } from "../../../pipeline/page/stati
 const MAGNITUDES = Array.from({ length: 400 }, (_, at) => 10 ** (-9 + at / 20) * (1 + (at % 7) / 100));
 const parsed = (/** @type {string} */ text) => Number(text.replaceAll(",", "").replace("−", "-"));
 
-test("a number is read back with three significant digits, or two where it needs an exponent", () => {
+test("a number keeps three significant digits, or two if it needs an exponent", () => {
   for (const value of [...MAGNITUDES, 999.4, 999.6, 999.96, 0.0001, 999999]) {
     const text = number(value);
     const plain = value >= 1e-4 && value < 1e6;
@@ -15,7 +15,7 @@ test("a number is read back with three significant digits, or two where it needs
   }
 });
 
-test("a number that is missing is a dash, one that is nothing beside the scale is 0", () => {
+test("a missing number is a dash, and one that is negligible beside the scale is 0", () => {
   assert.deepEqual(
     [null, undefined, Number.NaN].map((value) => number(value)),
     ["–", "–", "–"],
@@ -52,7 +52,7 @@ test("counts are grouped by thousands", () => {
   assert.deepEqual([0, 999, 1000, 1234567, null].map(count), ["0", "999", "1,000", "1,234,567", "–"]);
 });
 
-test("a time that has passed is told in the largest unit of which there are two", () => {
+test("elapsed time is given in the largest unit that fits at least twice", () => {
   const said = [-5, 0, 1, 2, 119, 120, 7199, 7200, 172799, 172800].map((seconds) => ago(1000 * seconds));
   const now = ["just now", "just now", "just now"];
   const later = ["2 s ago", "119 s ago", "2 min ago", "120 min ago", "2 h ago", "48 h ago", "2 days ago"];

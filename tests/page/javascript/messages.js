@@ -1,4 +1,4 @@
-// Messages for tests, each with what the test names and something plain for the rest.
+// Messages for tests: a test names the fields that matter to it, the others have defaults.
 
 /**
  * @import { Alarm, Delta, Importance, Last, Outline, Quality, Ranked, State }

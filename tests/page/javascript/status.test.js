@@ -14,7 +14,7 @@ const UP = { up: true, since: null };
  */
 const said = (message) => Object.fromEntries(entries(merged(null, message), UP, 10_000).map((one) => [one.name, one]));
 
-test("without a record the strip says so, and claims no numbers", () => {
+test("without records the strip shows dashes instead of numbers", () => {
   assert.deepEqual(
     entries(null, { up: false, since: null }, 0).map((one) => [one.name, one.value]),
     [
@@ -28,7 +28,7 @@ test("without a record the strip says so, and claims no numbers", () => {
   );
 });
 
-test("explanations are as far behind as events were predicted after the newest of them", () => {
+test("explanations lag by the number of events predicted after the newest importance record", () => {
   const strip = said(
     state({ quality: quality(100, 0, [0.5, 0.5]), importance: importance({ seq: 150, coverage: 1 }) }),
   );
@@ -37,7 +37,7 @@ test("explanations are as far behind as events were predicted after the newest o
   assert.equal(ahead.explanations.value, "0 events behind");
 });
 
-test("coverage is bad as soon as rows are left out", () => {
+test("coverage below 99.9 % is marked as bad", () => {
   for (const [coverage, kind] of /** @type {const} */ ([
     [1, "good"],
     [0.9985, "bad"],
@@ -47,7 +47,7 @@ test("coverage is bad as soon as rows are left out", () => {
   }
 });
 
-test("rejected input is counted over all reasons, which are named", () => {
+test("rejected input is summed over all reasons, and the tooltip lists them", () => {
   const { value, kind, title } = said(state({ rejected: { not_json: 1200, no_features: 1 } }))["rejected input"];
   assert.deepEqual([value, kind, title], ["1,201", "warn", "not_json: 1,200\nno_features: 1"]);
 });
@@ -56,7 +56,7 @@ test("the age of the newest record of any topic is shown", () => {
   assert.equal(said(state({ newest: { importance: 1_000, drift: 5_000 } }))["newest record"].value, "5 s ago");
 });
 
-test("nothing is noticed while all is well; each trouble is", () => {
+test("the notice is empty while all is well, and names every trouble", () => {
   assert.equal(notice(merged(null, state({})), UP), "");
   const troubles = { trouble: "no broker answers", damaged: 2, left_out: 3, reading: { read: 1, total: 4 } };
   const text = notice(merged(null, state(troubles)), { up: false, since: new Date(0) });
