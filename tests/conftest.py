@@ -6,8 +6,10 @@ the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests of 
 summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
+import fcntl
 import os
 import shutil
+import subprocess
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -29,6 +31,7 @@ NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
 NO_BROWSER = "no browser"
 NO_PROMETHEUS = "no Prometheus"
+NO_NODE = "no Node"
 collect_ignore_glob = ["benchmarks/*", "chaos/*"]
 """Programs, not tests: they change the path of modules when they are imported."""
 TESTS = Path(__file__).resolve().parent
@@ -89,7 +92,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER, NO_PROMETHEUS)):
+        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER, NO_PROMETHEUS, NO_NODE)):
             report.longrepr = (__file__, 1, reason)
     return report
 
@@ -136,6 +139,29 @@ def chromium() -> "Iterator[Browser]":
         browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def javascript() -> Path:
+    """The folder with the checks of the page's JavaScript, where the packages of its lock file are installed."""
+    folder = TESTS / "page" / "javascript"
+    reason = "install Node with npm (apt-get install nodejs npm)"
+    if shutil.which("node") and shutil.which("npm"):
+        with (folder / "package-lock.json").open(encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # workers of pytest-xdist
+            wanted = lock.read()
+            stamp = folder / "node_modules" / "installed"
+            if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+                return folder
+            command = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+            if ran.returncode == 0:
+                stamp.write_text(wanted, encoding="utf-8")
+                return folder
+        reason = f"`npm ci` failed in {folder}: {ran.stderr.strip()}"
+    if IN_CI:
+        pytest.fail(f"{NO_NODE}: {reason}", pytrace=False)
+    pytest.skip(f"{NO_NODE}: {reason.splitlines()[0]}")
 
 
 @pytest.fixture(scope="session")

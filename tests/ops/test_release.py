@@ -33,12 +33,12 @@ RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
 
 
 def files(*folders: str, root: Path = ROOT) -> dict[str, bytes]:
-    """What is in some folders, without what Python and numba leave there."""
+    """What is in some folders, without what Python, numba and npm leave there."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for folder in folders
         for path in (root / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts)
     }
 
 

@@ -136,6 +136,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             effects_move_with_the_slider(view, records(out, "effects"))
             the_keyboard_reaches_it(view)
             the_address_holds_the_view(chromium, view)
+            it_fits_screens_of_all_sizes(view)
             assert view.complaints == []
         run.send_signal(signal.SIGINT)
         assert run.wait(90) == 0
@@ -220,6 +221,22 @@ def the_address_holds_the_view(browser: Browser, view: Viewing) -> None:
         other.page.get_by_label("Use light colours").click()
         assert other.get("document.documentElement.dataset.theme") == "light" and "theme=light" in other.page.url
         assert other.complaints == []
+
+
+def it_fits_screens_of_all_sizes(view: Viewing) -> None:
+    """Nothing is wider than the screen, no chart covers what is below it, and the head takes less than a quarter."""
+    for width, height in ((390, 844), (820, 1180), (1280, 800)):
+        view.page.set_viewport_size({"width": width, "height": height})
+        view.page.reload()
+        view.wait("glasstream.drawn.importance && glasstream.drawn.effect")
+        view.wait(
+            "[...document.querySelectorAll('.chart')].every(place => "
+            "(place.querySelector('canvas')?.offsetHeight ?? 0) <= place.offsetHeight)"
+        )
+        page, screen, head = view.get(
+            "[document.documentElement.scrollWidth, innerWidth, document.querySelector('header').offsetHeight]"
+        )
+        assert page <= screen == width and head < height / 4
 
 
 def test_a_deployment_of_300_features_whose_page_restarts(

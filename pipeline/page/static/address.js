@@ -1,12 +1,46 @@
 // The view is in the address, behind the #: whoever opens the link sees the same.
 
-const DEFAULTS = { stream: "", method: "", mode: "lines", top: "8", effect: "", output: "", then: "", alarm: "", window: "", theme: "" };
+/**
+ * What is looked at; an empty text leaves the choice to the page.
+ * @typedef {object} View
+ * @property {string[]} pin
+ * @property {string} stream
+ * @property {string} method
+ * @property {string} mode `lines` or `stacked`
+ * @property {string} top how many features lead the drawing
+ * @property {string} effect feature whose curves are shown
+ * @property {string} output
+ * @property {string} then event number of the curve that is compared with the newest one
+ * @property {string} alarm
+ * @property {string} window how many of the last events are shown
+ * @property {string} theme `light` or `dark`
+ */
 
-/** The view that the address names. */
-export function read() {
-  const query = new URLSearchParams(location.hash.slice(1));
-  const view = { pin: query.getAll("pin") };
-  for (const [key, value] of Object.entries(DEFAULTS)) view[key] = query.get(key) ?? value;
+/** @type {Readonly<Omit<View, "pin">>} */
+const DEFAULTS = {
+  stream: "",
+  method: "",
+  mode: "lines",
+  top: "8",
+  effect: "",
+  output: "",
+  then: "",
+  alarm: "",
+  window: "",
+  theme: "",
+};
+
+const KEYS = /** @type {(keyof typeof DEFAULTS)[]} */ (Object.keys(DEFAULTS));
+
+/**
+ * The view that the part of an address behind the # names.
+ * @param {string} hash
+ */
+export function read(hash) {
+  const query = new URLSearchParams(hash.replace(/^#/, ""));
+  /** @type {View} */
+  const view = { ...DEFAULTS, pin: query.getAll("pin") };
+  for (const key of KEYS) view[key] = query.get(key) ?? DEFAULTS[key];
   if (!["lines", "stacked"].includes(view.mode)) view.mode = DEFAULTS.mode;
   if (!/^\d{1,2}$/.test(view.top) || Number(view.top) > 40) view.top = DEFAULTS.top;
   if (!/^\d*$/.test(view.window)) view.window = "";
@@ -14,19 +48,26 @@ export function read() {
   return view;
 }
 
-/** Name the view in the address. */
-export function write(view) {
+/**
+ * What names a view behind the #: no more than differs from the defaults.
+ * @param {View} view
+ */
+export function written(view) {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(DEFAULTS)) if (view[key] !== value) query.set(key, view[key]);
+  for (const key of KEYS) if (view[key] !== DEFAULTS[key]) query.set(key, view[key]);
   for (const name of view.pin) query.append("pin", name);
-  const hash = query.toString();
-  history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  return query.toString();
 }
 
-/** What the server must know of the view. */
+/**
+ * What the server must know of a view.
+ * @param {View} view
+ */
 export function asked(view) {
   const query = new URLSearchParams({ top: view.top });
-  for (const key of ["stream", "method", "effect", "output"]) if (view[key]) query.set(key, view[key]);
+  for (const key of /** @type {const} */ (["stream", "method", "effect", "output"])) {
+    if (view[key]) query.set(key, view[key]);
+  }
   for (const name of view.pin) query.append("pin", name);
   return query.toString();
 }

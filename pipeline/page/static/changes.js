@@ -1,102 +1,184 @@
 // Alarms of one change stand together: those that place it at about the same event.
+import { element } from "./element.js";
 import { count, fixed, named, number } from "./format.js";
 
-export const METHODS = { ipfi: "iPFI", isage: "iSAGE", ipdp: "iPDP" };
+/** @import { View } from "./address.js" */
+/** @import { Alarm, Known } from "./messages.js" */
+/** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
+/**
+ * A change: alarms that place it at about the same event.
+ * @typedef {object} Group
+ * @property {string} id that of its first alarm
+ * @property {number} start event at which the earliest of the alarms places it
+ * @property {number} end event at which the latest of them does
+ * @property {number} seq event at which it was noticed first
+ * @property {Alarm[]} alarms in the order they were raised
+ * @property {string[]} features
+ * @property {Alarm | null} loss the first alarm of the loss
+ */
+
+/** @type {Record<string, string>} */
+const METHODS = { ipfi: "iPFI", isage: "iSAGE", ipdp: "iPDP" };
+
+/**
+ * A method as people write it.
+ * @param {string | null} method
+ */
+export const methodName = (method) => METHODS[method ?? ""] ?? method ?? "";
+
+/** @type {Record<string, (alarm: Alarm) => string>} */
 const SIGNALS = {
-  importance: (alarm) => `importance (${METHODS[alarm.method] ?? alarm.method})`,
+  importance: (alarm) => `importance (${methodName(alarm.method)})`,
   pd_importance: () => "size of its effect",
   curve_shape: () => "shape of its effect",
   loss: () => "loss of the model",
 };
 
-/** Names an alarm in the address. */
+/**
+ * Names an alarm in the address.
+ * @param {Alarm} alarm
+ */
 export const idOf = (alarm) => [alarm.row, alarm.signal, alarm.feature ?? "", alarm.method ?? ""].join("~");
 
-/** What is watched, in words: feature first. */
+/**
+ * What is watched, in words: feature first.
+ * @param {Alarm} alarm
+ */
 export function watched(alarm) {
   const signal = SIGNALS[alarm.signal]?.(alarm) ?? named(alarm.signal);
   return alarm.feature === null ? signal : `${alarm.feature}: ${signal}`;
 }
 
-/** By how much, without regard to the units: relative to the larger side. */
-const weight = (alarm) => Math.abs(alarm.after - alarm.before) / (Math.max(Math.abs(alarm.before), Math.abs(alarm.after)) || 1);
+/**
+ * By how much, without regard to the units: relative to the larger side.
+ * @param {Alarm} alarm
+ */
+function weight(alarm) {
+  const larger = Math.max(Math.abs(alarm.before), Math.abs(alarm.after)) || 1;
+  return Math.abs(alarm.after - alarm.before) / larger;
+}
 
 /**
  * Alarms by the change that they tell of, oldest first. A detector says how many numbers lie behind the change: so an
  * alarm places it, and alarms that come thousands of events apart may tell of the same one.
- * @param {object[]} alarms
+ * @param {Alarm[]} alarms
  * @param {number} events so many the stream has
+ * @returns {Group[]}
  */
 export function grouped(alarms, events) {
   const gap = Math.max(400, events * 0.025);
-  const placed = alarms.map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) })).sort((a, b) => a.start - b.start);
-  const groups = [];
+  const placed = alarms
+    .map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) }))
+    .sort((a, b) => a.start - b.start);
+  /** @type {{start: number, end: number, alarms: Alarm[]}[]} */
+  const runs = [];
   for (const { alarm, start } of placed) {
-    const last = groups.at(-1);
+    const last = runs.at(-1);
     if (last && start - last.end <= gap) {
       last.alarms.push(alarm);
       last.end = start;
     } else {
-      groups.push({ start, end: start, alarms: [alarm] });
+      runs.push({ start, end: start, alarms: [alarm] });
     }
   }
-  for (const group of groups) {
-    group.alarms.sort((a, b) => a.seq - b.seq || weight(b) - weight(a));
-    group.seq = group.alarms[0].seq;
-    group.id = idOf(group.alarms[0]);
-    group.features = [...new Set(group.alarms.map((one) => one.feature).filter((one) => one !== null))];
-    group.loss = group.alarms.find((one) => one.signal === "loss") ?? null;
-  }
-  return groups;
+  return runs.map((run) => {
+    run.alarms.sort((a, b) => a.seq - b.seq || weight(b) - weight(a));
+    const [first] = run.alarms;
+    const features = run.alarms.map((one) => one.feature).filter((one) => one !== null);
+    const loss = run.alarms.find((one) => one.signal === "loss") ?? null;
+    return { ...run, seq: first.seq, id: idOf(first), features: [...new Set(features)], loss };
+  });
 }
 
-/** How far an alarm's curves are apart at most; their grids lie about the same. */
+/**
+ * How far an alarm's curves are apart at most; their grids lie about the same.
+ * @param {Alarm} alarm
+ */
 function distance(alarm) {
   const { curve_before: before, curve_after: after } = alarm;
-  return before && after ? Math.max(...after.curve.map((value, at) => Math.abs(value - (before.curve[at] ?? value)))) : -1;
+  if (!before || !after) return -1;
+  return Math.max(...after.curve.map((value, at) => Math.abs(value - (before.curve[at] ?? value))));
 }
 
-/** The alarm of a group that says most: whose curves differ most; without curves the first one. */
+/**
+ * The alarm of a group that says most: whose curves differ most; without curves the first one.
+ * @param {Group} group
+ */
 export const telling = (group) => group.alarms.reduce((best, one) => (distance(one) > distance(best) ? one : best));
 
-/** One group in words. */
+/**
+ * The group of most alarms, the first of those.
+ * @param {Group[]} groups one at least
+ */
+export const largest = (groups) => groups.reduce((best, one) => (one.alarms.length > best.alarms.length ? one : best));
+
+/**
+ * One group in words.
+ * @param {Group} group
+ */
 export function sentence(group) {
   const total = group.alarms.length;
   const loss = group.loss ? `loss ${number(group.loss.before)} → ${number(group.loss.after)}; ` : "";
   return {
     title: `about event ${count(group.start)}`,
-    alarms: total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
+    alarms:
+      total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
     details: loss + (group.features.join(", ") || "the loss alone"),
   };
 }
 
+const RAISED =
+  "One is raised when an importance, an effect curve or the loss moves away from what it was; it is marked on the " +
+  "time axes.";
+
 /** The panel: the changes, and the alarms of the chosen one. */
 export class ChangesPanel {
+  /** @type {Group[]} */
   #groups = [];
   #listed = "";
   #rows = "";
+  /**
+   * What each list was scrolled to last.
+   * @type {{group?: string, alarm?: string}}
+   */
   #revealed = {};
+  /**
+   * The chosen change.
+   * @type {Group | null}
+   */
+  group = null;
+  /**
+   * The chosen alarm of it.
+   * @type {Alarm | null}
+   */
+  alarm = null;
 
+  /** @param {(alarm: Alarm) => void} choose */
   constructor(choose) {
     this.choose = choose;
-    this.list = document.getElementById("groups");
-    this.table = document.querySelector("#alarms tbody");
-    this.scroll = document.getElementById("alarms-scroll");
-    this.empty = document.getElementById("changes-empty");
-    this.marks = document.getElementById("marks");
+    this.list = element("div", "#groups");
+    this.table = element("tbody", "", element("table", "#alarms"));
+    this.scroll = element("div", "#alarms-scroll");
+    this.empty = element("p", "#changes-empty");
+    this.marks = element("div", "#marks");
   }
 
-  /** All changes, oldest first, and the ones that are chosen. */
+  /**
+   * Draw; all changes, oldest first.
+   * @param {Known} data
+   * @param {View} view
+   */
   update(data, view) {
     const events = Math.max(data.quality?.last_seq ?? 0, data.importance?.last?.seq ?? 0);
     this.#groups = grouped(data.alarms, events);
-    this.group = this.#groups.find((group) => group.alarms.some((one) => idOf(one) === view.alarm)) ?? largest(this.#groups);
-    this.alarm = this.group ? (this.group.alarms.find((one) => idOf(one) === view.alarm) ?? telling(this.group)) : null;
+    const isChosen = (/** @type {Alarm} */ one) => idOf(one) === view.alarm;
+    const pointed = this.#groups.find((group) => group.alarms.some(isChosen));
+    this.group = pointed ?? (this.#groups.length ? largest(this.#groups) : null);
+    this.alarm = this.group && (this.group.alarms.find(isChosen) ?? telling(this.group));
     this.empty.hidden = this.#groups.length > 0;
-    this.empty.textContent = data.epoch === null
-      ? "Waiting for the stream."
-      : `No alarm so far${events ? `, in ${count(events + 1)} events` : ""}. One is raised when an importance, an effect curve or the loss moves away from what it was; it is marked on the time axes.`;
+    const seen = events ? `, in ${count(events + 1)} events` : "";
+    this.empty.textContent = data.epoch === null ? "Waiting for the stream." : `No alarm so far${seen}. ${RAISED}`;
     this.scroll.hidden = !this.group;
     const key = JSON.stringify([this.#groups.map((group) => [group.id, group.alarms.length]), this.group?.id]);
     if (key !== this.#listed) {
@@ -112,48 +194,65 @@ export class ChangesPanel {
   }
 
   #fill() {
-    const focused = document.activeElement?.closest?.("#groups") ? document.activeElement.dataset.id : null;
-    this.list.replaceChildren(...[...this.#groups].reverse().map((group) => {
-      const words = sentence(group);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = group.id;
-      button.setAttribute("aria-pressed", String(group === this.group));
-      const title = document.createElement("strong");
-      title.textContent = words.title;
-      const small = document.createElement("small");
-      small.textContent = small.title = words.details;
-      button.append(title, ` · ${words.alarms}`, small);
-      button.addEventListener("click", () => this.choose(telling(group)));
-      if (group.id === focused) queueMicrotask(() => button.focus());
-      return button;
-    }));
+    const focused = focusedIn(this.list);
+    this.list.replaceChildren(
+      ...[...this.#groups].reverse().map((group) => {
+        const words = sentence(group);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = group.id;
+        button.setAttribute("aria-pressed", String(group === this.group));
+        const title = document.createElement("strong");
+        title.textContent = words.title;
+        const small = document.createElement("small");
+        small.textContent = words.details;
+        small.title = words.details;
+        button.append(title, ` · ${words.alarms}`, small);
+        button.addEventListener("click", () => this.choose(telling(group)));
+        if (group.id === focused) queueMicrotask(() => button.focus());
+        return button;
+      }),
+    );
     const inUse = this.list.matches(":hover, :focus-within"); // then it stays where it is
     const id = inUse ? this.#revealed.group : `${this.group?.id} of ${this.#groups.length}`;
     this.#reveal("group", id, this.list, this.list.querySelector("[aria-pressed=true]"));
   }
 
   #fillAlarms() {
-    const focused = this.table.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-    this.table.replaceChildren(...(this.group?.alarms ?? []).map((alarm) => {
-      const row = document.createElement("tr");
-      row.classList.toggle("chosen", alarm === this.alarm);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = idOf(alarm);
-      button.textContent = watched(alarm);
-      button.title = `${watched(alarm)}: detector ${alarm.detector}`;
-      button.addEventListener("click", () => this.choose(alarm));
-      const name = cell("", "name wide");
-      name.append(button);
-      row.append(name, cell(fixed(alarm.before), "number"), cell(alarm.after > alarm.before ? "↗" : "↘"), cell(fixed(alarm.after), "number"), cell(count(alarm.seq), "number"));
-      if (idOf(alarm) === focused) queueMicrotask(() => button.focus());
-      return row;
-    }));
-    this.#reveal("alarm", this.alarm && idOf(this.alarm), this.scroll, this.table.querySelector(".chosen"));
+    const focused = focusedIn(this.table);
+    this.table.replaceChildren(
+      ...(this.group?.alarms ?? []).map((alarm) => {
+        const row = document.createElement("tr");
+        row.classList.toggle("chosen", alarm === this.alarm);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = idOf(alarm);
+        button.textContent = watched(alarm);
+        button.title = `${watched(alarm)}: detector ${alarm.detector}`;
+        button.addEventListener("click", () => this.choose(alarm));
+        const name = cell("", "name wide");
+        name.append(button);
+        row.append(
+          name,
+          cell(fixed(alarm.before), "number"),
+          cell(alarm.after > alarm.before ? "↗" : "↘"),
+          cell(fixed(alarm.after), "number"),
+          cell(count(alarm.seq), "number"),
+        );
+        if (idOf(alarm) === focused) queueMicrotask(() => button.focus());
+        return row;
+      }),
+    );
+    this.#reveal("alarm", this.alarm ? idOf(this.alarm) : undefined, this.scroll, this.table.querySelector(".chosen"));
   }
 
-  /** Scroll a list, and nothing else, to what is newly chosen in it. */
+  /**
+   * Scroll a list, and nothing else, to what is newly chosen in it.
+   * @param {"group" | "alarm"} kind
+   * @param {string | undefined} id
+   * @param {HTMLElement} list
+   * @param {Element | null} entry
+   */
   #reveal(kind, id, list, entry) {
     if (!entry || this.#revealed[kind] === id) return;
     this.#revealed[kind] = id;
@@ -161,43 +260,64 @@ export class ChangesPanel {
     if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom + 2;
   }
 
-  /** The marks above a chart over events: buttons, those that would overlap as one. */
+  /**
+   * The marks above a chart over events: buttons, those that would overlap as one.
+   * @param {uPlot} plot
+   */
   mark(plot) {
-    const scale = plot.scales.x;
+    const { min = -Infinity, max = Infinity } = plot.scales.x;
+    /** @type {{at: number, groups: Group[]}[]} */
     const near = [];
     for (const group of this.#groups) {
-      if (group.seq < scale.min || group.seq > scale.max) continue;
+      if (group.seq < min || group.seq > max) continue;
       const at = plot.bbox.left / devicePixelRatio + plot.valToPos(group.seq, "x");
       const last = near.at(-1);
       if (last && at - last.at < 20) last.groups.push(group);
       else near.push({ at, groups: [group] });
     }
-    const key = JSON.stringify(near.map((one) => [Math.round(one.at), one.groups.map((group) => [group.id, group.alarms.length]), one.groups.includes(this.group)]));
+    const key = JSON.stringify(
+      near.map((one) => [
+        Math.round(one.at),
+        one.groups.map((group) => [group.id, group.alarms.length]),
+        one.groups.some((group) => group === this.group),
+      ]),
+    );
     if (key === this.marks.dataset.key) return;
     this.marks.dataset.key = key;
-    const focused = this.marks.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-    this.marks.replaceChildren(...near.map(({ at, groups }) => {
-      const group = groups.includes(this.group) ? this.group : largest(groups);
-      const words = sentence(group);
-      const total = groups.reduce((sum, one) => sum + one.alarms.length, 0);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.id = group.id;
-      button.dataset.seq = group.seq;
-      button.textContent = total > 1 ? total : "▾";
-      button.style.left = `${at}px`;
-      button.setAttribute("aria-pressed", String(groups.includes(this.group)));
-      button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}; ${words.details}`);
-      button.title = `${words.title}: ${words.alarms}\n${words.details}`;
-      button.addEventListener("click", () => this.choose(telling(group)));
-      if (group.id === focused) queueMicrotask(() => button.focus());
-      return button;
-    }));
+    const focused = focusedIn(this.marks);
+    this.marks.replaceChildren(
+      ...near.map(({ at, groups }) => {
+        const chosen = groups.find((one) => one === this.group);
+        const group = chosen ?? largest(groups);
+        const words = sentence(group);
+        const total = groups.reduce((sum, one) => sum + one.alarms.length, 0);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.dataset.id = group.id;
+        button.dataset.seq = String(group.seq);
+        button.textContent = total > 1 ? String(total) : "▾";
+        button.style.left = `${at}px`;
+        button.setAttribute("aria-pressed", String(chosen !== undefined));
+        button.setAttribute("aria-label", `Change ${words.title}: ${words.alarms}; ${words.details}`);
+        button.title = `${words.title}: ${words.alarms}\n${words.details}`;
+        button.addEventListener("click", () => this.choose(telling(group)));
+        if (group.id === focused) queueMicrotask(() => button.focus());
+        return button;
+      }),
+    );
   }
 }
 
-const largest = (groups) => groups.reduce((best, one) => (best && best.alarms.length >= one.alarms.length ? best : one), null);
+/**
+ * The `data-id` of what has the focus, if that is in a place.
+ * @param {HTMLElement} place
+ */
+function focusedIn(place) {
+  const active = document.activeElement;
+  return active instanceof HTMLElement && place.contains(active) ? active.dataset.id : undefined;
+}
 
+/** @param {string} text */
 function cell(text, kind = "") {
   const made = document.createElement("td");
   made.textContent = text;

@@ -1,41 +1,111 @@
 // uPlot with what all charts of the page share: the theme, the size of their place, a description for who cannot see
 // them, the keyboard, and the marks of changes.
-import uPlot from "./vendor/uplot/uPlot.esm.js";
+
 import { count, fixed, number } from "./format.js";
+import uPlot from "./vendor/uplot/uPlot.esm.js";
+
+/** @import { View } from "./address.js" */
+/** @import { Known } from "./messages.js" */
+
+/** @typedef {[number, number]} Range */
+
+/**
+ * A change as the charts over events mark it: where it began and where it was noticed.
+ * @typedef {{id: string, start: number, seq: number}} Mark
+ */
+
+/**
+ * What a chart draws.
+ * @typedef {object} Drawing
+ * @property {string} label says in words what is drawn
+ * @property {uPlot.AlignedData} data
+ * @property {uPlot.Series[]} series without that of x
+ * @property {uPlot.Band[]} [bands]
+ * @property {Range} [range] of x
+ * @property {(min: number, max: number) => Range} [y] range of y, of the smallest and largest value
+ * @property {(values: number[]) => string[]} [ticks] texts below the x axis
+ * @property {string[]} [names] of the categories; x is then a position among them
+ * @property {string} [shape] kind of drawing: another one needs a new plot
+ */
+
+/**
+ * @typedef {object} Wiring
+ * @property {boolean} [onEvents] x is the number of an event, and the cursor is shared with other charts of that kind
+ * @property {boolean} [percent]
+ * @property {(index: number | null) => void} [onCursor]
+ * @property {(plot: uPlot) => void} [onDraw]
+ * @property {(plot: uPlot) => void} [underlay]
+ */
 
 const PALETTE = [
-  "#3b7dd8", "#e07b28", "#2f9e62", "#c9456b", "#8a63d2", "#a8862f", "#1ba1b5", "#d45bb8", "#7a8f1f", "#64789c", "#b8432f",
+  "#3b7dd8",
+  "#e07b28",
+  "#2f9e62",
+  "#c9456b",
+  "#8a63d2",
+  "#a8862f",
+  "#1ba1b5",
+  "#d45bb8",
+  "#7a8f1f",
+  "#64789c",
+  "#b8432f",
   "#4a9a8f",
 ];
 export const OTHERS = "#8b95a5";
 
-/** Colour and dash of the n-th feature. */
-export const ink = (slot) => ({ stroke: PALETTE[slot % PALETTE.length], dash: slot < PALETTE.length ? undefined : [6, 3] });
+/**
+ * Colour and dash of the n-th feature.
+ * @param {number} slot
+ */
+export const ink = (slot) => ({
+  stroke: PALETTE[slot % PALETTE.length],
+  dash: slot < PALETTE.length ? undefined : [6, 3],
+});
 
+/**
+ * Value of a custom property of page.css.
+ * @param {string} name
+ */
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Points are shown while a line has too few to be seen. */
-export const sparse = { show: (plot) => plot.data[0].length < 3 };
+export const sparse = { show: (/** @type {uPlot} */ plot) => plot.data[0].length < 3 };
 
-/** A hue as translucent as wanted. */
-export const tint = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, "0");
+/**
+ * A hue as translucent as wanted.
+ * @param {string} colour as #rrggbb
+ * @param {number} share from 0, which cannot be seen, to 1
+ */
+export function tint(colour, share) {
+  const alpha = Math.round(share * 255);
+  return colour + alpha.toString(16).padStart(2, "0");
+}
 
 const sync = uPlot.sync("events");
+
+/** Pixels left and right of the place where a chart draws. */
+const LEFT = 46;
+const RIGHT = 10;
+
+/**
+ * By key: how far the cursor goes.
+ * @type {Record<string, number | undefined>}
+ */
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
 export class Chart {
   #place;
   #empty;
+  /** @type {uPlot | null} */
   #plot = null;
+  /** @type {string | null} */
   #shape = null;
-  #options = null;
-  #data = null;
-  #range = null;
+  /** @type {Drawing} */
+  #drawing = { label: "", data: [[]], series: [] };
 
   /**
    * @param {HTMLElement} place where it is drawn
-   * @param {{onEvents?: boolean, onCursor?: (index: number | null) => void, onDraw?: (plot: uPlot) => void,
-   *   underlay?: (plot: uPlot) => void, percent?: boolean}} wiring `onEvents`: x is the number of an
-   *   event, and the cursor is shared with the other charts of that kind
+   * @param {Wiring} wiring
    */
   constructor(place, wiring = {}) {
     this.#place = place;
@@ -60,39 +130,41 @@ export class Chart {
     };
   }
 
-  /** Say why there is nothing to draw. Text with `code` between backticks. */
+  /**
+   * Say why there is nothing to draw.
+   * @param {string} reason with `code` between backticks
+   * @param {string} label
+   */
   clear(reason, label) {
     this.#plot?.destroy();
-    this.#plot = this.#shape = null;
+    this.#plot = null;
+    this.#shape = null;
     const text = document.createElement("span");
-    text.append(...reason.split("`").map((part, at) => {
-      if (at % 2 === 0) return part;
-      const code = document.createElement("code");
-      code.textContent = part;
-      return code;
-    }));
+    text.append(
+      ...reason.split("`").map((part, at) => {
+        if (at % 2 === 0) return part;
+        const code = document.createElement("code");
+        code.textContent = part;
+        return code;
+      }),
+    );
     this.#empty.replaceChildren(text);
     this.#empty.hidden = false;
     this.#place.setAttribute("aria-label", `${label}: ${reason.replaceAll("`", "")}`);
   }
 
-  /**
-   * @param {{label: string, data: number[][], series: object[], bands?: object[], range?: [number, number],
-   *   y?: (min: number, max: number) => [number, number], ticks?: (values: number[]) => string[], unit?: string}} what
-   *   `label` says in words what is drawn
-   */
-  draw(what) {
+  /** @param {Drawing} drawing */
+  draw(drawing) {
     this.#empty.hidden = true;
-    this.#place.setAttribute("aria-label", `${what.label}. Arrow keys move along.`);
-    this.#options = what;
-    this.#data = what.data;
-    this.#range = what.range ?? null;
-    const shape = JSON.stringify([what.series.map((one) => [one.label, one.stroke, one.dash]), what.shape ?? ""]);
+    this.#place.setAttribute("aria-label", `${drawing.label}. Arrow keys move along.`);
+    this.#drawing = drawing;
+    const lines = drawing.series.map((one) => [one.label, one.stroke, one.dash]);
+    const shape = JSON.stringify([lines, drawing.shape ?? ""]);
     if (shape !== this.#shape || !this.#plot) {
       this.#shape = shape;
       this.#make();
     } else {
-      this.#plot.setData(what.data);
+      this.#plot.setData(drawing.data);
     }
   }
 
@@ -101,11 +173,10 @@ export class Chart {
     if (this.#plot) this.#make();
   }
 
-  redraw() {
-    this.#plot?.redraw(false, false);
-  }
-
-  /** Let one series stand out; null: none. */
+  /**
+   * Let some series stand out; null: none.
+   * @param {((series: uPlot.Series) => boolean) | null} test
+   */
   stress(test) {
     if (!this.#plot) return;
     this.#plot.series.forEach((one, at) => {
@@ -116,14 +187,20 @@ export class Chart {
 
   #make() {
     this.#plot?.destroy();
-    const what = this.#options;
     const { width, height } = this.#size();
     const grid = { stroke: css("--grid"), width: 1 };
-    const axis = { stroke: css("--faint"), grid, ticks: { ...grid, size: 4 }, font: "11px system-ui, sans-serif", gap: 3 };
+    const axis = {
+      stroke: css("--faint"),
+      grid,
+      ticks: { ...grid, size: 4 },
+      font: "11px system-ui, sans-serif",
+      gap: 3,
+    };
+    /** @type {uPlot.Options} */
     const options = {
       width,
       height,
-      padding: [8, 10, 0, 0],
+      padding: [8, RIGHT, 0, 0],
       legend: { show: false },
       focus: { alpha: 0.25 },
       cursor: {
@@ -132,28 +209,62 @@ export class Chart {
         ...(this.wiring.onEvents ? { sync: { key: sync.key, setSeries: false, scales: ["x", null] } } : {}),
       },
       scales: {
-        x: { time: false, range: (plot, min, max) => this.#range ?? (min === max ? [min - 1, max + 1] : [min, max]) },
-        y: { range: (plot, min, max) => (min == null ? [0, 1] : (this.#options.y ?? around)(min, max)) },
+        x: { time: false, range: (_plot, min, max) => this.#x(min, max) },
+        y: { range: (_plot, min, max) => (min == null ? [0, 1] : (this.#drawing.y ?? around)(min, max)) },
       },
       axes: [
-        {
-          ...axis,
-          size: 24,
-          space: 46,
-          values: (plot, values) => (this.#options.ticks ? this.#options.ticks(values) : values.map((value) => (Number.isInteger(value) ? count(value) : number(value)))),
-          ...(what.splits ? { splits: () => this.#options.splits } : {}),
-        },
-        { ...axis, size: 46, space: 28, values: (plot, values) => (this.wiring.percent ? ticks(values.map((one) => 100 * one)).map((one) => `${one} %`) : ticks(values)) },
+        { ...axis, ...this.#below() },
+        { ...axis, size: LEFT, space: 28, values: (_plot, at) => this.#beside(at) },
       ],
-      series: [{}, ...what.series],
-      bands: what.bands ?? [],
+      series: [{}, ...this.#drawing.series],
+      bands: this.#drawing.bands ?? [],
       hooks: {
         drawClear: [(plot) => this.wiring.underlay?.(plot)],
         draw: [(plot) => this.wiring.onDraw?.(plot)],
         setCursor: [(plot) => this.wiring.onCursor?.(plot.cursor.idx ?? null)],
       },
     };
-    this.#plot = new uPlot(options, this.#data, this.#place);
+    this.#plot = new uPlot(options, this.#drawing.data, this.#place);
+    // Elements that are filled later in this frame may shrink the place to the size that the observer saw last. The
+    // observer does not fire then.
+    requestAnimationFrame(() => this.#fit());
+  }
+
+  /**
+   * @param {number} min
+   * @param {number} max
+   * @returns {Range}
+   */
+  #x(min, max) {
+    const { names, range } = this.#drawing;
+    if (names) return [-0.5, names.length - 0.5];
+    return range ?? (min === max ? [min - 1, max + 1] : [min, max]);
+  }
+
+  /**
+   * The x axis: numbers, or the names of categories.
+   * @returns {uPlot.Axis}
+   */
+  #below() {
+    if (this.#drawing.names) {
+      const names = (/** @type {uPlot} */ plot) => fitted(this.#drawing.names ?? [], plot.width - LEFT - RIGHT);
+      return {
+        splits: () => (this.#drawing.names ?? []).map((_name, at) => at),
+        values: (plot) => names(plot).texts,
+        rotate: (plot) => names(plot).angle,
+        size: (plot) => names(plot).height,
+      };
+    }
+    const whole = (/** @type {number} */ value) => (Number.isInteger(value) ? count(value) : number(value));
+    return { size: 24, space: 46, values: (_plot, at) => this.#drawing.ticks?.(at) ?? at.map(whole) };
+  }
+
+  /**
+   * Texts beside the y axis.
+   * @param {number[]} values
+   */
+  #beside(values) {
+    return this.wiring.percent ? ticks(values.map((one) => 100 * one)).map((one) => `${one} %`) : ticks(values);
   }
 
   #size() {
@@ -166,8 +277,9 @@ export class Chart {
     if (width !== this.#plot.width || height !== this.#plot.height) this.#plot.setSize({ width, height });
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
+    const step = STEPS[event.key];
     if (step === undefined || !this.#plot) return;
     event.preventDefault();
     const x = this.#plot.data[0];
@@ -177,38 +289,93 @@ export class Chart {
   }
 }
 
-/** Numbers at equal distances, with as many decimals as their distance asks for. */
-function ticks(values) {
+/**
+ * Numbers at equal distances, with as many decimals as their distance asks for.
+ * @param {number[]} values
+ */
+export function ticks(values) {
   const step = Math.abs(values[1] - values[0]);
   if (!(step >= 1e-6)) return values.map((value) => number(value));
+  const isWhole = (/** @type {number} */ size) => Math.abs(size - Math.round(size)) <= 1e-6 * size;
   let decimals = 0;
-  while (decimals < 8 && Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
+  while (decimals < 8 && !isWhole(step * 10 ** decimals)) decimals += 1;
   return values.map((value) => (decimals ? fixed(value, decimals) : count(value)));
 }
 
-/** A little room above and below; 0 is in sight. */
-function around(min, max) {
+/**
+ * How names stand below an axis so that none covers another: level, or slanted and shortened; where even that is too
+ * narrow, only every n-th.
+ * @param {string[]} names
+ * @param {number} width pixels of the axis
+ * @returns {{texts: (string | null)[], angle: number, height: number}}
+ */
+export function fitted(names, width) {
+  const character = 6.6;
+  const room = width / names.length;
+  const longest = (/** @type {string[]} */ texts) => character * Math.max(0, ...texts.map((text) => text.length));
+  if (longest(names) + 8 <= room) return { texts: names, angle: 0, height: 24 };
+  const every = Math.ceil(18 / room);
+  const texts = names.map((name) => shortened(name, 12));
+  const height = 16 + Math.ceil(longest(texts) * Math.SQRT1_2);
+  return { texts: texts.map((text, at) => (at % every ? null : text)), angle: 45, height };
+}
+
+/**
+ * @param {string} text
+ * @param {number} most
+ */
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+/**
+ * A little room above and below; 0 is in sight.
+ * @param {number} min
+ * @param {number} max
+ * @returns {Range}
+ */
+export function around(min, max) {
   const low = Math.min(0, min);
   const high = Math.max(0, max);
   const room = (high - low || 1) * 0.06;
   return [low < 0 ? low - room : 0, high + room];
 }
 
-/** From nothing up. */
-export const fromZero = (min, max) => [0, (max || 1) * 1.06];
+/**
+ * From nothing up.
+ * @param {number} _min
+ * @param {number} max
+ * @returns {Range}
+ */
+export const fromZero = (_min, max) => [0, (max || 1) * 1.06];
 
-/** The changes as lines under a chart over events, where each was noticed; the chosen one shaded from where it began. */
-export function drawChanges(plot, groups, chosen) {
+/**
+ * The events that the charts over events show: all, or the last ones.
+ * @param {Known} data
+ * @param {View} view
+ * @returns {Range}
+ */
+export function eventRange(data, view) {
+  const last = Math.max(data.quality?.last_seq ?? 0, data.importance?.seq.at(-1) ?? 0, data.novelty?.last_seq ?? 0);
+  const first = Math.min(data.quality?.bins.first[0] ?? last, data.importance?.seq[0] ?? last);
+  return [view.window ? Math.max(first, last - Number(view.window)) : first, Math.max(last, first + 1)];
+}
+
+/**
+ * The changes as lines under a chart over events, where each was noticed; the chosen one shaded from where it began.
+ * @param {uPlot} plot
+ * @param {Mark[]} marks
+ * @param {string | null} chosen
+ */
+export function drawChanges(plot, marks, chosen) {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
   const colour = css("--mark");
-  for (const group of groups) {
-    const strong = group.id === chosen;
-    const left = plot.valToPos(group.start, "x", true);
-    const at = plot.valToPos(group.seq, "x", true);
+  for (const mark of marks) {
+    const strong = mark.id === chosen;
+    const left = plot.valToPos(mark.start, "x", true);
+    const at = plot.valToPos(mark.seq, "x", true);
     if (strong) {
       ctx.fillStyle = tint(colour, 0.15);
       ctx.fillRect(left, bbox.top, Math.max(1, at - left), bbox.height);

@@ -1,126 +1,206 @@
 // How the prediction moves with a feature: before and after an alarm, or then and now.
 import { Chart, css } from "./chart.js";
+import { element } from "./element.js";
 import { count, number } from "./format.js";
+
+/** @import { View } from "./address.js" */
+/** @import { Range } from "./chart.js" */
+/** @import { Act } from "./main.js" */
+/** @import { Alarm, Curve, Known } from "./messages.js" */
+
+const WITH_IPDP = "when the run explains with iPDP: `--explain ipfi,isage,ipdp`";
 
 export class EffectsPanel {
   #listed = "";
+  /** @type {number[]} */
+  #seqs = [];
 
+  /** @param {Act} act */
   constructor(act) {
-    this.act = act;
-    this.caption = document.getElementById("effect-caption");
-    this.feature = document.getElementById("effect");
-    this.output = document.getElementById("output");
-    this.slider = document.getElementById("then");
+    this.caption = element("h3", "#effect-caption");
+    this.feature = element("select", "#effect");
+    this.output = element("select", "#output");
+    this.slider = element("input", "#then");
+    this.sliderText = element("span", "#then-text");
     this.feature.addEventListener("change", () => act.effect(this.feature.value));
     this.output.addEventListener("change", () => act.output(this.output.value));
     this.slider.addEventListener("input", () => act.then(this.#seqs[Number(this.slider.value)]));
-    this.chart = new Chart(document.getElementById("effect-chart"));
+    this.chart = new Chart(element("div", "#effect-chart"));
   }
 
-  #seqs = [];
-
-  /** @param {object | null} alarm whose curves are asked for; null: then against now */
+  /**
+   * @param {Known} data
+   * @param {View} view
+   * @param {Alarm | null} alarm whose curves are asked for; null: then against now
+   */
   update(data, view, alarm) {
     this.#list(data, alarm);
     const effect = data.effect;
     this.#seqs = effect ? effect.curves.map((one) => one.seq) : [];
-    const at = this.#index(view.then);
-    this.slider.max = Math.max(0, this.#seqs.length - 1);
+    const at = view.then ? newestUpTo(this.#seqs, Number(view.then)) : 0;
+    this.slider.max = String(Math.max(0, this.#seqs.length - 1));
     this.slider.disabled = this.#seqs.length < 2;
-    this.slider.value = at;
-    document.getElementById("then-label").hidden = !this.#seqs.length;
+    this.slider.value = String(at);
+    element("label", "#then-label").hidden = !this.#seqs.length;
+    const now = effect?.curves.at(-1);
     if (alarm?.curve_before && alarm.curve_after) {
-      const { output } = alarm.curve_after;
-      document.getElementById("then-text").textContent = "compare then and now";
-      this.#say(`Effect of ${alarm.feature}${output === null ? "" : ` on the probability of ${output}`}:`, "before the change", `at the alarm (event ${count(alarm.seq)})`);
-      this.#draw(alarm.curve_before, alarm.curve_after, `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`, ["before", "after"]);
+      this.sliderText.textContent = "compare then and now";
+      const what = described(alarm.feature ?? "", alarm.curve_after.output);
+      this.#say(what, "before the change", `at the alarm (event ${count(alarm.seq)})`);
+      const label = `Effect of ${alarm.feature} before and after the alarm at event ${count(alarm.seq)}`;
+      this.#draw(alarm.curve_before, alarm.curve_after, label, ["before", "after"]);
     } else if (alarm && alarm.feature !== null && alarm.feature !== effect?.feature) {
-      this.#nothing("No curves came with this alarm. Effect curves are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`.");
-    } else if (effect?.curves.length) {
+      this.#nothing(`No curves came with this alarm. Effect curves are there ${WITH_IPDP}.`);
+    } else if (effect && now) {
       const then = effect.curves[at];
-      const now = effect.curves.at(-1);
-      document.getElementById("then-text").textContent = `then: event ${count(then.seq)}`;
-      this.#say(`Effect of ${effect.feature}${effect.output === null ? "" : ` on the probability of ${effect.output}`}:`, `then (event ${count(then.seq)})`, `now (event ${count(now.seq)})`);
-      this.#draw(then, now, `Effect of ${effect.feature} at event ${count(then.seq)} and now`, ["then", "now"]);
+      this.sliderText.textContent = `then: event ${count(then.seq)}`;
+      const what = described(effect.feature, effect.output);
+      this.#say(what, `then (event ${count(then.seq)})`, `now (event ${count(now.seq)})`);
+      const label = `Effect of ${effect.feature} at event ${count(then.seq)} and now`;
+      this.#draw(then, now, label, ["then", "now"]);
     } else {
-      this.#nothing("No effect curves yet. They are there when the run explains with iPDP: `--explain ipfi,isage,ipdp`; the first ones come with the first importance record.");
+      const first = "the first ones come with the first importance record";
+      this.#nothing(`No effect curves yet. They are there ${WITH_IPDP}; ${first}.`);
     }
   }
 
+  /** @param {string} reason */
   #nothing(reason) {
     this.caption.textContent = "How does the prediction move with a feature?";
     this.chart.clear(reason, "Effect curves");
   }
 
+  /**
+   * @param {string} what
+   * @param {string} then
+   * @param {string} now
+   */
   #say(what, then, now) {
-    const key = (kind) => Object.assign(document.createElement("span"), { className: `key ${kind}` });
+    const key = (/** @type {string} */ kind) =>
+      Object.assign(document.createElement("span"), { className: `key ${kind}` });
     this.caption.replaceChildren(`${what} `, key("then"), `${then}  `, key("now"), now);
   }
 
-  /** The curve at an event, or the newest before it; the oldest where none is named. */
-  #index(then) {
-    if (!then) return 0;
-    let found = 0;
-    this.#seqs.forEach((seq, at) => {
-      if (seq <= Number(then)) found = at;
-    });
-    return found;
-  }
-
+  /**
+   * @param {Known} data
+   * @param {Alarm | null} alarm
+   */
   #list(data, alarm) {
     const outputs = data.outputs ?? {};
-    const feature = alarm?.curve_before ? alarm.feature : (data.effect?.feature ?? "");
+    const feature = (alarm?.curve_before ? alarm.feature : data.effect?.feature) ?? "";
     const key = JSON.stringify([Object.keys(outputs), feature, outputs[feature], data.effect?.output]);
     if (key === this.#listed) return;
     this.#listed = key;
     const features = Object.keys(outputs);
     if (feature && !features.includes(feature)) features.push(feature);
-    options(this.feature, features, feature);
-    document.getElementById("effect-controls").hidden = !features.length;
-    const choices = outputs[data.effect?.feature] ?? [];
-    options(this.output, choices.filter((one) => one !== null), data.effect?.output);
-    document.getElementById("output-label").hidden = choices.length < 2;
+    fill(this.feature, features, feature);
+    element("div", "#effect-controls").hidden = !features.length;
+    const choices = (data.effect && outputs[data.effect.feature]) ?? [];
+    const names = choices.filter((one) => one !== null);
+    fill(this.output, names, data.effect?.output);
+    element("label", "#output-label").hidden = choices.length < 2;
   }
 
+  /**
+   * @param {Curve} before
+   * @param {Curve} after
+   * @param {string} label
+   * @param {[string, string]} names
+   */
   #draw(before, after, label, names) {
-    const categorical = [...before.grid, ...after.grid].some((value) => typeof value !== "number");
-    const faint = { stroke: css("--faint"), dash: [6, 4], width: 1.5, spanGaps: true, points: { show: true, size: 4, fill: css("--faint") } };
-    const strong = { stroke: css("--accent"), width: 2, spanGaps: true, points: { show: true, size: 5, fill: css("--accent") } };
-    const series = [{ ...faint, label: names[0] }, { ...strong, label: names[1] }];
-    if (categorical) {
-      const categories = [...new Set([...before.grid, ...after.grid].map(String))];
-      const values = (curve) => categories.map((name) => curve.curve[curve.grid.map(String).indexOf(name)] ?? null);
-      for (const one of series) one.paths = () => null;
-      series[0].points.size = 9;
-      series[1].points.size = 9;
-      this.chart.draw({
-        label, series, shape: "categories", y: tight, splits: categories.map((name, at) => at),
-        data: [categories.map((name, at) => at), values(before), values(after)],
-        range: [-0.5, categories.length - 0.5],
-        ticks: (places) => places.map((at) => shortened(categories[at] ?? "")),
-      });
-      return;
-    }
-    const x = [...new Set([...before.grid, ...after.grid])].sort((a, b) => a - b);
-    const values = (curve) => {
-      const found = new Map(curve.grid.map((at, index) => [at, curve.curve[index]]));
-      return x.map((at) => found.get(at) ?? null);
-    };
-    this.chart.draw({ label, series, shape: "numbers", y: tight, data: [x, values(before), values(after)], ticks: (places) => places.map((at) => number(at)) });
+    const drawn = aligned(before, after);
+    const faint = css("--faint");
+    const strong = css("--accent");
+    // Categories have no order: points, without a line between them.
+    const line = drawn.names ? { spanGaps: true, paths: () => null } : { spanGaps: true };
+    const size = (/** @type {number} */ pixels) => (drawn.names ? 9 : pixels);
+    this.chart.draw({
+      label,
+      data: [drawn.x, drawn.before, drawn.after],
+      series: [
+        {
+          ...line,
+          label: names[0],
+          stroke: faint,
+          dash: [6, 4],
+          width: 1.5,
+          points: { show: true, size: size(4), fill: faint },
+        },
+        { ...line, label: names[1], stroke: strong, width: 2, points: { show: true, size: size(5), fill: strong } },
+      ],
+      y: tight,
+      ...(drawn.names
+        ? { shape: "categories", names: drawn.names }
+        : { shape: "numbers", ticks: (places) => places.map((at) => number(at)) }),
+    });
   }
 }
 
-/** Room for what is there; a curve that hardly moves must look flat. */
-function tight(min, max) {
+/**
+ * @param {string} feature
+ * @param {string | null} output
+ */
+const described = (feature, output) =>
+  `Effect of ${feature}${output === null ? "" : ` on the probability of ${output}`}:`;
+
+/**
+ * Position of the newest curve up to an event; that of the oldest if all are newer.
+ * @param {number[]} seqs in ascending order
+ * @param {number} seq
+ */
+export const newestUpTo = (seqs, seq) =>
+  Math.max(
+    0,
+    seqs.findLastIndex((one) => one <= seq),
+  );
+
+/**
+ * Two curves over the same places: those of either grid, in order if they are numbers. Categories stand at 0, 1, ...
+ * and have `names`.
+ * @param {Curve} before
+ * @param {Curve} after
+ * @returns {{x: number[], before: (number | null)[], after: (number | null)[], names?: string[]}}
+ */
+export function aligned(before, after) {
+  /**
+   * @template {number | string} Key
+   * @param {Curve} curve
+   * @param {Key[]} places
+   * @param {(place: number | string | boolean) => Key} key
+   */
+  const values = (curve, places, key) => {
+    const known = new Map(curve.grid.map((place, at) => [key(place), curve.curve[at]]));
+    return places.map((place) => known.get(place) ?? null);
+  };
+  const grid = [...before.grid, ...after.grid];
+  if (grid.every((place) => typeof place === "number")) {
+    const x = [...new Set(grid)].sort((a, b) => a - b);
+    return { x, before: values(before, x, Number), after: values(after, x, Number) };
+  }
+  const names = [...new Set(grid.map(String))];
+  const x = names.map((_name, at) => at);
+  return { x, before: values(before, names, String), after: values(after, names, String), names };
+}
+
+/**
+ * Room for what is there; a curve that hardly moves must look flat.
+ * @param {number} min
+ * @param {number} max
+ * @returns {Range}
+ */
+export function tight(min, max) {
   const middle = (min + max) / 2;
   const half = Math.max((max - min) * 0.55, Math.abs(middle) * 0.05, 1e-9);
   return [middle - half, middle + half];
 }
 
-const shortened = (text) => (text.length > 10 ? `${text.slice(0, 9)}…` : text);
-
-/** Fill a select element. */
-export function options(select, names, chosen) {
+/**
+ * Fill a select element.
+ * @param {HTMLSelectElement} select
+ * @param {string[]} names
+ * @param {string | null | undefined} chosen
+ */
+function fill(select, names, chosen) {
   select.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
   if (chosen != null) select.value = chosen;
 }

@@ -1,58 +1,106 @@
 // Server-sent events, put together to what is known of the stream that is looked at.
 
-const RETRY_MS = 1000;
+/** @import { Bins, Importance, Known, Message } from "./messages.js" */
 
-/** Put a message into what is known; the new whole. */
+const RETRY_MS = 1000;
+const MOST_ALARMS = 200;
+
+/**
+ * Put a message into what is known; the new whole.
+ * @param {Known | null} known
+ * @param {Message} message
+ * @returns {Known}
+ */
 export function merged(known, message) {
-  if (message.type === "state") return { alarms: [], ...message, effect: message.effect ?? null };
-  const next = { ...known, ...message, type: "state" };
-  next.quality.bins = bins(known.quality?.bins, message.quality.bins);
-  if (message.novelty) next.novelty.bins = bins(known.novelty?.bins, message.novelty.bins);
-  if (message.importance) next.importance = importance(known.importance, message.importance);
-  next.alarms = [...known.alarms, ...(message.alarms ?? [])].slice(-200);
-  if (message.effect && known.effect) {
-    next.effect = { ...message.effect, curves: [...known.effect.curves, ...message.effect.curves] };
-  }
-  return next;
+  if (message.type === "state") return { alarms: [], effect: null, ...message };
+  if (!known) throw new Error("expected a state first, got a delta");
+  const { quality, novelty, importance, effect } = message;
+  return {
+    ...known,
+    ...message,
+    type: "state",
+    quality: { ...quality, bins: mergedBins(known.quality?.bins, quality.bins) },
+    ...(novelty && { novelty: { ...novelty, bins: mergedBins(known.novelty?.bins, novelty.bins) } }),
+    ...(importance && { importance: mergedImportance(known.importance, importance) }),
+    alarms: [...known.alarms, ...(message.alarms ?? [])].slice(-MOST_ALARMS),
+    effect:
+      effect && known.effect
+        ? { ...effect, curves: [...known.effect.curves, ...effect.curves] }
+        : (effect ?? known.effect),
+  };
 }
 
-/** Bins from `from` on are new; those before stay if they are as wide. */
-function bins(known, added) {
+/**
+ * Bins from `from` on are new; those before stay if they are as wide.
+ * @param {Bins | undefined} known
+ * @param {Bins} added
+ * @returns {Bins}
+ */
+function mergedBins(known, added) {
   if (!known || known.width !== added.width) return added;
   const kept = known.index.filter((index) => index < added.from).length;
-  const joined = { width: added.width };
-  for (const column of ["index", "first", "last", "count", "mean", "note"]) {
-    joined[column] = [...known[column].slice(0, kept), ...added[column]];
-  }
-  return joined;
+  /** @template T @param {T[]} old @param {T[]} fresh */
+  const join = (old, fresh) => [...old.slice(0, kept), ...fresh];
+  return {
+    width: added.width,
+    from: known.from,
+    index: join(known.index, added.index),
+    first: join(known.first, added.first),
+    last: join(known.last, added.last),
+    count: join(known.count, added.count),
+    mean: join(known.mean, added.mean),
+    note: join(known.note, added.note),
+  };
 }
 
-function importance(known, added) {
-  const joined = { ...added };
-  for (const column of ["row", "seq", "lag", "coverage", "others"]) joined[column] = [...known[column], ...added[column]];
-  joined.features = {};
-  for (const [name, columns] of Object.entries(added.features)) {
-    joined.features[name] = {};
-    for (const [column, values] of Object.entries(columns)) {
-      joined.features[name][column] = [...known.features[name][column], ...values];
-    }
+/**
+ * @param {Importance | undefined} known
+ * @param {Importance} added
+ * @returns {Importance}
+ */
+function mergedImportance(known, added) {
+  if (!known) return added;
+  /** @type {Importance["features"]} */
+  const features = {};
+  for (const [name, { value, low, high }] of Object.entries(added.features)) {
+    const old = known.features[name];
+    features[name] = { value: [...old.value, ...value], low: [...old.low, ...low], high: [...old.high, ...high] };
   }
-  return joined;
+  return {
+    ...added,
+    row: [...known.row, ...added.row],
+    seq: [...known.seq, ...added.seq],
+    lag: [...known.lag, ...added.lag],
+    coverage: [...known.coverage, ...added.coverage],
+    others: [...known.others, ...added.others],
+    features,
+  };
 }
 
 /** One view, followed: calls `onData` with all that is known, and `onLink` when the connection comes or goes. */
 export class Feed {
+  /** @type {EventSource | null} */
   #source = null;
+  /** @type {string | null} */
   #query = null;
+  /** @type {Known | null} */
   #known = null;
-  #timer = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
 
+  /**
+   * @param {(known: Known) => void} onData
+   * @param {(up: boolean) => void} onLink
+   */
   constructor(onData, onLink) {
     this.onData = onData;
     this.onLink = onLink;
   }
 
-  /** Follow a view; what was known stays on the page until the first answer. */
+  /**
+   * Follow a view; what was known stays on the page until the first answer.
+   * @param {string} query
+   */
   follow(query) {
     if (query === this.#query) return;
     this.#query = query;
@@ -62,8 +110,10 @@ export class Feed {
   #open() {
     clearTimeout(this.#timer);
     this.#source?.close();
-    const source = (this.#source = new EventSource(`events?${this.#query}`));
+    const source = new EventSource(`events?${this.#query}`);
+    this.#source = source;
     source.onmessage = (event) => {
+      /** @type {Message} */
       const message = JSON.parse(event.data);
       this.#known = merged(this.#known, message);
       this.onLink(true);

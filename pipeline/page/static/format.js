@@ -1,24 +1,47 @@
 // Numbers and times as people read them.
 
+/** @typedef {number | null | undefined} Maybe a number that may be missing */
+
 const whole = new Intl.NumberFormat("en");
 
-/** An event's number, or a count: 12,345. */
+/**
+ * An event's number, or a count: 12,345.
+ * @param {Maybe} value
+ */
 export const count = (value) => (value == null ? "–" : whole.format(value));
 
-/** Three significant digits; 0 for what is nothing beside `scale`. */
+/**
+ * Three significant digits; 0 for what is nothing beside `scale`.
+ * @param {Maybe} value
+ */
 export function number(value, scale = 0) {
   if (value == null || Number.isNaN(value)) return "–";
   if (value === 0 || Math.abs(value) < scale * 1e-6) return "0";
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(1);
-  if (size >= 1000) return whole.format(Math.round(value));
-  return value.toPrecision(3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  if (size >= 999.5) return whole.format(Math.round(value));
+  return value
+    .toPrecision(3)
+    .replace(/(\.\d*?)0+$/, "$1")
+    .replace(/\.$/, "");
 }
 
-/** A fixed number of decimals, so that columns line up. */
-export const fixed = (value, digits = 3) => (value == null ? "–" : value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−"));
+/**
+ * A fixed number of decimals, so that columns line up.
+ * @param {Maybe} value
+ */
+export function fixed(value, digits = 3) {
+  if (value == null) return "–";
+  return value
+    .toFixed(digits)
+    .replace(/^-(?=[0.]*$)/, "")
+    .replace("-", "−");
+}
 
-/** A share of 1 as percent, with as many digits as it deserves. */
+/**
+ * A share of 1 as percent, with as many digits as it deserves.
+ * @param {Maybe} share
+ */
 export function percent(share) {
   if (share == null) return "–";
   const value = 100 * share;
@@ -26,7 +49,10 @@ export function percent(share) {
   return `${value < 10 ? value.toFixed(1) : Math.min(value, 99.9).toFixed(value > 99 ? 1 : 0)} %`;
 }
 
-/** How long ago. */
+/**
+ * How long ago.
+ * @param {number} milliseconds
+ */
 export function ago(milliseconds) {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   if (seconds < 2) return "just now";
@@ -36,5 +62,8 @@ export function ago(milliseconds) {
   return `${Math.round(seconds / 86400)} days ago`;
 }
 
-/** A loss, metric or signal as it is named in records. */
+/**
+ * A loss, metric or signal as it is named in records.
+ * @param {string | null | undefined} name
+ */
 export const named = (name) => (name ?? "").replaceAll("_", "-");

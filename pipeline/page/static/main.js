@@ -1,7 +1,9 @@
 // The page: a view (in the address), a feed of what is known of it, and five panels that draw it.
 import * as address from "./address.js";
-import { ChangesPanel, METHODS, idOf, sentence } from "./changes.js";
-import { EffectsPanel, options } from "./effects.js";
+import { ChangesPanel, idOf, methodName, sentence } from "./changes.js";
+import { eventRange } from "./chart.js";
+import { EffectsPanel } from "./effects.js";
+import { element } from "./element.js";
 import { Feed } from "./feed.js";
 import { QualityPanel } from "./quality.js";
 import { ReliancePanel } from "./reliance.js";
@@ -9,25 +11,62 @@ import { status } from "./status.js";
 import { dress, onSystem } from "./theme.js";
 import { TrustPanel } from "./trust.js";
 
-const element = (id) => document.getElementById(id);
-const link = { up: false, since: null };
-/** What the charts over events have in common. */
-const shared = { groups: [], chosen: null, effect: null, range: null, mark: (plot) => changes.mark(plot) };
+/** @import { View } from "./address.js" */
+/** @import { Group } from "./changes.js" */
+/** @import { Range } from "./chart.js" */
+/** @import { Known } from "./messages.js" */
+/** @import { Link } from "./status.js" */
+/** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
-let view = address.read();
+/**
+ * What the charts over events have in common.
+ * @typedef {object} Shared
+ * @property {Group[]} groups the changes that are marked
+ * @property {string | null} chosen id of the chosen one
+ * @property {string | null} effect feature whose effect is shown
+ * @property {Range} range events that are shown
+ * @property {(plot: uPlot) => void} mark put the marks of the changes above a chart
+ */
+
+/**
+ * What a panel can change in the view.
+ * @typedef {object} Act
+ * @property {(name: string, on: boolean) => void} pin keep a feature drawn, or no longer
+ * @property {(name: string) => void} effect show the curves of a feature
+ * @property {(name: string) => void} output show the curves of an output
+ * @property {(seq: number) => void} then compare the newest curve with that of an event
+ */
+
+const MOST_PINNED = 40;
+
+/** @type {Link} */
+const link = { up: false, since: null };
+/** @type {Shared} */
+const shared = { groups: [], chosen: null, effect: null, range: [0, 1], mark: (plot) => changes.mark(plot) };
+
+let view = address.read(location.hash);
+/** @type {Known | null} */
 let data = null;
 let due = false;
+/** @type {number | null} */
 let firstPaint = null;
+/** @type {{key: string, known: number} | null} */
 let spoken = null;
 /** The curves shown are those of the chosen alarm, until a feature or a time is chosen. */
 let curvesOfAlarm = true;
 
 const changes = new ChangesPanel((alarm) => {
+  const { feature, curve_after } = alarm;
+  const hasCurves = feature !== null && Object.hasOwn(data?.outputs ?? {}, feature);
   curvesOfAlarm = true;
-  go({ alarm: idOf(alarm), ...(alarm.feature === null || !(alarm.feature in (data.outputs ?? {})) ? {} : { effect: alarm.feature, output: alarm.curve_after?.output ?? "" }) });
+  go({ alarm: idOf(alarm), ...(hasCurves ? { effect: feature, output: curve_after?.output ?? "" } : {}) });
 });
+/** @type {Act} */
 const act = {
-  pin: (name, on) => go({ pin: on ? [...view.pin.filter((one) => one !== name), name].slice(-40) : view.pin.filter((one) => one !== name) }),
+  pin: (name, on) => {
+    const others = view.pin.filter((one) => one !== name);
+    go({ pin: on ? [...others, name].slice(-MOST_PINNED) : others });
+  },
   effect: (name) => {
     curvesOfAlarm = false;
     go({ effect: name, output: "" });
@@ -45,7 +84,13 @@ const quality = new QualityPanel(shared);
 const reliance = new ReliancePanel(shared, act);
 const effects = new EffectsPanel(act);
 const trust = new TrustPanel(shared);
-const charts = { loss: quality.loss, metric: quality.metric, importance: reliance.chart, effect: effects.chart, novelty: trust.chart };
+const charts = {
+  loss: quality.loss,
+  metric: quality.metric,
+  importance: reliance.chart,
+  effect: effects.chart,
+  novelty: trust.chart,
+};
 
 const feed = new Feed(
   (known) => {
@@ -60,10 +105,14 @@ const feed = new Feed(
   },
 );
 
-/** Change the view: in the address, for the server, on the screen. */
+/**
+ * Change the view: in the address, for the server, on the screen.
+ * @param {Partial<View>} changed
+ */
 function go(changed) {
   view = { ...view, ...changed };
-  address.write(view);
+  const hash = address.written(view);
+  history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   follow();
 }
 
@@ -82,11 +131,11 @@ function render() {
 }
 
 function paint() {
-  element("method").disabled = !data?.methods?.length;
+  element("select", "#method").disabled = !data?.methods?.length;
   status(data, link);
   controls();
   if (!data) return;
-  shared.range = range();
+  shared.range = eventRange(data, view);
   shared.groups = changes.update(data, view);
   shared.chosen = changes.group?.id ?? null;
   const alarm = curvesOfAlarm && !view.then ? curvesAlarm() : null;
@@ -95,7 +144,7 @@ function paint() {
   reliance.update(data, view);
   effects.update(data, view, alarm);
   trust.update(data);
-  announce();
+  announce(data);
   document.title = data.stream === null ? "Glasstream" : `${data.stream} – Glasstream`;
   if (firstPaint === null && data.epoch !== null) firstPaint = performance.now();
 }
@@ -106,47 +155,58 @@ function curvesAlarm() {
   return alarm && (view.alarm || alarm.curve_before) ? alarm : null;
 }
 
-/** The events that the charts show: all, or the last ones. */
-function range() {
-  const last = Math.max(data.quality?.last_seq ?? 0, data.importance?.seq.at(-1) ?? 0, data.novelty?.last_seq ?? 0);
-  const first = Math.min(data.quality?.bins.first[0] ?? last, data.importance?.seq[0] ?? last);
-  return [view.window ? Math.max(first, last - Number(view.window)) : first, Math.max(last, first + 1)];
-}
-
 function controls() {
   const streams = data?.streams ?? [];
   const wanted = view.stream && !streams.includes(view.stream) ? [...streams, view.stream] : streams;
-  fill("stream", wanted.map((name) => [name, name]), data?.stream ?? view.stream, "waiting for the first record");
-  fill("method", (data?.methods ?? []).map((name) => [name, METHODS[name] ?? name]), data?.importance?.method ?? "", "–");
-  for (const radio of document.querySelectorAll("input[name=mode]")) radio.checked = radio.value === view.mode;
-  element("top").value = view.top;
-  if (![...element("window").options].some((one) => one.value === view.window)) element("window").append(new Option(`last ${view.window}`, view.window));
-  element("window").value = view.window;
+  const name = (/** @type {string} */ stream) => stream;
+  fill(element("select", "#stream"), wanted, name, data?.stream ?? view.stream, "waiting for the first record");
+  fill(element("select", "#method"), data?.methods ?? [], methodName, data?.importance?.method ?? "", "–");
+  for (const radio of modes()) radio.checked = radio.value === view.mode;
+  element("select", "#top").value = view.top;
+  const windows = element("select", "#window");
+  if (![...windows.options].some((one) => one.value === view.window)) {
+    windows.append(new Option(`last ${view.window}`, view.window));
+  }
+  windows.value = view.window;
 }
 
-function fill(id, entries, chosen, none) {
-  const select = element(id);
-  const key = JSON.stringify(entries);
+/** @returns {NodeListOf<HTMLInputElement>} */
+const modes = () => document.querySelectorAll("input[name=mode]");
+
+/**
+ * @param {HTMLSelectElement} select
+ * @param {string[]} values
+ * @param {(value: string) => string} name
+ * @param {string} chosen
+ * @param {string} none said where there is no value
+ */
+function fill(select, values, name, chosen, none) {
+  const key = JSON.stringify(values);
   if (select.dataset.key !== key) {
     select.dataset.key = key;
-    select.replaceChildren(...(entries.length ? entries : [["", none]]).map(([value, text]) => new Option(text, value)));
+    const options = values.map((value) => new Option(name(value), value));
+    select.replaceChildren(...(options.length ? options : [new Option(none, "")]));
   }
-  if (chosen != null && select.value !== chosen) select.value = chosen;
+  if (select.value !== chosen) select.value = chosen;
 }
 
-/** Tell of new changes to who cannot see them. */
-function announce() {
-  const key = `${data.stream}~${data.epoch}`;
-  const known = shared.groups.length;
-  if (spoken?.key === key && known > spoken.known) {
-    const words = sentence(shared.groups.at(-1));
+/**
+ * Tell of new changes to who cannot see them.
+ * @param {Known} known
+ */
+function announce(known) {
+  const key = `${known.stream}~${known.epoch}`;
+  const newest = shared.groups.at(-1);
+  if (spoken?.key === key && newest && shared.groups.length > spoken.known) {
+    const words = sentence(newest);
     say(`New change ${words.title}: ${words.alarms}, ${words.details}.`);
   }
-  spoken = { key, known };
+  spoken = { key, known: shared.groups.length };
 }
 
+/** @param {string} text */
 function say(text) {
-  element("spoken").textContent = text;
+  element("p", "#spoken").textContent = text;
 }
 
 function redress() {
@@ -155,32 +215,43 @@ function redress() {
   render();
 }
 
-element("stream").addEventListener("change", (event) => {
+/**
+ * Call with what is chosen from a list.
+ * @param {string} id
+ * @param {(value: string) => void} call
+ */
+function onChoice(id, call) {
+  const select = element("select", `#${id}`);
+  select.addEventListener("change", () => call(select.value));
+}
+
+onChoice("stream", (stream) => {
   curvesOfAlarm = true;
-  go({ stream: event.target.value, method: "", pin: [], effect: "", output: "", then: "", alarm: "" });
+  go({ stream, method: "", pin: [], effect: "", output: "", then: "", alarm: "" });
 });
-element("method").addEventListener("change", (event) => go({ method: event.target.value }));
-element("top").addEventListener("change", (event) => go({ top: event.target.value }));
-element("window").addEventListener("change", (event) => go({ window: event.target.value }));
-for (const radio of document.querySelectorAll("input[name=mode]")) radio.addEventListener("change", () => go({ mode: radio.value }));
-element("theme").addEventListener("click", () => {
+onChoice("method", (method) => go({ method }));
+onChoice("top", (top) => go({ top }));
+onChoice("window", (last) => go({ window: last }));
+for (const radio of modes()) radio.addEventListener("change", () => go({ mode: radio.value }));
+element("button", "#theme").addEventListener("click", () => {
   go({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" });
   redress();
 });
-element("skip").addEventListener("click", (event) => {
+element("a", "#skip").addEventListener("click", (event) => {
   event.preventDefault(); // the part behind the # is the view
-  element("reliance-title").focus();
+  element("h2", "#reliance-title").focus();
 });
 addEventListener("hashchange", () => {
-  view = address.read();
+  view = address.read(location.hash);
   curvesOfAlarm = true;
   redress();
   follow();
 });
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.matches("input[type=search]")) return;
+  const find = element("input", "#find");
+  if (event.key !== "/" || event.target === find) return;
   event.preventDefault();
-  element("find").focus();
+  find.focus();
 });
 onSystem(redress);
 setInterval(() => status(data, link), 1000);
@@ -200,11 +271,23 @@ follow();
  */
 Object.defineProperty(window, "glasstream", {
   value: Object.freeze({
-    get connected() { return link.up; },
-    get firstPaint() { return firstPaint; },
-    get known() { return structuredClone(data); },
-    get drawn() { return Object.fromEntries(Object.entries(charts).map(([name, chart]) => [name, chart.drawn])); },
-    get changes() { return structuredClone(shared.groups); },
-    get view() { return structuredClone(view); },
+    get connected() {
+      return link.up;
+    },
+    get firstPaint() {
+      return firstPaint;
+    },
+    get known() {
+      return structuredClone(data);
+    },
+    get drawn() {
+      return Object.fromEntries(Object.entries(charts).map(([name, chart]) => [name, chart.drawn]));
+    },
+    get changes() {
+      return structuredClone(shared.groups);
+    },
+    get view() {
+      return structuredClone(view);
+    },
   }),
 });

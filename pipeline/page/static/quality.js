@@ -1,21 +1,31 @@
 // How good is the model now: the loss of recent events, and the metric since the start.
 import { Chart, css, drawChanges, fromZero, sparse, tint } from "./chart.js";
+import { element } from "./element.js";
 import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
+/** @import { Shared } from "./main.js" */
+/** @import { Known } from "./messages.js" */
+/** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
+
 export class QualityPanel {
+  /** @param {Shared} shared */
   constructor(shared) {
     this.shared = shared;
-    const underlay = (plot) => drawChanges(plot, shared.groups, shared.chosen);
-    this.loss = new Chart(document.getElementById("loss-chart"), { onEvents: true, underlay });
-    this.metric = new Chart(document.getElementById("metric-chart"), { onEvents: true, underlay });
+    this.lossCaption = element("h3", "#loss-caption");
+    this.metricCaption = element("h3", "#metric-caption");
+    const underlay = (/** @type {uPlot} */ plot) => drawChanges(plot, shared.groups, shared.chosen);
+    this.loss = new Chart(element("div", "#loss-chart"), { onEvents: true, underlay });
+    this.metric = new Chart(element("div", "#metric-chart"), { onEvents: true, underlay });
   }
 
+  /** @param {Known} data */
   update(data) {
     const quality = data.quality;
     if (!quality?.events) {
       tiles("quality-tiles", []);
-      document.getElementById("loss-caption").textContent = document.getElementById("metric-caption").textContent = "";
+      this.lossCaption.textContent = "";
+      this.metricCaption.textContent = "";
       this.loss.clear("Waiting for the first prediction; every event gets one.", "Loss");
       this.metric.clear("", "Metric");
       return;
@@ -24,13 +34,22 @@ export class QualityPanel {
     const share = quality.loss_name === "zero_one";
     tiles("quality-tiles", [
       share
-        ? ["right, of the last " + count(quality.recent_events), percent(quality.recent_loss == null ? null : 1 - quality.recent_loss)]
+        ? [
+            `right, of the last ${count(quality.recent_events)}`,
+            percent(quality.recent_loss == null ? null : 1 - quality.recent_loss),
+          ]
         : [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
-      [`${named(quality.metric_name)} since the start`, number(quality.metric), quality.labelled < quality.events ? `${count(quality.events - quality.labelled)} events had no label` : ""],
+      [
+        `${named(quality.metric_name)} since the start`,
+        number(quality.metric),
+        quality.labelled < quality.events ? `${count(quality.events - quality.labelled)} events had no label` : "",
+      ],
     ]);
     const bins = quality.bins;
     const stroke = css("--accent");
-    document.getElementById("loss-caption").textContent = `${share ? "share of wrong predictions" : `mean ${name} loss`}, over each ${count(bins.width)} events (each predicted before it is learned)`;
+    const what = share ? "share of wrong predictions" : `mean ${name} loss`;
+    const width = `over each ${count(bins.width)} events (each predicted before it is learned)`;
+    this.lossCaption.textContent = `${what}, ${width}`;
     if (bins.mean.some((one) => one !== null)) {
       this.loss.draw({
         label: `Loss over time. Now ${number(quality.recent_loss)}`,
@@ -42,7 +61,7 @@ export class QualityPanel {
     } else {
       this.loss.clear("No label so far: without one there is no loss.", "Loss");
     }
-    document.getElementById("metric-caption").textContent = `${named(quality.metric_name)} over all events since the start`;
+    this.metricCaption.textContent = `${named(quality.metric_name)} over all events since the start`;
     if (bins.note.some((one) => one !== null)) {
       this.metric.draw({
         label: `${named(quality.metric_name)} over time. Now ${fixed(quality.metric, 4)}`,

@@ -1,29 +1,58 @@
 // What does it rely on: importance over time, and the ranking of now.
-import { Chart, OTHERS, css, drawChanges, fromZero, ink, sparse, tint } from "./chart.js";
-import { METHODS } from "./changes.js";
+
+import { methodName } from "./changes.js";
+import { Chart, css, drawChanges, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
+import { element } from "./element.js";
 import { count, fixed, named, percent } from "./format.js";
 
-const ROWS = 100;
+/** @import { View } from "./address.js" */
+/** @import { Maybe } from "./format.js" */
+/** @import { Act, Shared } from "./main.js" */
+/** @import { Importance, Known, Ranked } from "./messages.js" */
+/** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
+const ROWS = 100;
+const OTHER = "other features";
+
+/** @type {Record<string, (loss: string) => string>} */
 const MEANING = {
   ipfi: (loss) => `rise of the ${loss} loss when the feature's value is taken from another recent row`,
   isage: (loss) => `the feature's share of what the model gains over its mean prediction, in ${loss} loss`,
 };
 
-export class ReliancePanel {
-  #slots = new Map();
-  #stream = null;
-  #cursor = null;
-  #data = null;
-  #view = null;
+const FIRST =
+  "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events " +
+  "unless set otherwise; from then on every 100 rows (`publish.every`) bring a record.";
 
+export class ReliancePanel {
+  /**
+   * Which colour each feature has.
+   * @type {Map<string, number>}
+   */
+  #slots = new Map();
+  /** @type {string | null} */
+  #stream = null;
+  /** @type {number | null} */
+  #cursor = null;
+  /** @type {Known | null} */
+  #data = null;
+  /** @type {string[]} */
+  #pinned = [];
+  /** @type {Row[]} */
+  #rows = [];
+
+  /**
+   * @param {Shared} shared
+   * @param {Act} act
+   */
   constructor(shared, act) {
     this.shared = shared;
     this.act = act;
-    this.body = document.querySelector("#ranking tbody");
-    this.find = document.getElementById("find");
+    this.caption = element("h3", "#importance-caption");
+    this.body = element("tbody", "", element("table", "#ranking"));
+    this.find = element("input", "#find");
     this.find.addEventListener("input", () => this.#rank());
-    this.chart = new Chart(document.getElementById("importance-chart"), {
+    this.chart = new Chart(element("div", "#importance-chart"), {
       onEvents: true,
       underlay: (plot) => drawChanges(plot, shared.groups, shared.chosen),
       onDraw: (plot) => shared.mark(plot),
@@ -35,31 +64,37 @@ export class ReliancePanel {
     this.body.addEventListener("focusout", () => this.chart.stress(null));
   }
 
-  /** The colour of a feature stays while the page is open. */
+  /**
+   * The colour of a feature stays while the page is open.
+   * @param {string} name
+   */
   #ink(name) {
-    if (!this.#slots.has(name)) {
+    let slot = this.#slots.get(name);
+    if (slot === undefined) {
       const used = new Set(this.#slots.values());
-      let slot = 0;
+      slot = 0;
       while (used.has(slot)) slot += 1;
       this.#slots.set(name, slot);
     }
-    return ink(this.#slots.get(name));
+    return ink(slot);
   }
 
+  /**
+   * @param {Known} data
+   * @param {View} view
+   */
   update(data, view) {
     this.#data = data;
-    this.#view = view;
+    this.#pinned = view.pin;
     if (data.stream !== this.#stream) {
       this.#stream = data.stream;
       this.#slots.clear();
     }
     const known = data.importance;
-    const caption = document.getElementById("importance-caption");
     if (!known?.seq.length) {
-      caption.textContent = "";
-      this.chart.clear(data.epoch === null
-        ? "Waiting for the stream: nothing of it is on the topics yet."
-        : "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events unless set otherwise; from then on every 100 rows (`publish.every`) bring a record.", "Importance");
+      this.caption.textContent = "";
+      const waiting = "Waiting for the stream: nothing of it is on the topics yet.";
+      this.chart.clear(data.epoch === null ? waiting : FIRST, "Importance");
       this.#legend([]);
       this.#rank();
       return;
@@ -70,67 +105,94 @@ export class ReliancePanel {
     const band = known.interval.level ? `; shaded: ${percent(known.interval.level)} interval` : "";
     const thinned = known.kept_every > 1 ? `; of older records every ${count(known.kept_every)}th` : "";
     const meaning = (MEANING[known.method] ?? (() => `importance, in ${loss} loss`))(loss);
-    caption.textContent = `${meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
+    this.caption.textContent = `${meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
     if (view.mode === "stacked") this.#stack(known, names);
     else this.#lines(known, names);
     this.#legend(view.mode === "stacked" ? [...names, null] : names);
     this.#rank();
   }
 
+  /** @param {Importance} known */
   #label(known) {
     const leaders = known.ranking.slice(0, 3).map(([, name, value]) => `${name} ${fixed(value)}`);
-    return `Importance over time by ${METHODS[known.method] ?? known.method}, ${Object.keys(known.features).length} features drawn. Now: ${leaders.join(", ")}`;
+    const drawn = `${Object.keys(known.features).length} features drawn`;
+    return `Importance over time by ${methodName(known.method)}, ${drawn}. Now: ${leaders.join(", ")}`;
   }
 
+  /**
+   * @param {Importance} known
+   * @param {string[]} names
+   */
   #lines(known, names) {
+    /** @type {uPlot.AlignedData} */
     const data = [known.seq];
+    /** @type {uPlot.Series[]} */
     const series = [];
+    /** @type {uPlot.Band[]} */
     const bands = [];
     for (const name of names) {
       const { stroke, dash } = this.#ink(name);
       const { value, low, high } = known.features[name];
       data.push(high, low, value);
       const edge = { stroke: "transparent", width: 0, points: { show: false } };
-      series.push({ ...edge, label: `${name} high` }, { ...edge, label: `${name} low` }, { label: name, stroke, dash, width: 1.6, points: sparse });
+      series.push(
+        { ...edge, label: `${name} high` },
+        { ...edge, label: `${name} low` },
+        { label: name, stroke, dash, width: 1.6, points: sparse },
+      );
       bands.push({ series: [series.length - 2, series.length - 1], fill: tint(stroke, 0.12) });
     }
     this.chart.draw({ label: this.#label(known), data, series, bands, range: this.shared.range, shape: "lines" });
   }
 
+  /**
+   * @param {Importance} known
+   * @param {string[]} names
+   */
   #stack(known, names) {
-    const floor = known.seq.map(() => 0);
-    const layers = [...names.map((name) => [name, known.features[name].value, this.#ink(name)]), ["other features", known.others, { stroke: OTHERS }]];
-    const tops = [];
-    let below = floor;
-    for (const [, values] of layers) {
-      below = below.map((base, at) => base + Math.max(0, values[at] ?? 0));
-      tops.push(below);
-    }
     // uPlot paints in order: the highest sum first, each layer down to the one below.
-    const data = [known.seq, ...[...tops].reverse(), floor];
-    const series = [...layers].reverse().map(([name, , { stroke, dash }]) => ({ label: name, stroke, dash, width: 1, points: { show: false } }));
+    const columns = [...names.map((name) => known.features[name].value), known.others];
+    const data = /** @type {uPlot.AlignedData} */ ([known.seq, ...sums(known.seq.length, columns).reverse()]);
+    const inks = [...names.map((name) => ({ label: name, ...this.#ink(name) })), { label: OTHER, stroke: OTHERS }];
+    inks.reverse();
+    /** @type {uPlot.Series[]} */
+    const series = inks.map((one) => ({ ...one, width: 1, points: { show: false } }));
     series.push({ label: "0", stroke: "transparent", width: 0, points: { show: false } });
-    const bands = layers.map((layer, at) => ({ series: [at + 1, at + 2], fill: tint([...layers].reverse()[at][2].stroke, 0.55) }));
-    this.chart.draw({ label: `${this.#label(known)}, stacked`, data, series, bands, range: this.shared.range, y: fromZero, shape: "stacked" });
+    /** @type {uPlot.Band[]} */
+    const bands = inks.map(({ stroke }, at) => ({ series: [at + 1, at + 2], fill: tint(stroke, 0.55) }));
+    this.chart.draw({
+      label: `${this.#label(known)}, stacked`,
+      data,
+      series,
+      bands,
+      range: this.shared.range,
+      y: fromZero,
+      shape: "stacked",
+    });
   }
 
-  /** What each colour is; null: all the others. */
+  /**
+   * What each colour is; null: all the others.
+   * @param {(string | null)[]} names
+   */
   #legend(names) {
-    const list = document.getElementById("legend");
-    const key = JSON.stringify([names, names.map((name) => this.#slots.get(name))]);
+    const list = element("ul", "#legend");
+    const key = JSON.stringify([names, names.map((name) => name !== null && this.#slots.get(name))]);
     if (key === list.dataset.key) return;
     list.dataset.key = key;
-    list.replaceChildren(...names.map((name) => {
-      const entry = document.createElement("li");
-      const swatch = document.createElement("span");
-      const { stroke, dash } = name === null ? { stroke: OTHERS } : this.#ink(name);
-      swatch.className = "swatch";
-      swatch.style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
-      entry.append(swatch, name ?? "other features");
-      return entry;
-    }));
+    list.replaceChildren(
+      ...names.map((name) => {
+        const entry = document.createElement("li");
+        const swatch = document.createElement("span");
+        swatch.className = "swatch";
+        swatch.style.borderTop = border(name === null ? { stroke: OTHERS } : this.#ink(name));
+        entry.append(swatch, name ?? OTHER);
+        return entry;
+      }),
+    );
   }
 
+  /** @param {number | null} index */
   #point(index) {
     if (index === this.#cursor) return;
     this.#cursor = index;
@@ -140,79 +202,150 @@ export class ReliancePanel {
   /** The table: now, or at the cursor. */
   #rank() {
     const known = this.#data?.importance;
-    const more = document.getElementById("ranking-more");
-    document.getElementById("ranking-scroll").hidden = !known;
+    const more = element("p", "#ranking-more");
+    element("div", "#ranking-scroll").hidden = !known;
     if (!known) {
+      this.#rows = [];
       this.body.replaceChildren();
       more.textContent = "";
       return;
     }
     const at = this.#cursor !== null && this.#cursor < known.seq.length && this.#cursor >= 0 ? this.#cursor : null;
-    document.getElementById("ranking-when").textContent = at === null
-      ? `now (event ${count(known.last?.seq)})`
-      : `at event ${count(known.seq[at])}`;
-    const wanted = this.find.value.trim().toLowerCase();
-    const matching = known.ranking.filter(([, name]) => !wanted || name.toLowerCase().includes(wanted));
-    // What is drawn comes first where not all have room.
-    const shown = matching.length > ROWS
-      ? [...matching.filter(([, name]) => name in known.features), ...matching.filter(([, name]) => !(name in known.features))].slice(0, ROWS).sort((a, b) => a[0] - b[0])
-      : matching;
-    let low = 0;
-    let high = 1e-12;
-    for (const [, , value, bottom, top] of known.ranking) {
-      low = Math.min(low, value, bottom ?? 0);
-      high = Math.max(high, value, top ?? 0);
+    element("th", "#ranking-when").textContent =
+      at === null ? `now (event ${count(known.last?.seq)})` : `at event ${count(known.seq[at])}`;
+    const wanted = this.find.value.trim();
+    const drawn = (/** @type {string} */ name) => Object.hasOwn(known.features, name);
+    const { shown, hidden } = listed(known.ranking, wanted, drawn, ROWS);
+    const place = axis(known.ranking);
+    for (const row of this.#rows.splice(shown.length)) row.root.remove();
+    while (this.#rows.length < shown.length) {
+      const row = new Row(this.act);
+      this.#rows.push(row);
+      this.body.append(row.root);
     }
-    const place = (value) => (100 * (Math.min(high, Math.max(low, value)) - low)) / (high - low);
-    while (this.body.children.length > shown.length) this.body.lastChild.remove();
-    while (this.body.children.length < shown.length) this.body.append(this.#row());
-    shown.forEach(([rank, name, ...numbers], row) => {
-      const drawn = known.features[name];
-      const [value, bottom, top] = at === null ? numbers : drawn ? [drawn.value[at], drawn.low[at], drawn.high[at]] : [null, null, null];
-      this.#fill(this.body.children[row], { rank, name, drawn, value, bottom, top, zero: place(0), place });
+    shown.forEach(([rank, name, ...numbers], position) => {
+      const row = this.#rows[position];
+      row.name(rank, name);
+      row.root.classList.toggle("chosen", name === this.shared.effect);
+      row.pin.checked = this.#pinned.includes(name);
+      row.ink(drawn(name) ? this.#ink(name) : null);
+      const columns = drawn(name) ? known.features[name] : null;
+      if (at === null) row.show(...numbers, place);
+      else row.show(columns?.value[at], columns?.low[at], columns?.high[at], place);
     });
-    const hidden = matching.length - shown.length;
-    more.textContent = !matching.length
-      ? `No feature of this stream has “${this.find.value.trim()}” in its name.`
-      : [hidden ? `${count(hidden)} more: type a part of the name above.` : "", known.left_out ? "More features than the page keeps (page.features): some are left out." : ""].join(" ").trim();
+    const notes = [];
+    if (hidden) notes.push(`${count(hidden)} more: type a part of the name above.`);
+    if (known.left_out) notes.push("More features than the page keeps (page.features): some are left out.");
+    more.textContent = shown.length ? notes.join(" ") : `No feature of this stream has “${wanted}” in its name.`;
   }
 
-  #row() {
-    const row = document.createElement("tr");
-    row.innerHTML = "<td><label class='tick'><input type='checkbox'><span class='swatch'></span></label></td><td class='name'><button type='button'></button></td><td class='wide'><div class='bar'><i></i><b></b><u></u></div></td><td class='number'></td><td class='number'></td>";
-    row.querySelector("input").addEventListener("change", (event) => this.act.pin(row.dataset.name, event.target.checked));
-    row.querySelector("button").addEventListener("click", () => this.act.effect(row.dataset.name));
-    return row;
-  }
-
-  #fill(row, { rank, name, drawn, value, bottom, top, zero, place }) {
-    const [tick, label, bar, number, interval] = row.children;
-    if (row.dataset.name !== name) {
-      row.dataset.name = name;
-      const button = label.firstChild;
-      button.textContent = button.title = name;
-      button.setAttribute("aria-label", `${name}: show its effect on the prediction`);
-      tick.querySelector("input").setAttribute("aria-label", `keep ${name} drawn`);
-    }
-    row.dataset.rank = rank;
-    row.classList.toggle("chosen", name === this.shared.effect);
-    tick.querySelector("input").checked = this.#view.pin.includes(name);
-    const { stroke, dash } = drawn ? this.#ink(name) : { stroke: "transparent" };
-    tick.querySelector(".swatch").style.borderTop = `3px ${dash ? "dashed" : "solid"} ${stroke}`;
-    const [fill, whisker, axis] = bar.firstChild.children;
-    fill.style.background = drawn ? stroke : css("--faint");
-    fill.style.left = `${value == null ? 0 : Math.min(zero, place(value))}%`;
-    fill.style.width = `${value == null ? 0 : Math.abs(place(value) - zero)}%`;
-    whisker.style.left = `${bottom == null ? 0 : place(bottom)}%`;
-    whisker.style.width = `${bottom == null || top == null ? 0 : place(top) - place(bottom)}%`;
-    axis.style.left = `${zero}%`;
-    number.textContent = fixed(value, 4);
-    interval.textContent = bottom == null || top == null ? "" : `${fixed(bottom)} … ${fixed(top)}`;
-  }
-
+  /** @param {Event} event */
   #stress(event) {
-    const name = event.target.closest("tr")?.dataset.name;
-    const drawn = name !== undefined && this.#data?.importance && name in this.#data.importance.features;
-    this.chart.stress(drawn ? (one) => one.label === name || one.label === `${name} low` || one.label === `${name} high` : null);
+    const name = event.target instanceof Element ? event.target.closest("tr")?.dataset.name : undefined;
+    const known = this.#data?.importance;
+    if (name === undefined || !known || !Object.hasOwn(known.features, name)) {
+      this.chart.stress(null);
+      return;
+    }
+    const labels = [name, `${name} low`, `${name} high`];
+    this.chart.stress((one) => labels.includes(String(one.label)));
   }
+}
+
+/** One row of the ranking. */
+class Row {
+  /** @param {Act} act */
+  constructor(act) {
+    const row = element("template", "#ranking-row").content.cloneNode(true);
+    this.root = element("tr", "", /** @type {DocumentFragment} */ (row));
+    this.pin = element("input", "", this.root);
+    this.swatch = element("span", ".swatch", this.root);
+    this.button = element("button", "", this.root);
+    this.bar = element("i", "", this.root);
+    this.whisker = element("b", "", this.root);
+    this.zero = element("u", "", this.root);
+    this.value = element("td", ".value", this.root);
+    this.interval = element("td", ".interval", this.root);
+    this.pin.addEventListener("change", () => act.pin(this.root.dataset.name ?? "", this.pin.checked));
+    this.button.addEventListener("click", () => act.effect(this.root.dataset.name ?? ""));
+  }
+
+  /**
+   * @param {number} rank
+   * @param {string} name
+   */
+  name(rank, name) {
+    this.root.dataset.rank = String(rank);
+    if (this.root.dataset.name === name) return;
+    this.root.dataset.name = name;
+    this.button.textContent = name;
+    this.button.title = name;
+    this.button.setAttribute("aria-label", `${name}: show its effect on the prediction`);
+    this.pin.setAttribute("aria-label", `keep ${name} drawn`);
+  }
+
+  /** @param {ReturnType<typeof ink> | null} drawn how the feature is drawn, if it is */
+  ink(drawn) {
+    this.swatch.style.borderTop = border(drawn ?? { stroke: "transparent" });
+    this.bar.style.background = drawn ? drawn.stroke : css("--faint");
+  }
+
+  /**
+   * @param {Maybe} value
+   * @param {Maybe} low
+   * @param {Maybe} high
+   * @param {(value: number) => number} place in percent of the width
+   */
+  show(value, low, high, place) {
+    const zero = place(0);
+    this.zero.style.left = `${zero}%`;
+    this.bar.style.left = `${value == null ? 0 : Math.min(zero, place(value))}%`;
+    this.bar.style.width = `${value == null ? 0 : Math.abs(place(value) - zero)}%`;
+    this.whisker.style.left = `${low == null ? 0 : place(low)}%`;
+    this.whisker.style.width = `${low == null || high == null ? 0 : place(high) - place(low)}%`;
+    this.value.textContent = fixed(value, 4);
+    this.interval.textContent = low == null || high == null ? "" : `${fixed(low)} … ${fixed(high)}`;
+  }
+}
+
+/** @param {{stroke: string, dash?: number[]}} line */
+const border = ({ stroke, dash }) => `3px ${dash ? "dashed" : "solid"} ${stroke}`;
+
+/**
+ * The layers of a stacked chart, from the floor up: 0, and after each column the sum of what is positive so far.
+ * @param {number} length
+ * @param {(number | null)[][]} columns
+ */
+export function sums(length, columns) {
+  const layers = [Array.from({ length }, () => 0)];
+  for (const column of columns) {
+    layers.push(layers[layers.length - 1].map((base, at) => base + Math.max(0, column[at] ?? 0)));
+  }
+  return layers;
+}
+
+/**
+ * The entries with a text in their name, in order, and how many are hidden where not all have room: what is drawn has
+ * precedence then.
+ * @param {Ranked[]} ranking
+ * @param {string} wanted
+ * @param {(name: string) => boolean} drawn
+ * @param {number} most
+ */
+export function listed(ranking, wanted, drawn, most) {
+  const matching = ranking.filter(([, name]) => name.toLowerCase().includes(wanted.toLowerCase()));
+  const first = matching.filter(([, name]) => drawn(name));
+  const shown = [...first, ...matching.filter(([, name]) => !drawn(name))].slice(0, most);
+  return { shown: shown.sort((a, b) => a[0] - b[0]), hidden: matching.length - shown.length };
+}
+
+/**
+ * Where a value stands on an axis that holds 0 and all values and intervals of a ranking, in percent.
+ * @param {Ranked[]} ranking
+ */
+export function axis(ranking) {
+  const numbers = ranking.flatMap(([, , value, low, high]) => [value, low ?? 0, high ?? 0]);
+  const low = numbers.reduce((least, one) => Math.min(least, one), 0);
+  const high = numbers.reduce((most, one) => Math.max(most, one), 1e-12);
+  return (/** @type {number} */ value) => (100 * (Math.min(high, Math.max(low, value)) - low)) / (high - low);
 }

@@ -1,0 +1,167 @@
+// Types of the messages that the server sends (viewer.py, parts.py), and of the state that the page merges them into.
+// The browser never loads this file. tests/page/test_javascript.py compiles messages of a server against these types.
+
+/**
+ * The first message of a view, and later ones that replace everything.
+ * @typedef {Outline & Parts & {type: "state", stream: string, epoch: number}} State
+ */
+
+/**
+ * The first message while nothing is known of the stream.
+ * @typedef {Outline & {type: "state", stream: string | null, epoch: null}} Waiting
+ */
+
+/**
+ * What is new since the message before.
+ * @typedef {Outline & Parts & {type: "delta"}} Delta
+ */
+
+/** @typedef {State | Waiting | Delta} Message */
+
+/**
+ * All messages of a view, put together.
+ * @typedef {Outline & Partial<Parts> & Pick<Required<Parts>, "alarms"> & {
+ *   type: "state", stream: string | null, epoch: number | null, effect: Effect | null}} Known
+ */
+
+/**
+ * What concerns all streams.
+ * @typedef {object} Outline
+ * @property {string[]} streams
+ * @property {number} left_out records of streams beyond the bound
+ * @property {Record<string, number>} rejected dead letters by reason
+ * @property {number} damaged records that cannot be read
+ * @property {string | null} trouble why the server cannot read on
+ * @property {{read: number, total: number} | null} reading how much has been read back; null when all has been
+ */
+
+/**
+ * What is known of one stream. Optional parts are absent until there is a record for them.
+ * @typedef {object} Parts
+ * @property {Record<string, number>} newest by topic: when its newest record was written, in milliseconds since 1970
+ * @property {string[]} methods
+ * @property {Quality} quality
+ * @property {number} alarms_total
+ * @property {Record<string, (string | null)[]>} outputs by feature with effect curves: the outputs that they are of
+ * @property {Importance} [importance]
+ * @property {Alarm[]} [alarms]
+ * @property {Effect | null} [effect]
+ * @property {Novelty} [novelty]
+ */
+
+/**
+ * Means over runs of `width` events, one entry a run in each column.
+ * @typedef {object} Bins
+ * @property {number} width
+ * @property {number} from index of the first run that is sent
+ * @property {number[]} index
+ * @property {number[]} first smallest event number
+ * @property {number[]} last largest event number
+ * @property {number[]} count events that have a value
+ * @property {(number | null)[]} mean
+ * @property {(number | null)[]} note
+ */
+
+/**
+ * @typedef {object} Quality
+ * @property {string} loss_name
+ * @property {string} metric_name
+ * @property {number | null} metric
+ * @property {number} events
+ * @property {number} labelled
+ * @property {number | null} last_seq
+ * @property {number | null} recent_loss
+ * @property {number} recent_events
+ * @property {Bins} bins
+ */
+
+/**
+ * Importance by one method: columns have an entry for each record.
+ * @typedef {object} Importance
+ * @property {string} method
+ * @property {string} loss
+ * @property {number} alpha
+ * @property {{kind: string | null, level: number | null}} interval
+ * @property {number} records
+ * @property {number} kept_every
+ * @property {number[]} row
+ * @property {number[]} seq
+ * @property {number[]} lag
+ * @property {number[]} coverage
+ * @property {Record<string, Columns>} features those that are drawn
+ * @property {number[]} others sum of the positive values of all other features
+ * @property {Ranked[]} ranking of all features, now
+ * @property {number} left_out
+ * @property {[number | null, number | null, number | null]} totals
+ * @property {Last | null} last
+ */
+
+/** @typedef {{value: (number | null)[], low: (number | null)[], high: (number | null)[]}} Columns */
+
+/** @typedef {[rank: number, name: string, value: number, low: number | null, high: number | null]} Ranked */
+
+/**
+ * The newest importance record.
+ * @typedef {object} Last
+ * @property {number} row
+ * @property {number} seq
+ * @property {number} n
+ * @property {number} lag
+ * @property {number} coverage
+ * @property {number} model_version
+ * @property {number | null} staleness
+ */
+
+/** @typedef {number | string | boolean} Place a grid point: a number, or a category */
+
+/** @typedef {{grid: Place[], curve: number[]}} Curve */
+
+/**
+ * @typedef {object} Effect
+ * @property {string} feature
+ * @property {string | null} output
+ * @property {string} kind
+ * @property {(Curve & {row: number, seq: number, n: number, importance: number})[]} curves oldest first
+ */
+
+/**
+ * @typedef {object} Alarm
+ * @property {number} row
+ * @property {number} seq
+ * @property {string} signal
+ * @property {string | null} feature
+ * @property {string | null} method
+ * @property {number} before
+ * @property {number} after
+ * @property {number} width
+ * @property {string} detector
+ * @property {(Curve & {output: string | null}) | null} curve_before
+ * @property {(Curve & {output: string | null}) | null} curve_after
+ */
+
+/**
+ * @typedef {object} Novelty
+ * @property {number} events
+ * @property {number} flagged
+ * @property {number | null} recent_rate
+ * @property {number} recent_events
+ * @property {number | null} threshold
+ * @property {number | null} last_seq
+ * @property {number | null} map_version
+ * @property {Example[]} examples newest first
+ * @property {{seq: number, before: number, after: number, width: number}[]} alarms
+ * @property {number} alarms_total
+ * @property {Bins} bins
+ */
+
+/**
+ * A flagged event.
+ * @typedef {object} Example
+ * @property {number} seq
+ * @property {string} id
+ * @property {number} indicator
+ * @property {number} threshold
+ * @property {[name: string, slope: number][]} attribution
+ */
+
+export {};

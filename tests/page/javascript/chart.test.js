@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { read } from "../../../pipeline/page/static/address.js";
+import { around, eventRange, fitted, ink, ticks, tint } from "../../../pipeline/page/static/chart.js";
+import { aligned, newestUpTo, tight } from "../../../pipeline/page/static/effects.js";
+import { merged } from "../../../pipeline/page/static/feed.js";
+import { axis, listed, sums } from "../../../pipeline/page/static/reliance.js";
+import { quality, ranking, state } from "./messages.js";
+
+test("neighbouring ticks have different texts, all with the same number of decimals", () => {
+  for (const step of [1e-6, 0.0025, 0.01, 0.25, 0.5, 1, 2.5, 500, 100000]) {
+    const texts = ticks(Array.from({ length: 6 }, (_, at) => (at - 2) * step));
+    assert.equal(new Set(texts).size, 6, String(step));
+    assert.equal(new Set(texts.map((text) => text.split(".")[1]?.length)).size, 1, texts.join(" "));
+  }
+  assert.deepEqual(ticks([0.5]), ["0.5"]);
+});
+
+test("category names do not cover each other, whatever their number and length", () => {
+  for (const length of [1, 8, 20, 60]) {
+    for (const total of [1, 2, 5, 10, 40, 200]) {
+      for (const width of [240, 330, 900]) {
+        const names = Array.from({ length: total }, (_, at) => `${at}${"x".repeat(length)}`.slice(0, length));
+        const { texts, angle, height } = fitted(names, width);
+        const shown = texts.flatMap((text, at) => (text === null ? [] : [{ text, at }]));
+        assert.equal(texts.length, total);
+        assert.equal(shown[0].at, 0);
+        for (const { text, at } of shown) {
+          assert.ok(names[at].startsWith(text.replace("…", "")));
+          assert.ok(text.length <= (angle ? 12 : length));
+        }
+        const room = (shown.length > 1 ? shown[1].at : total) * (width / total);
+        // Slanted by 45°, lines of 11 pixels are 11 √2 apart.
+        assert.ok(room >= (angle ? 16 : 6 * Math.max(...names.map((name) => name.length))) || shown.length === 1);
+        assert.ok(height < 80);
+      }
+    }
+  }
+});
+
+test("short names stand level and whole", () => {
+  assert.deepEqual(fitted(["red", "green", "blue"], 330), { texts: ["red", "green", "blue"], angle: 0, height: 24 });
+});
+
+test("y ranges contain all values; those of importances contain 0, those of curves are centred", () => {
+  for (const [min, max] of [
+    [0, 0],
+    [0.2, 0.9],
+    [-3, -1],
+    [-1, 5],
+    [7, 7],
+  ]) {
+    const [low, high] = around(min, max);
+    assert.ok(low <= Math.min(0, min) && high >= Math.max(0, max) && low < high);
+    const [bottom, top] = tight(min, max);
+    assert.ok(bottom < min && max < top);
+    assert.ok(Math.abs((bottom + top) / 2 - (min + max) / 2) < 1e-9);
+  }
+});
+
+test("the events shown are all, or the last ones, and never none", () => {
+  const view = (/** @type {string} */ window) => ({ ...read(""), window });
+  const known = merged(null, state({ quality: quality(100, 0, new Array(50).fill(0.5)) }));
+  assert.deepEqual(eventRange(known, view("")), [0, 4999]);
+  assert.deepEqual(eventRange(known, view("1000")), [3999, 4999]);
+  assert.deepEqual(eventRange(known, view("100000")), [0, 4999]);
+  assert.deepEqual(eventRange(merged(null, state({})), view("")), [0, 1]);
+});
+
+test("24 features have 24 different strokes", () => {
+  const inks = Array.from({ length: 24 }, (_, slot) => JSON.stringify(ink(slot)));
+  assert.equal(new Set(inks).size, 24);
+  assert.deepEqual(
+    [tint("#102030", 0), tint("#102030", 0.5), tint("#102030", 1)],
+    ["#10203000", "#10203080", "#102030ff"],
+  );
+});
+
+test("two curves on one axis keep their points", () => {
+  const before = { grid: [3, 1, 2], curve: [0.3, 0.1, 0.2] };
+  const after = { grid: [2, 2.5], curve: [0.5, 0.6] };
+  assert.deepEqual(aligned(before, after), {
+    x: [1, 2, 2.5, 3],
+    before: [0.1, 0.2, null, 0.3],
+    after: [null, 0.5, 0.6, null],
+  });
+});
+
+test("categories keep their order, and become texts", () => {
+  const before = { grid: ["red", true], curve: [0.1, 0.2] };
+  const after = { grid: ["blue", 7, "red"], curve: [0.3, 0.4, 0.5] };
+  assert.deepEqual(aligned(before, after), {
+    x: [0, 1, 2, 3],
+    before: [0.1, 0.2, null, null],
+    after: [0.5, null, 0.3, 0.4],
+    names: ["red", "true", "blue", "7"],
+  });
+});
+
+test("the slider selects the newest curve up to an event, or else the oldest curve", () => {
+  assert.deepEqual(
+    [0, 99, 100, 250, 9999].map((seq) => newestUpTo([99, 199, 299], seq)),
+    [0, 0, 0, 1, 2],
+  );
+  assert.equal(newestUpTo([], 5), 0);
+});
+
+test("layers of a stack never fall, and the top is the sum of what is positive", () => {
+  const columns = [
+    [0.5, -0.25, null],
+    [0.25, 0.5, 1],
+  ];
+  assert.deepEqual(sums(3, columns), [
+    [0, 0, 0],
+    [0.5, 0, 0],
+    [0.75, 0.5, 1],
+  ]);
+});
+
+test("the ranking keeps its order, and drawn features take precedence when there are too many rows", () => {
+  const values = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`Sensor_${at}`, 1 / (at + 1)]));
+  const all = ranking(values);
+  const drawn = (/** @type {string} */ name) => name === "Sensor_29";
+  const { shown, hidden } = listed(all, "", drawn, 10);
+  assert.deepEqual(
+    shown.map(([rank]) => rank),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 30],
+  );
+  assert.equal(hidden, 20);
+  assert.deepEqual(listed(all, "", drawn, 100), { shown: all, hidden: 0 });
+  assert.deepEqual(
+    listed(all, "SENSOR_2", drawn, 100).shown.map(([, name]) => name),
+    ["Sensor_2", ...Array.from({ length: 10 }, (_, at) => `Sensor_2${at}`)],
+  );
+  assert.deepEqual(listed(all, "nobody", drawn, 100), { shown: [], hidden: 0 });
+});
+
+test("the axis of the ranking spans 0, all values and all intervals, and keeps their order", () => {
+  for (const values of [
+    { a: 0.5, b: -0.2 },
+    { a: 3, b: 2 },
+    { a: -1, b: -2 },
+  ]) {
+    const entries = ranking(values);
+    const place = axis(entries);
+    const numbers = [0, ...entries.flatMap(([, , ...of]) => of)].map(Number).sort((a, b) => a - b);
+    const places = numbers.map(place);
+    assert.ok(places[0] === 0 && Math.abs(places[places.length - 1] - 100) < 1e-6);
+    assert.ok(places.every((one, at) => at === 0 || one >= places[at - 1]));
+  }
+  assert.ok(Number.isFinite(axis([])(0)));
+});
