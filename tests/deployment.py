@@ -9,13 +9,13 @@ from pathlib import Path
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from pipeline.command.monitor import PUBLIC, Monitor
-from pipeline.command.run import environment
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end, watermarks
+from glasstream.command.monitor import PUBLIC, Monitor
+from glasstream.command.run import environment
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream_topics import admin, checkpoints, events
 from tests.nursery import Forked, nursery
-from topics import admin, checkpoints, events
 
 DEADLINE = 150.0
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")

@@ -1,6 +1,6 @@
 """The partition objects of all stages, connected by a log in memory: whatever may happen, driven by a seed.
 
-The objects are those that the workers run (`pipeline.stages`). Only what moves records between them is of this
+The objects are those that the workers run (`glasstream.stages`). Only what moves records between them is of this
 module: it keeps what Kafka promises, and no more.
 
 - A transaction becomes visible whole or not at all, and takes one more offset in each partition that it writes; one
@@ -28,19 +28,19 @@ from unittest import mock
 
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.ingest.message import Message as InputMessage
-from pipeline.sentinel.fit import Request, fit
-from pipeline.sentinel.settings import MapSettings
-from pipeline.settings import Settings
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.labels import LabelsPartition
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.sentinel import SentinelPartition
-from pipeline.transport.records import Headers, Message, Outputs, Record
-from topics import events
+from glasstream.command.reference import Reference
+from glasstream.ingest.message import Message as InputMessage
+from glasstream.sentinel.fit import Request, fit
+from glasstream.sentinel.settings import MapSettings
+from glasstream.settings import Settings
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.fold import FoldPartition
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.labels import LabelsPartition
+from glasstream.stages.learner import LearnerPartition
+from glasstream.stages.sentinel import SentinelPartition
+from glasstream.transport.records import Headers, Message, Outputs, Record
+from glasstream_topics import events
 
 KEY = b"a key of sixteen bytes"
 _PATIENCE = 400
@@ -155,7 +155,7 @@ class Log:
 
 
 class State(Protocol):
-    """What a stage keeps of a partition: `pipeline.transport.stateful.PartitionState`."""
+    """What a stage keeps of a partition: `glasstream.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
     async def feed(self, message: Message) -> None: ...
@@ -549,10 +549,10 @@ def deterministic() -> Iterator[None]:
         return function(*arguments, **named)
 
     with (
-        mock.patch("pipeline.stages.learner._YIELD_SECONDS", -1.0),
-        mock.patch("pipeline.stages.sentinel._YIELD_SECONDS", -1.0),
-        mock.patch("pipeline.stages.checkpoints.perf_counter", lambda: float(next(ticks))),
-        mock.patch("pipeline.stages.sentinel.perf_counter", lambda: float(next(ticks))),
+        mock.patch("glasstream.stages.learner._YIELD_SECONDS", -1.0),
+        mock.patch("glasstream.stages.sentinel._YIELD_SECONDS", -1.0),
+        mock.patch("glasstream.stages.checkpoints.perf_counter", lambda: float(next(ticks))),
+        mock.patch("glasstream.stages.sentinel.perf_counter", lambda: float(next(ticks))),
         mock.patch("asyncio.to_thread", inline),
     ):
         yield

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.configuration import load, to_environment
-from pipeline.errors import SettingsError
-from pipeline.presets import PRESETS
+from glasstream.configuration import load, to_environment
+from glasstream.errors import SettingsError
+from glasstream.presets import PRESETS
 
 
 def test_later_sources_win(tmp_path: Path) -> None:

@@ -48,18 +48,18 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 from river.datasets import synth
 
-from pipeline.background.background import Background
-from pipeline.background.storage import ConditionalStorage
-from pipeline.background.storage_walk import draw
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.fold.stream import StreamFold
-from pipeline.ingest.admission import Task
-from pipeline.ingest.features import FeatureTable, Kind
-from pipeline.models import snapshot
-from pipeline.models.catalogue import model_factory
-from pipeline.models.compile import compile_model
-from topics.work import Work
+from glasstream.background.background import Background
+from glasstream.background.storage import ConditionalStorage
+from glasstream.background.storage_walk import draw
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.fold.stream import StreamFold
+from glasstream.ingest.admission import Task
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.models import snapshot
+from glasstream.models.catalogue import model_factory
+from glasstream.models.compile import compile_model
+from glasstream_topics.work import Work
 
 ALPHA, RESERVOIR, INNER, POINTS, BLOCK, SEED = 0.001, 100, 5, 10, 500, 7
 DEPTH, LEAF = 8, 100  # of storage trees, as ours are

@@ -21,14 +21,14 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 
 from river.datasets import synth
 
-from pipeline.command.messages import pack
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.models.catalogue import model_factory
-from topics import events, work
+from glasstream.command.messages import pack
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.models.catalogue import model_factory
+from glasstream_topics import events, work
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500

@@ -20,9 +20,9 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 import psutil
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from topics import events
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream_topics import events
 
 ROWS_A_MESSAGE = 500
 

@@ -41,18 +41,18 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
-from pipeline.brokers.choose import open_broker
-from pipeline.command.children import Children
-from pipeline.command.messages import pack
-from pipeline.command.monitor import Monitor
-from pipeline.command.replay import Replay
-from pipeline.command.run import create_topics, environment
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.models.catalogue import model_factory
-from pipeline.settings import Publish, Settings
-from pipeline.stages.build import connection
-from topics import admin, importance
+from glasstream.brokers.choose import open_broker
+from glasstream.command.children import Children
+from glasstream.command.messages import pack
+from glasstream.command.monitor import Monitor
+from glasstream.command.replay import Replay
+from glasstream.command.run import create_topics, environment
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.models.catalogue import model_factory
+from glasstream.settings import Publish, Settings
+from glasstream.stages.build import connection
+from glasstream_topics import admin, importance
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500

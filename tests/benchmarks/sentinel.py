@@ -30,14 +30,14 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 
 import orjson
 
-from pipeline.brokers.local import local_kafka
-from pipeline.command.reference import Reference
-from pipeline.command.sources import CsvFile
-from pipeline.configuration import load
-from pipeline.settings import Settings
+from glasstream.brokers.local import local_kafka
+from glasstream.command.reference import Reference
+from glasstream.command.sources import CsvFile
+from glasstream.configuration import load
+from glasstream.settings import Settings
+from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
 from tests.integration.test_health import metrics
-from topics import events
 
 ROWS_A_MESSAGE = 50
 STREAMS = (b"elec2", b"elec2-b")

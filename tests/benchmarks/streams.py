@@ -29,14 +29,14 @@ import numpy as np
 import orjson
 import psutil
 
-from pipeline.brokers.choose import open_broker
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end
+from glasstream.brokers.choose import open_broker
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end
+from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
-from topics import events
 
 STAGES = ("learner-1", "explainer-1", "fold-1")
 PACKED = 20

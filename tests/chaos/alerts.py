@@ -36,8 +36,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 import yaml
 
-from pipeline.brokers.local import local_kafka
-from pipeline.configuration import load
+from glasstream.brokers.local import local_kafka
+from glasstream.configuration import load
 from tests.deployment import ROOT, Deployment, wait_for
 from tests.ops.alert_cases import CASES, PER_MINUTE, Case
 

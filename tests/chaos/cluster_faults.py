@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
-from pipeline.brokers.local import LocalCluster
+from glasstream.brokers.local import LocalCluster
 from tests.chaos.faults import FAULTS, STAGES, Fault, Scene
 from tests.chaos.reassign import reassign
 from tests.deployment import wait_for

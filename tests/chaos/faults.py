@@ -11,16 +11,16 @@ from typing import Final
 
 from confluent_kafka import Message, Producer
 
-from pipeline.brokers.local import Kafka, LocalCluster
-from pipeline.brokers.local.node import free_ports
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end
-from pipeline.transport.worker import ExitCode
+from glasstream.brokers.local import Kafka, LocalCluster
+from glasstream.brokers.local.node import free_ports
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import checkpoints, snapshots
+from glasstream_topics.errors import FrameError
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment, wait_for
-from topics import checkpoints, snapshots
-from topics.errors import FrameError
 
 PAUSE_SECONDS: Final = 10.0
 """How long a paused broker stands still."""

@@ -40,19 +40,19 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 from confluent_kafka import KafkaException, Message
 
-from pipeline.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
-from pipeline.brokers.local.node import free_ports
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import GlasstreamError
-from pipeline.settings import Settings
-from pipeline.transport.connection import Connection
+from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.brokers.local.node import free_ports
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import GlasstreamError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
+from glasstream_topics import events
 from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
 from tests.chaos.faults import FAULTS, STAGES, Scene, order
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment
-from topics import events
 
 DISK_MEGABYTES = 300
 STREAM = "s"

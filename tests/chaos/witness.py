@@ -23,10 +23,10 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from pipeline.command.monitor import Monitor
-from pipeline.errors import BrokerError
-from pipeline.settings import Settings
-from pipeline.transport.connection import Connection
+from glasstream.command.monitor import Monitor
+from glasstream.errors import BrokerError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
 
 LIE_SECONDS: Final = 30.0
 _SAMPLE_SECONDS: Final = 1.0

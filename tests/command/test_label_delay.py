@@ -7,14 +7,14 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
-from pipeline.command.delayed import LabelDelay
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import InputError
+from glasstream.command.cli import cli
+from glasstream.command.delayed import LabelDelay
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import InputError
+from glasstream_topics import events
 from tests.command.test_reference import BASE, ROWS, mixed
 from tests.late_labels import apart, delays
-from topics import events
 
 EXPLANATIONS = ("importance", "effects", "drift", "novelty")
 NOVELTY = ["explain.methods=ipfi,isage,ipdp,novelty", "sentinel.window=60", "sentinel.stride=80", "sentinel.delay=40",

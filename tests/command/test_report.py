@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from pipeline.command.report import Report
-from topics import drift, importance, novelty, predictions
+from glasstream.command.report import Report
+from glasstream_topics import drift, importance, novelty, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:

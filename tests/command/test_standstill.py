@@ -5,15 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
-from pipeline.command import execute as execute_module
-from pipeline.command import run as run_module
-from pipeline.command.exit_codes import STANDSTILL
-from pipeline.command.run import Moves, Patience, Plan, run
-from pipeline.command.sources import BundledStream
-from pipeline.configuration import load
-from pipeline.errors import StalledError, TopicError
-from pipeline.stages.standstill import PATIENCE
-from pipeline.transport.worker import ExitCode
+from glasstream.command import execute as execute_module
+from glasstream.command import run as run_module
+from glasstream.command.exit_codes import STANDSTILL
+from glasstream.command.run import Moves, Patience, Plan, run
+from glasstream.command.sources import BundledStream
+from glasstream.configuration import load
+from glasstream.errors import StalledError, TopicError
+from glasstream.stages.standstill import PATIENCE
+from glasstream.transport.worker import ExitCode
 
 
 class Clock:

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.consume import Reader
-from pipeline.consume.records import Records
-from pipeline.errors import InputError, RecordError, VersionError
+from glasstream.consume import Reader
+from glasstream.consume.records import Records
+from glasstream.errors import InputError, RecordError, VersionError
+from glasstream_topics import drift, effects, importance
 from tests.topics.golden_records import checked_in
-from topics import drift, effects, importance
 
 IMPORTANCE = Records(importance.TOPIC, importance.decode, importance.Importance)
 EFFECTS = Records(effects.TOPIC, effects.decode, effects.Effect)
@@ -93,6 +93,6 @@ def test_options_that_cannot_be_used_are_an_input_error(options: dict[str, Any],
 
 
 def test_a_consumer_loads_neither_faust_nor_models() -> None:
-    script = "import sys, pipeline.consume; print({'faust', 'river', 'numba', 'aiokafka'} & set(sys.modules))"
+    script = "import sys, glasstream.consume; print({'faust', 'river', 'numba', 'aiokafka'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -11,7 +11,7 @@ from itertools import chain
 import click
 import yaml
 
-from pipeline.command.cli import cli
+from glasstream.command.cli import cli
 from tests.docs.pages import ROOT, Block, Page
 from tests.ops.command_line import parsed
 

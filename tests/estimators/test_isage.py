@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from river import base
 
-from pipeline.background.orders import orders
-from pipeline.background.settings import StorageSettings
-from pipeline.background.storage import ConditionalStorage
-from pipeline.draws import Purpose, below, stream_key
-from pipeline.errors import ModelError, SettingsError, StateError
-from pipeline.estimators.isage import IncrementalSAGE
-from pipeline.explain.losses import CustomLoss
-from pipeline.ingest.features import Kind
-from pipeline.models.predictor import Output
+from glasstream.background.orders import orders
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.draws import Purpose, below, stream_key
+from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.estimators.isage import IncrementalSAGE
+from glasstream.explain.losses import CustomLoss
+from glasstream.ingest.features import Kind
+from glasstream.models.predictor import Output
 
 ALPHA, SIZE, SEED = 0.02, 30, 5
 

@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.explain import explainer, sizes
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models.predictor import Output, Predictor
-from pipeline.settings import Settings
-from topics import contributions, work
-from topics.work import Work
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.explain import explainer, sizes
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.predictor import Output, Predictor
+from glasstream.settings import Settings
+from glasstream_topics import contributions, work
+from glasstream_topics.work import Work
 
 BASE = ("topics.events=1", "explain.reservoir=5", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0")
 

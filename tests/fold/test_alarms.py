@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.drift.adwin import Adwin
-from pipeline.drift.settings import DriftSettings
-from pipeline.errors import StateError
-from pipeline.fold import alarms
-from pipeline.fold.curves import Curves
-from pipeline.fold.settings import FoldSettings
-from pipeline.fold.stream import StreamFold
+from glasstream.drift.adwin import Adwin
+from glasstream.drift.settings import DriftSettings
+from glasstream.errors import StateError
+from glasstream.fold import alarms
+from glasstream.fold.curves import Curves
+from glasstream.fold.settings import FoldSettings
+from glasstream.fold.stream import StreamFold
+from glasstream_topics import drift, frames
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import METHODS
 from tests.examples import examples
-from topics import drift, frames
-from topics.contributions import Contributions
-from topics.methods import METHODS
 
 START, ROWS, AT = 5, 2_400, 1_600
 ADWIN = {"delta": 1e-5, "clock": 8, "max_buckets": 5, "min_window_length": 5, "grace_period": 50}

@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pipeline.background.reservoir import Reservoir
-from pipeline.draws import stream_key
-from pipeline.fold.bounds import bound, raw_bound
-from pipeline.fold.smoothing import Smoothing
+from glasstream.background.reservoir import Reservoir
+from glasstream.draws import stream_key
+from glasstream.fold.bounds import bound, raw_bound
+from glasstream.fold.smoothing import Smoothing
 
 RUNS, AT_A_TIME = 500, 50
 TRUTH = 1.0

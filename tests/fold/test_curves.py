@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipeline.errors import StateError
-from pipeline.fold.curves import Curves, PerRow
-from pipeline.fold.surfaces import Surface
+from glasstream.errors import StateError
+from glasstream.fold.curves import Curves, PerRow
+from glasstream.fold.surfaces import Surface
 
 NUMERIC = np.array([False])
 CATEGORICAL = np.array([True])

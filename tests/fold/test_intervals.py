@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.background.reservoir import Reservoir
-from pipeline.draws import stream_key
-from pipeline.fold import intervals
-from pipeline.fold.overlap import INDEPENDENT, Overlap
-from pipeline.fold.smoothing import MEAN_PRODUCT, MEAN_SQUARE, MEMORY, PRODUCT, SQUARE, Smoothing
+from glasstream.background.reservoir import Reservoir
+from glasstream.draws import stream_key
+from glasstream.fold import intervals
+from glasstream.fold.overlap import INDEPENDENT, Overlap
+from glasstream.fold.smoothing import MEAN_PRODUCT, MEAN_SQUARE, MEMORY, PRODUCT, SQUARE, Smoothing
 
 ALPHA = 0.01
 RUNS, AT_A_TIME = 500, 50

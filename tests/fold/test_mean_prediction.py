@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.fold.mean_prediction import MeanPrediction
+from glasstream.fold.mean_prediction import MeanPrediction
 
 ALPHA = 0.03
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import StateError
-from pipeline.explain.isage import OpenContributions
-from pipeline.fold.isage import SageFold
+from glasstream.errors import StateError
+from glasstream.explain.isage import OpenContributions
+from glasstream.fold.isage import SageFold
 
 ALPHA = 0.02
 

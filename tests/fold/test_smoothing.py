@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.fold.smoothing import Smoothing
+from glasstream.fold.smoothing import Smoothing
 
 
 def test_row_2_smoothing_of_a_constant() -> None:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.fold.partition import PartitionFold
-from pipeline.fold.settings import FoldSettings
-from pipeline.fold.stream import StreamFold
+from glasstream.fold.partition import PartitionFold
+from glasstream.fold.settings import FoldSettings
+from glasstream.fold.stream import StreamFold
+from glasstream_topics import effects, importance
+from glasstream_topics.contributions import Contributions, flush_item
+from glasstream_topics.errors import FrameError
+from glasstream_topics.methods import METHODS
 from tests.examples import examples
-from topics import effects, importance
-from topics.contributions import Contributions, flush_item
-from topics.errors import FrameError
-from topics.methods import METHODS
 
 START, ROWS = 5, 60
 SETTINGS = FoldSettings(

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.errors import SettingsError
-from pipeline.health import catalogue, server
-from pipeline.health.catalogue import Sample
-from pipeline.health.server import HealthServer
-from pipeline.health.steps import Steps
+from glasstream.errors import SettingsError
+from glasstream.health import catalogue, server
+from glasstream.health.catalogue import Sample
+from glasstream.health.server import HealthServer
+from glasstream.health.steps import Steps
 
 
 class FakeWorker:

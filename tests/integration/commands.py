@@ -6,7 +6,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
+from glasstream.command.cli import cli
 from tests.deployment import HMAC_KEY, Deployment
 
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.settings import Settings
-from topics import contributions, events, frames, snapshots, work
-from topics.errors import FrameError
+from glasstream.command.reference import Reference
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.settings import Settings
+from glasstream_topics import contributions, events, frames, snapshots, work
+from glasstream_topics.errors import FrameError
 
 GHOSTS = tuple(f"ghost-{number}" for number in range(4))
 PHANTOMS = tuple(f"phantom-{number}" for number in range(8))

@@ -15,13 +15,13 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from pipeline.brokers.local import Kafka
-from pipeline.consume import Origin, drift, effects, importance, opening
-from pipeline.errors import BrokerError, RecordError, TopicError, VersionError
+from glasstream.brokers.local import Kafka
+from glasstream.consume import Origin, drift, effects, importance, opening
+from glasstream.errors import BrokerError, RecordError, TopicError, VersionError
+from glasstream_topics import drift as drift_topic
+from glasstream_topics import effects as effects_topic
+from glasstream_topics import importance as importance_topic
 from tests.topics.golden_records import checked_in
-from topics import drift as drift_topic
-from topics import effects as effects_topic
-from topics import importance as importance_topic
 
 pytestmark = pytest.mark.kafka
 

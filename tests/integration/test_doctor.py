@@ -8,16 +8,16 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.command.exit_codes import DIFFERS
-from pipeline.configuration import load
-from pipeline.operate.doctor import machine
-from pipeline.operate.doctor.examine import examine
-from pipeline.operate.doctor.finding import Finding, Level, Patient
-from pipeline.transport.worker import ExitCode
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.configuration import load
+from glasstream.operate.doctor import machine
+from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import admin, events, progress_sentinel
 from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
 from tests.logs import messages
-from topics import admin, events, progress_sentinel
 
 Deploy = Callable[..., Deployment]
 GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.work=2")

@@ -11,17 +11,17 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.command.cli import cli
-from pipeline.command.exit_codes import DIFFERS
-from pipeline.errors import InputError, StateError
-from pipeline.operate.kept import kept
-from pipeline.stages.build import connection
-from pipeline.transport.worker import ExitCode
+from glasstream.command.cli import cli
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.errors import InputError, StateError
+from glasstream.operate.kept import kept
+from glasstream.stages.build import connection
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import contributions, events
 from tests.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for
 from tests.integration.commands import Commands
 from tests.integration.conftest import Run
 from tests.logs import event as numbers
-from topics import contributions, events
 
 Deploy = Callable[..., Deployment]
 COUNT, LATER = 1_200, 100

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.health import catalogue
+from glasstream.health import catalogue
+from glasstream_topics import events
 from tests.deployment import OFTEN, SETTINGS, Deployment, wait_for
 from tests.logs import messages
-from topics import events
 
 Deploy = Callable[..., Deployment]
 

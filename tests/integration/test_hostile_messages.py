@@ -18,22 +18,22 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from pipeline.brokers.local import Kafka
-from pipeline.configuration import load
-from pipeline.models import snapshot as codec
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.transport.decompression import LIMIT
-from pipeline.transport.records import Message as Read
-from pipeline.transport.topic_sizes import SizeCheck
+from glasstream.brokers.local import Kafka
+from glasstream.configuration import load
+from glasstream.models import snapshot as codec
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.fold import FoldPartition
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.transport.decompression import LIMIT
+from glasstream.transport.records import Message as Read
+from glasstream.transport.topic_sizes import SizeCheck
+from glasstream_topics import contributions, events, events_dead, frames, importance, snapshots, work
+from glasstream_topics.errors import FrameError, TopicError
 from tests.deployment import Deployment, wait_for
 from tests.integration.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
 from tests.integration.test_health import address, ask, metrics, total
-from topics import contributions, events, events_dead, frames, importance, snapshots, work
-from topics.errors import FrameError, TopicError
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.stages.build import connection
-from pipeline.transport.progress import watermarks
+from glasstream.stages.build import connection
+from glasstream.transport.progress import watermarks
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.logs import messages, reference
-from topics import events
 
 pytestmark = pytest.mark.kafka
 

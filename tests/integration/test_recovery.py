@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from confluent_kafka import TopicPartition
 
-from pipeline.transport.worker import ExitCode
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.logs import messages, reference
-from topics import events
 
 Deploy = Callable[..., Deployment]
 

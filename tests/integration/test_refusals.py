@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.transport.worker import ExitCode
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.conftest import Run
 from tests.logs import messages
-from topics import events
 
 Deploy = Callable[..., Deployment]
 NOBODY = "127.0.0.1:1"

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.errors import InputError
+from glasstream.errors import InputError
+from glasstream_topics import events
 from tests.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
 from tests.integration.commands import Commands
 from tests.logs import messages, reference
-from topics import events
 
 Deploy = Callable[..., Deployment]
 

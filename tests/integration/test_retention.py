@@ -7,12 +7,12 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.command.reference import Reference
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end, watermarks
+from glasstream.command.reference import Reference
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream_topics import checkpoints, events, progress_learner, progress_sentinel
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.logs import messages
-from topics import checkpoints, events, progress_learner, progress_sentinel
 
 pytestmark = pytest.mark.kafka
 

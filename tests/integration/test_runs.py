@@ -13,12 +13,12 @@ import orjson
 import pytest
 from river import metrics
 
-from pipeline.command.monitor import Monitor
-from pipeline.command.sources import CsvFile
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.models.catalogue import model_factory
-from pipeline.stages.build import connection
+from glasstream.command.monitor import Monitor
+from glasstream.command.sources import CsvFile
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.models.catalogue import model_factory
+from glasstream.stages.build import connection
 from tests.deployment import ROOT, wait_for
 
 from .conftest import Run
@@ -158,7 +158,7 @@ def test_an_explainer_joins_and_another_leaves(
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
     wait_for("row 1,000 folded", lambda: folded(monitor, "elec2") >= 1_000)
-    command = [sys.executable, "-m", "pipeline.command.main", "worker", "explainer", "--instance", "guest"]
+    command = [sys.executable, "-m", "glasstream.command.main", "worker", "explainer", "--instance", "guest"]
     options = ["--broker", kafka, "--prefix", prefix, "--set", "worker.session_seconds=6", "--tether"]
     guest_log = run.log_path.with_name("guest.log")
     with guest_log.open("w") as log:

@@ -12,18 +12,18 @@ import trustme
 from confluent_kafka import Producer
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from pipeline.brokers.local import Kafka
-from pipeline.brokers.local.node import free_ports
-from pipeline.command.acls import apply_acls
-from pipeline.configuration import load
-from pipeline.consume import importance
-from pipeline.operate.doctor.examine import examine
-from pipeline.operate.doctor.finding import Finding, Level, Patient
-from pipeline.transport.worker import ExitCode
+from glasstream.brokers.local import Kafka
+from glasstream.brokers.local.node import free_ports
+from glasstream.command.acls import apply_acls
+from glasstream.configuration import load
+from glasstream.consume import importance
+from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
+from glasstream_topics.access import ROLES
 from tests.deployment import HMAC_KEY, SETTINGS, Deployment
 from tests.logs import messages
-from topics import events
-from topics.access import ROLES
 
 PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
 GUESS = secrets.token_hex(16)

@@ -13,10 +13,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-import topics
-from topics import admin
-from topics.admin import Finding
-from topics.errors import TopicError
+import glasstream_topics
+from glasstream_topics import admin
+from glasstream_topics.admin import Finding
+from glasstream_topics.errors import TopicError
 
 pytestmark = pytest.mark.kafka
 
@@ -60,7 +60,7 @@ def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
 
 
 def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) -> None:
-    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in topics.ALL]
+    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in glasstream_topics.ALL]
     assert admin.verify(client, COUNTS, prefix) == []
     present = client.list_topics(timeout=TIMEOUT_S).topics
     for description in admin.show(COUNTS, prefix):
@@ -116,7 +116,7 @@ def test_delete_takes_what_is_there_and_nothing_else(client: AdminClient, prefix
     other = f"other-{prefix}"
     admin.create(client, COUNTS, other)
     admin.create(client, COUNTS, prefix)
-    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in topics.ALL)
+    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in glasstream_topics.ALL)
     assert admin.delete(client, prefix) == []
     assert admin.verify(client, COUNTS, other) == []
     admin.delete(client, other)

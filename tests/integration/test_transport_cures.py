@@ -16,17 +16,17 @@ from faust.transport.consumer import Consumer as FaustConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
-from pipeline.errors import FencedError
-from pipeline.transport.app import StreamApp
-from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import Consumer, ConsumerThread, Transport
-from pipeline.transport.lane import Lane
-from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message, Record
-from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stateful import StatefulStage
-from pipeline.transport.stateless import StatelessStage
-from pipeline.transport.transactions import TransactionalProducer
+from glasstream.errors import FencedError
+from glasstream.transport.app import StreamApp
+from glasstream.transport.connection import Connection
+from glasstream.transport.consumer import Consumer, ConsumerThread, Transport
+from glasstream.transport.lane import Lane
+from glasstream.transport.options import StageOptions
+from glasstream.transport.records import Message, Record
+from glasstream.transport.snapshot_table import TableSpec
+from glasstream.transport.stateful import StatefulStage
+from glasstream.transport.stateless import StatelessStage
+from glasstream.transport.transactions import TransactionalProducer
 from tests.transport.harness import (
     Total,
     Totals,

@@ -6,14 +6,14 @@ import orjson
 import pytest
 from river import base
 
-from pipeline.configuration import load
-from pipeline.fold.partition import PartitionFold
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.predictor import Predictor
-from pipeline.settings import Settings
-from topics import events, predictions, work
+from glasstream.configuration import load
+from glasstream.fold.partition import PartitionFold
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Predictor
+from glasstream.settings import Settings
+from glasstream_topics import events, predictions, work
 
 BASE = [
     "model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20",

@@ -6,20 +6,20 @@ import numpy as np
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.operate.again import learn_again
-from pipeline.operate.beginning import Beginning
-from pipeline.operate.place import place
-from pipeline.settings import Settings
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.operate.again import learn_again
+from glasstream.operate.beginning import Beginning
+from glasstream.operate.place import place
+from glasstream.settings import Settings
+from glasstream_topics import events
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.work import Work
 from tests.learn.test_checkpoint import LOG, METHODS, VARIANTS
 from tests.learn.test_partition_learner import BASE
-from topics import events
-from topics.contributions import Contributions
-from topics.work import Work
 
 KEY = b"a key of sixteen bytes"
 

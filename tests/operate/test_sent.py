@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import SettingsError
-from pipeline.explain.explainer import explain
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.operate import sent as module
-from pipeline.operate.lived import Life, adopt
-from pipeline.operate.sent import sent
-from pipeline.stages.names import fingerprint
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.errors import SettingsError
+from glasstream.explain.explainer import explain
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.operate import sent as module
+from glasstream.operate.lived import Life, adopt
+from glasstream.operate.sent import sent
+from glasstream.stages.names import fingerprint
+from glasstream.transport.records import Message
+from glasstream_topics import contributions, snapshots, work
+from glasstream_topics.progress_learner import StreamProgress
 from tests.learn.test_partition_learner import BASE, event, message
-from topics import contributions, snapshots, work
-from topics.progress_learner import StreamProgress
 
 KEY = b"a key of sixteen bytes"
 SETTINGS = load(assignments=[*BASE, "prefix=p.", "topics.work=1", "model.name=river.neighbors:KNNClassifier"])

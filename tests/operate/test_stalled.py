@@ -1,9 +1,9 @@
 """`state show` names the streams with which the fold stands still."""
 
-from pipeline.configuration import load
-from pipeline.operate.state import _Partition
-from topics import checkpoints, progress_fold, progress_learner, progress_sentinel
-from topics.progress_learner import PartitionProgress, StreamProgress
+from glasstream.configuration import load
+from glasstream.operate.state import _Partition
+from glasstream_topics import checkpoints, progress_fold, progress_learner, progress_sentinel
+from glasstream_topics.progress_learner import PartitionProgress, StreamProgress
 
 TOPICS = (progress_learner.TOPIC, progress_fold.TOPIC, progress_sentinel.TOPIC, checkpoints.TOPIC)
 

@@ -22,11 +22,11 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pipeline.brokers.choose import addresses
-from pipeline.command.cli import cli
-from pipeline.configuration import load
-from pipeline.page.access import is_loopback
-from pipeline.transport.worker import STOP_PATIENCE
+from glasstream.brokers.choose import addresses
+from glasstream.command.cli import cli
+from glasstream.configuration import load
+from glasstream.page.access import is_loopback
+from glasstream.transport.worker import STOP_PATIENCE
 from tests.conftest import IN_CI
 from tests.ops.command_line import parsed
 from tests.ops.dockerfile import DOCKERFILE, final_stage, instructions, variables

@@ -8,10 +8,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pipeline.brokers.choose import addresses
-from pipeline.configuration import load
-from pipeline.health.catalogue import ALL
-from pipeline.transport.worker import STOP_PATIENCE
+from glasstream.brokers.choose import addresses
+from glasstream.configuration import load
+from glasstream.health.catalogue import ALL
+from glasstream.transport.worker import STOP_PATIENCE
 from tests.ops.command_line import parsed
 from tests.ops.dockerfile import final_stage, variables
 

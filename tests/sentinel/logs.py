@@ -7,13 +7,13 @@ from typing import Any
 
 import orjson
 
-from pipeline.configuration import load
-from pipeline.ingest.message import Message
-from pipeline.sentinel.fit import fit
-from pipeline.sentinel.partition import PartitionSentinel
-from pipeline.sentinel.settings import SentinelSettings
-from topics import novelty
-from topics.novelty import Novelty
+from glasstream.configuration import load
+from glasstream.ingest.message import Message
+from glasstream.sentinel.fit import fit
+from glasstream.sentinel.partition import PartitionSentinel
+from glasstream.sentinel.settings import SentinelSettings
+from glasstream_topics import novelty
+from glasstream_topics.novelty import Novelty
 
 BASE = (
     "topics.events=1", "sentinel.window=60", "sentinel.stride=40", "sentinel.delay=25", "sentinel.held=0.4",

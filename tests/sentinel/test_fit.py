@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.gbmap.neighbours import Neighbours
-from pipeline.sentinel.fit import Request, fit
-from pipeline.sentinel.scorer import Scorer, decode
+from glasstream.gbmap.neighbours import Neighbours
+from glasstream.sentinel.fit import Request, fit
+from glasstream.sentinel.scorer import Scorer, decode
 from tests.sentinel.logs import watch
 
 

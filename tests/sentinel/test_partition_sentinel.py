@@ -6,16 +6,16 @@ import numpy as np
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import SettingsError, StateError
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.partition import PartitionLearner
-from pipeline.sentinel.fit import fit
-from pipeline.sentinel.partition import PartitionSentinel
-from pipeline.sentinel.stream import StreamSentinel
+from glasstream.configuration import load
+from glasstream.errors import SettingsError, StateError
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.sentinel.fit import fit
+from glasstream.sentinel.partition import PartitionSentinel
+from glasstream.sentinel.stream import StreamSentinel
+from glasstream_topics import events, frames, novelty, predictions
 from tests.late_labels import apart, delays
 from tests.sentinel.logs import BASE, mixed, packed, read, told, watch, whole
-from topics import events, frames, novelty, predictions
 
 COUNT = 500
 LOG = mixed(COUNT)

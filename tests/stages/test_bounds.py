@@ -6,16 +6,16 @@ from collections import Counter
 import orjson
 import pytest
 
-from pipeline.command.run import for_embedded
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.health import catalogue
-from pipeline.models import snapshot as codec
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message
-from topics import contributions, snapshots, work
+from glasstream.command.run import for_embedded
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.health import catalogue
+from glasstream.models import snapshot as codec
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.learner import LearnerPartition
+from glasstream.transport.records import Message
+from glasstream_topics import contributions, snapshots, work
 
 KEPT = 5 * 1024 * 1024
 KEY = b"a key of sixteen bytes"

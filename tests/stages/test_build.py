@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.stages.build import options
+from glasstream.configuration import load
+from glasstream.stages.build import options
 
 
 def test_a_worker_has_one_name_and_a_fork_another() -> None:
@@ -30,8 +30,8 @@ def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     """Nor what River brings: two seconds of every start."""
     program = (
         "import sys\n"
-        "from pipeline.stages import build\n"
-        "from pipeline.configuration import load\n"
+        "from glasstream.stages import build\n"
+        "from glasstream.configuration import load\n"
         f"made = build._{stage}(load(), None)\n"
         "print(*sorted({'river', 'scipy.stats', 'pandas'} & set(sys.modules)))"
     )

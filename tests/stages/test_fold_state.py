@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pipeline.configuration import load
-from pipeline.models import snapshot
-from pipeline.stages import fold as stage
-from pipeline.stages.fold import FoldPartition
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.models import snapshot
+from glasstream.stages import fold as stage
+from glasstream.stages.fold import FoldPartition
+from glasstream.transport.records import Message
+from glasstream_topics import checkpoints, chunks, contributions, progress_fold, progress_sentinel, snapshots
+from glasstream_topics.progress_fold import FoldState, PartitionProgress, StreamProgress
 from tests.fold.test_stream_fold import ROWS, block
-from topics import checkpoints, chunks, contributions, progress_fold, progress_sentinel, snapshots
-from topics.progress_fold import FoldState, PartitionProgress, StreamProgress
 
 SETTINGS = load(
     assignments=["explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "publish.every=10", "topics.events=1"]
@@ -196,8 +196,8 @@ def test_what_is_written_is_never_too_much_to_be_read(codec: str, size: int, lim
 
 def test_an_explainer_holds_every_snapshot_that_a_learner_keeps_alive() -> None:
     """A bound of its own would make it wait for ever for what it has forgotten."""
-    from pipeline.stages.explainer import Explainer
-    from pipeline.stages.fold_progress import FoldProgress
+    from glasstream.stages.explainer import Explainer
+    from glasstream.stages.fold_progress import FoldProgress
 
     settings = load(assignments=["limits.snapshot_bytes=1000", "limits.snapshot_largest=1000"])
     explainer = Explainer(settings, None, FoldProgress())
@@ -210,9 +210,9 @@ def test_an_explainer_holds_every_snapshot_that_a_learner_keeps_alive() -> None:
 def test_no_snapshot_is_written_that_inflates_to_more_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from river import linear_model
 
-    from pipeline.errors import ModelError
-    from pipeline.ingest.features import FeatureTable
-    from pipeline.models.generic import GenericPredictor
+    from glasstream.errors import ModelError
+    from glasstream.ingest.features import FeatureTable
+    from glasstream.models.generic import GenericPredictor
 
     predictor = GenericPredictor(linear_model.LinearRegression(), FeatureTable(), None)
     key = b"a key of sixteen bytes"

@@ -5,15 +5,15 @@ import asyncio
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
-from pipeline.ingest.message import Oversized
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.labels import LabelsPartition, samples
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message, Outputs
-from topics import events, events_dead, progress_learner
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
+from glasstream.ingest.message import Oversized
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.labels import LabelsPartition, samples
+from glasstream.stages.learner import LearnerPartition
+from glasstream.transport.records import Message, Outputs
+from glasstream_topics import events, events_dead, progress_learner
 
 SETTINGS = load(assignments=["topics.events=2", "model.name=linear", "labels.window=10"])
 VALUES = [b'{"id":1,"y":2}', None, b"\xff", b'[{"id":1,"y":2}]', b'{"x":{"a":1}}']

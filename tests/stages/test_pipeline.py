@@ -10,14 +10,14 @@ from functools import partial
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.settings import Settings
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.settings import Settings
+from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.late_labels import apart, delays
 from tests.logs import event
 from tests.pipeline_in_memory import CRASHES, Entry, NothingMoves, Pipeline
-from topics import checkpoints, chunks, events, events_dead, frames, importance
-from topics.progress_learner import PARTITION_KEY
 
 PUBLIC = ("predictions", "importance", "effects", "drift", "novelty")
 SETTINGS = (

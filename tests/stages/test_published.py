@@ -5,17 +5,17 @@ from collections.abc import Iterable
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.health import catalogue
-from pipeline.health.catalogue import Sample
-from pipeline.stages import checkpoints as stage_checkpoints
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition, samples
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.stages import checkpoints as stage_checkpoints
+from glasstream.stages.fold import FoldPartition
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.learner import LearnerPartition, samples
+from glasstream.transport.records import Message
+from glasstream_topics import events
+from glasstream_topics.events_dead import Reason
 from tests.logs import messages
-from topics import events
-from topics.events_dead import Reason
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.stages import explainer as explainer_stage
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.standstill import LONGEST
-from pipeline.transport.records import Message, Outputs
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.stages import explainer as explainer_stage
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.fold import FoldPartition
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.learner import LearnerPartition
+from glasstream.stages.standstill import LONGEST
+from glasstream.transport.records import Message, Outputs
+from glasstream_topics import events
 from tests.logs import event
-from topics import events
 
 KEY = b"a key of sixteen bytes"
 SETTINGS = (

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import StateError
-from pipeline.explain.explainer import explain
-from pipeline.models import snapshot as codec
-from pipeline.models.authentication import Key
-from pipeline.settings import Settings
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message, Outputs, Record
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import StateError
+from glasstream.explain.explainer import explain
+from glasstream.models import snapshot as codec
+from glasstream.models.authentication import Key
+from glasstream.settings import Settings
+from glasstream.stages.fold import FoldPartition
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.learner import LearnerPartition
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import checkpoints, contributions, events, progress_learner, snapshots, work
 from tests.logs import event
-from topics import checkpoints, contributions, events, progress_learner, snapshots, work
 
 KEY = b"a key of sixteen bytes"
 SETTINGS = (

@@ -6,13 +6,13 @@ import random
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.stages import checkpoints as stage_checkpoints
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.stages import checkpoints as stage_checkpoints
+from glasstream.transport.records import Message
+from glasstream_topics import checkpoints, events, progress_learner
 from tests.logs import event
 from tests.stages.test_reset import SETTINGS, Cluster, packed, reference
-from topics import checkpoints, events, progress_learner
 
 
 def unlabelled(first: int, end: int) -> bytes:

@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.sentinel.fit import Request, fit
-from pipeline.sentinel.settings import MapSettings
-from pipeline.settings import Settings
-from pipeline.stages.sentinel import SentinelPartition
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.sentinel.fit import Request, fit
+from glasstream.sentinel.settings import MapSettings
+from glasstream.settings import Settings
+from glasstream.stages.sentinel import SentinelPartition
+from glasstream.transport.records import Message
+from glasstream_topics import events, progress_sentinel
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.late_labels import apart
 from tests.sentinel.logs import BASE, mixed, packed
-from topics import events, progress_sentinel
-from topics.progress_learner import PARTITION_KEY
 
 SETTINGS = load(assignments=[*BASE, "sentinel.anchor=70"])
 
@@ -189,7 +189,7 @@ def test_after_retention_every_stream_goes_on(times: int) -> None:
 
 def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("pipeline.stages.sentinel.perf_counter", lambda: now)
+    monkeypatch.setattr("glasstream.stages.sentinel.perf_counter", lambda: now)
     stage = partition(load(assignments=[*BY_TIME, "checkpoint.seconds=30"]))
     stage.restore({}, 0, 0)
     broker = Broker()

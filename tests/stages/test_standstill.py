@@ -3,14 +3,14 @@
 import asyncio
 from itertools import pairwise
 
-from pipeline.configuration import load
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.standstill import LONGEST, PATIENCE, Standstill
-from pipeline.transport.records import Message, Outputs, Record
+from glasstream.configuration import load
+from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.learner import LearnerPartition
+from glasstream.stages.standstill import LONGEST, PATIENCE, Standstill
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import events, progress_fold, progress_learner, snapshots, work
+from glasstream_topics.progress_fold import FoldState, StreamProgress
 from tests.logs import messages
-from topics import events, progress_fold, progress_learner, snapshots, work
-from topics.progress_fold import FoldState, StreamProgress
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
 

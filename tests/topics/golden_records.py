@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import orjson
 
-from topics import (
+from glasstream_topics import (
     checkpoints,
     contributions,
     drift,

@@ -3,11 +3,11 @@
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
-from pipeline.errors import InputError
-from topics import ALL
-from topics.access import ROLES, Grant, grants
-from topics.errors import TopicError
+from glasstream.command.cli import cli
+from glasstream.errors import InputError
+from glasstream_topics import ALL
+from glasstream_topics.access import ROLES, Grant, grants
+from glasstream_topics.errors import TopicError
 
 
 def of(role: str, kind: str) -> dict[str, Grant]:

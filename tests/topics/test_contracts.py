@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-import topics
-from topics import schema
-from topics.contract import MIB, Topic
-from topics.errors import ContractError, TopicError
+import glasstream_topics
+from glasstream_topics import schema
+from glasstream_topics.contract import MIB, Topic
+from glasstream_topics.errors import ContractError, TopicError
 
-TOPICS = {topic.name: topic for topic in topics.ALL}
+TOPICS = {topic.name: topic for topic in glasstream_topics.ALL}
 COUNTS = {"events": 4, "work": 12}
 
 
@@ -35,10 +35,10 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "snapshots",
         "work",
     ]
-    assert len(TOPICS) == len(topics.ALL)
+    assert len(TOPICS) == len(glasstream_topics.ALL)
 
 
-@pytest.mark.parametrize("topic", topics.ALL, ids=lambda topic: topic.name)
+@pytest.mark.parametrize("topic", glasstream_topics.ALL, ids=lambda topic: topic.name)
 def test_a_contract_is_complete(topic: Topic) -> None:
     assert topic.full_name() == f"glasstream.{topic.name}"
     assert topic.full_name("run-1.") == f"run-1.{topic.name}"
@@ -59,7 +59,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "drift",
         "novelty",
     }
-    for topic in topics.ALL:
+    for topic in glasstream_topics.ALL:
         if topic.name == "effects":
             assert topic.config["min.compaction.lag.ms"] == "86400000"
         elif topic.public:
@@ -135,7 +135,7 @@ def test_a_changed_record_without_a_changed_version_is_found(
 def test_a_changed_description_is_no_changed_record(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record.update(description="better"))
     assert schema.findings(copy) == [
-        "predictions.v2: the checked-in schema is not today's; run `python -m topics.schema`"
+        "predictions.v2: the checked-in schema is not today's; run `python -m glasstream_topics.schema`"
     ]
     assert schema.write(copy) == ["predictions.v2"]
     assert schema.findings(copy) == []
@@ -154,7 +154,7 @@ def test_a_new_version_stands_beside_the_old_one(copy: Path, monkeypatch: pytest
     schemas["predictions.v3"] = {**schemas.pop("predictions.v2"), "type": "object"}
     monkeypatch.setattr(schema, "generate", lambda: schemas)
     assert schema.findings(copy) == [
-        "predictions.v3: expected its digest in digests.json, got none; run `python -m topics.schema`"
+        "predictions.v3: expected its digest in digests.json, got none; run `python -m glasstream_topics.schema`"
     ]
     assert schema.write(copy) == ["predictions.v3"]
     assert schema.findings(copy) == []

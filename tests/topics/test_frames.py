@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from topics import frames
-from topics.errors import FrameError
+from glasstream_topics import frames
+from glasstream_topics.errors import FrameError
 
 DTYPES = ["<f8", "<f4", "<i8", "<i4", "<i2", "<i1", "<u8", "<u4", "<u2", "<u1", "?", ">f8", ">i4"]
 

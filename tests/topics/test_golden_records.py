@@ -6,7 +6,28 @@ import msgspec
 import numpy as np
 import pytest
 
-import topics
+import glasstream_topics
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    drift,
+    effects,
+    events,
+    events_dead,
+    importance,
+    labels,
+    novelty,
+    predictions,
+    progress_fold,
+    progress_labels,
+    progress_learner,
+    progress_sentinel,
+    snapshots,
+    work,
+)
+from glasstream_topics.errors import RecordError
+from glasstream_topics.labels import Label
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.topics.golden_records import (
     DIRECTORY,
     GOLDEN,
@@ -33,27 +54,6 @@ from tests.topics.golden_records import (
     sentinel_stream,
     usual_event,
 )
-from topics import (
-    checkpoints,
-    contributions,
-    drift,
-    effects,
-    events,
-    events_dead,
-    importance,
-    labels,
-    novelty,
-    predictions,
-    progress_fold,
-    progress_labels,
-    progress_learner,
-    progress_sentinel,
-    snapshots,
-    work,
-)
-from topics.errors import RecordError
-from topics.labels import Label
-from topics.progress_learner import PARTITION_KEY
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -63,7 +63,7 @@ def test_todays_encoder_writes_the_golden_bytes(name: str) -> None:
 
 def test_every_golden_file_belongs_to_a_record_and_every_topic_has_one() -> None:
     assert {path.name for path in Path(DIRECTORY).iterdir()} == {*GOLDEN, *READ_ONLY}
-    for topic in topics.ALL:
+    for topic in glasstream_topics.ALL:
         assert any(name.startswith(f"{topic.name}.v{topic.schema_version}") for name in GOLDEN), topic.name
 
 

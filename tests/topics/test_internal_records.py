@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from glasstream_topics import contributions, frames, work
+from glasstream_topics.errors import FrameError
 from tests.topics.golden_records import block, explained, failed
-from topics import contributions, frames, work
-from topics.errors import FrameError
 
 any_float = st.floats(width=64)
 NO_CHANGES = {"ipdp.row": np.zeros(0, np.int32), "ipdp.place": np.zeros(0, np.int32), "ipdp.value": np.zeros(0)}

@@ -5,9 +5,9 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topics import events, work
-from topics.errors import TopicError
-from topics.murmur2 import crc32_partition, murmur2, murmur2_partition
+from glasstream_topics import events, work
+from glasstream_topics.errors import TopicError
+from glasstream_topics.murmur2 import crc32_partition, murmur2, murmur2_partition
 
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2

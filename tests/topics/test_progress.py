@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glasstream_topics import progress_fold, progress_learner
+from glasstream_topics.errors import FrameError, RecordError
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.topics.golden_records import fold_partition, fold_state, learner_partition, learner_stream
-from topics import progress_fold, progress_learner
-from topics.errors import FrameError, RecordError
-from topics.progress_learner import PARTITION_KEY
 
 natural = st.integers(0, 2**53)
 names = st.text(max_size=8) | st.sampled_from(["/", "a/0", "\0partition", "partition"])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glasstream_topics import events, events_dead, importance, predictions, schema
+from glasstream_topics.errors import RecordError
 from tests.topics.golden_records import GOLDEN, checked_in
-from topics import events, events_dead, importance, predictions, schema
-from topics.errors import RecordError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 natural = st.integers(0, 2**53)
