@@ -58,7 +58,7 @@ class Deployment:
 
     def start_all(self, explainers: int = 1) -> None:
         """The three stages."""
-        self.start("fold")
+        self.start("aggregator")
         self.start("learner")
         for number in range(explainers):
             self.start("explainer", f"explainer-{number + 1}")
@@ -92,8 +92,8 @@ class Deployment:
         self.monitor.poll(0.05)
         return self.monitor
 
-    def folded(self, stream: str) -> int:
-        return self.poll().progress.folded.get(stream, 0)
+    def aggregated(self, stream: str) -> int:
+        return self.poll().progress.aggregated.get(stream, 0)
 
     def published(self, stream: str) -> int:
         return self.poll().progress.published.get(stream, -1)
@@ -104,7 +104,7 @@ class Deployment:
         self.read_all()
 
     def watched(self) -> bool:
-        """Whether the sentinels have committed all events."""
+        """Whether the novelty detectors have committed all events."""
         name, link = self.settings.prefix + events.TOPIC.name, connection(self.settings)
         partitions = range(self.settings.topics.events)
         ends = {partition: watermarks(link, name, partition, 30.0)[1] for partition in partitions}

@@ -247,11 +247,11 @@ def _warm_up() -> None:
     import river.datasets  # noqa: F401
 
     import glasstream.command.run
+    import glasstream.stages.aggregator
     import glasstream.stages.explainer
-    import glasstream.stages.fold
     import glasstream.stages.labels
     import glasstream.stages.learner
-    import glasstream.stages.sentinel  # noqa: F401
+    import glasstream.stages.novelty  # noqa: F401
     from glasstream.command.cli import cli
 
     for model in ("forest", "tree", "linear"):

@@ -6,17 +6,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.background.grids import GridSettings
 from glasstream.background.settings import BackgroundSettings, StorageSettings
 from glasstream.drift.options import Drift
-from glasstream.fold.settings import FoldSettings
 from glasstream.ingest.admission import ClassLimits, Task
 from glasstream.ingest.features import FeatureLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.settings import LearnSettings
 from glasstream.models.catalogue import model_factory
-from glasstream.sentinel.options import Sentinel
-from glasstream.sentinel.settings import SentinelSettings
+from glasstream.novelty.options import Novelty
+from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 from glasstream_topics.methods import METHODS
 
@@ -24,7 +24,7 @@ BATCH_OVERHEAD = 12
 """What Kafka's default for `max.message.bytes` allows beyond 1 MiB for the batch around a message."""
 
 NOVELTY = "novelty"
-"""Stands among the methods and is none: it explains no row, and the sentinel tells it, not the explainers."""
+"""Stands among the methods and is none: it explains no row, and the novelty detector tells it, not the explainers."""
 
 _METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
 _SOME_METHODS = f"one or more of {', '.join(METHODS)}, with commas between them, and {NOVELTY} beside them if wanted"
@@ -61,7 +61,7 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ----------
     methods
         Of ``ipfi``, ``isage`` and ``ipdp``, separated by commas; beside them ``novelty``, for which `run` starts a
-        sentinel as well.
+        novelty detector as well.
     alpha
         α of the exponential smoothing, in (0, 1]; a window of N rows corresponds to 2 / (N + 1).
     sampling
@@ -146,8 +146,8 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes
     ----------
     window
-        A label finds its event among the newest so many of the stream, which learner and sentinel keep; 0: none is
-        kept, and late labels are dead letters.
+        A label finds its event among the newest so many of the stream, which learner and novelty detector keep; 0: none
+        is kept, and late labels are dead letters.
     """
 
     window: Natural = 10_000
@@ -179,8 +179,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ----------
     seconds
         Between two checkpoints of a stream, at least; 0: none, after a restart everything is learned again. After ten
-        times as long the state of a stream that has changed is kept in any case, the sentinel's too, so that a restart
-        asks for no older event.
+        times as long the state of a stream that has changed is kept in any case, the novelty detector's too, so that a
+        restart asks for no older event.
     share
         Of the learner's time that checkpoints may take.
     """
@@ -228,16 +228,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Of one stream: classes, whose names together may take 128 KiB; UTF-8 bytes of a class name. A label beyond
         them is a dead letter: most often an id or a free text was taken for the target.
     lag
-        What the learner does at the next three bounds: ``wait`` for the fold, or ``shed``: it goes on, old snapshots
-        are ended, and rows that needed one count as unexplained (how many then depends on the speed of the workers).
+        What the learner does at the next three bounds: ``wait`` for the aggregator, or ``shed``: it goes on, old
+        snapshots are ended, and rows that needed one count as unexplained (how many then depends on the speed of the
+        workers).
     rows_ahead
-        C: rows that the learner may be ahead of the fold, per stream.
-    work_bytes
-        Bytes of blocks beyond the fold's progress, or of the contributions to them where these can be more, per
+        C: rows that the learner may be ahead of the aggregator, per stream.
+    request_bytes
+        Bytes of blocks beyond the aggregator's progress, or of the contributions to them where these can be more, per
         partition of `events`. The learner keeps these blocks, to send them again if they are lost.
     snapshot_bytes
-        S: bytes of snapshots beyond the fold's progress, per partition of `events`; one snapshot of each stream is
-        always admitted. Every explainer holds the snapshots of all partitions.
+        S: bytes of snapshots beyond the aggregator's progress, per partition of `events`; one snapshot of each stream
+        is always admitted. Every explainer holds the snapshots of all partitions.
     snapshot_largest
         Largest snapshot that is sent at all.
     """
@@ -253,13 +254,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label_bytes: Annotated[int, Meta(ge=1, le=1_024)] = 256
     lag: Literal["wait", "shed"] = "wait"
     rows_ahead: Positive = 20_000
-    work_bytes: Positive = 64 * 1024 * 1024
+    request_bytes: Positive = 64 * 1024 * 1024
     snapshot_bytes: Positive = 64 * 1024 * 1024
     snapshot_largest: Positive = 64 * 1024 * 1024
 
 
 class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often learner and fold commit: after `seconds`, or `rows`."""
+    """How often learner and aggregator commit: after `seconds`, or `rows`."""
 
     seconds: Annotated[float, Meta(gt=0, le=10)] = 0.2
     rows: Positive = 2_000
@@ -270,8 +271,8 @@ class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    events, work
-        Number of partitions of `events` and of `work`.
+    events, requests
+        Number of partitions of `events` and of `explain.requests`.
     replication
         Copies of each partition of a new topic; -1 for the broker's `default.replication.factor`.
     partitioner
@@ -279,7 +280,7 @@ class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     events: Positive = 4
-    work: Positive = 8
+    requests: Positive = 8
     replication: Annotated[int, Meta(ge=-1)] = -1
     partitioner: Literal["murmur2", "crc32"] = "murmur2"
 
@@ -378,7 +379,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ipdp: Ipdp = Ipdp()
     labels: Labels = Labels()
     drift: Drift = Drift()
-    sentinel: Sentinel = Sentinel()
+    novelty: Novelty = Novelty()
     snapshot: Snapshot = Snapshot()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()
@@ -403,14 +404,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return tuple(method for method in METHODS if method in asked)
 
     @property
-    def novelty(self) -> bool:
+    def detects_novelty(self) -> bool:
         """Whether `run` is asked for novelty."""
         return NOVELTY in self.explain.methods.split(",")
 
     @property
     def partitions(self) -> dict[str, int]:
         """Partition counts by what they count, as the contracts take them."""
-        return {"events": self.topics.events, "work": self.topics.work}
+        return {"events": self.topics.events, "requests": self.topics.requests}
 
     @property
     def topic_overrides(self) -> dict[str, dict[str, str]]:
@@ -478,15 +479,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ),
         )
 
-    def fold(self) -> FoldSettings:
-        """What the fold must know.
+    def aggregator(self) -> AggregatorSettings:
+        """What the aggregator must know.
 
         Raises
         ------
         SettingsError
             Settings of the detector contradict each other.
         """
-        return FoldSettings(
+        return AggregatorSettings(
             epoch=self.epoch,
             methods=self.methods,
             alpha=self.explain.alpha,
@@ -501,15 +502,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             drift=self.drift.watched(self.seed, self.explain.alpha),
         )
 
-    def watch(self) -> SentinelSettings:
-        """What the sentinel must know.
+    def novelty_detector(self) -> NoveltySettings:
+        """What the novelty detector must know.
 
         Raises
         ------
         SettingsError
-            Settings of the sentinel contradict each other.
+            Settings of the novelty detector contradict each other.
         """
-        return SentinelSettings(
+        return NoveltySettings(
             epoch=self.epoch,
             task=Task(self.model.task) if self.model.task else None,
             limits=FeatureLimits(self.limits.features, self.limits.categories, self.limits.text),
@@ -520,17 +521,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             partitioner=self.topics.partitioner,
             event_partitions=self.topics.events,
             labels_window=self.labels.window,
-            window=self.sentinel.window,
-            stride=self.sentinel.stride,
-            delay=self.sentinel.delay,
-            age=self.sentinel.age,
-            attribution=self.sentinel.attribution,
-            fit=self.sentinel.fit(self.seed),
-            detector=self.sentinel.detector,
+            window=self.novelty.window,
+            stride=self.novelty.stride,
+            delay=self.novelty.delay,
+            age=self.novelty.age,
+            attribution=self.novelty.attribution,
+            fit=self.novelty.fit(self.seed),
+            detector=self.novelty.detector,
         )
 
-    def sentinel_fingerprint(self) -> dict[str, str | int | float | bool | None]:
-        """As `fingerprint`, for what the sentinel says: that depends on no model."""
+    def novelty_fingerprint(self) -> dict[str, str | int | float | bool | None]:
+        """As `fingerprint`, for what the novelty detector says: that depends on no model."""
         values = flatten(msgspec.to_builtins(self))
         return {key: values[key] for key in (*_CHANGES_NOVELTY, *_CHANGES_SEQ)}
 
@@ -559,7 +560,7 @@ _CHANGES_SEQ = (
 _CHANGES_NOVELTY = (
     "seed",
     "model.task",
-    *(f"sentinel.{name}" for name in Sentinel.__struct_fields__ if name != "anchor"),
+    *(f"novelty.{name}" for name in Novelty.__struct_fields__ if name != "anchor"),
 )
 
 _CHANGES_NUMBERS = (

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/memory.py [--rows 1000000] [--model linear]
 
-Learner, explainer and fold run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of nine
-features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
+Learner, explainer and aggregator run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of
+nine features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
 
 - `rss_mib`: resident size
 - `growth`: resident size at the end over that after a tenth of the rows (goal: at most 1.05)

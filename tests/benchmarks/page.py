@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
     kafka = options.kafka or stack.enter_context(local_kafka()).bootstrap
     prefix = f"bench-{uuid.uuid4().hex[:8]}."
     client = AdminClient(Connection(kafka).client())
-    admin.create(client, {"events": 1, "work": 1}, prefix)
+    admin.create(client, {"events": 1, "requests": 1}, prefix)
     stack.callback(admin.delete, client, prefix)
     producer = Producer(Connection(kafka).producer(linger_ms=20))
     names = [f"f{at:03d}" for at in range(options.features)]

@@ -3,9 +3,9 @@
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
         [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner=100] [--latency]
 
-The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and fold, events in arrays of 100,
-timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate; one
-JSON line a model and number of explainers, with medians:
+The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, events in arrays of
+100, timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate;
+one JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
@@ -101,7 +101,7 @@ class Deployment:
 
     def cpu(self) -> dict[str, float]:
         used = {}
-        for stage in ("learner", "explainer", "fold"):
+        for stage in ("learner", "explainer", "aggregator"):
             times = [psutil.Process(pid).cpu_times() for pid in self.children.pids(stage)]
             used[stage] = sum(one.user + one.system for one in times)
         whole = psutil.cpu_times()
@@ -190,7 +190,7 @@ def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[st
         settings = msgspec.structs.replace(settings, broker=kafka.bootstrap)
         create_topics(kafka, settings)
         with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-            for stage, number in (("fold", 1), ("explainer", explainers), ("learner", 1)):
+            for stage, number in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
                 for instance in range(number):
                     children.add(stage, f"{stage}-{instance + 1}")
             deployment = Deployment(settings, children)
@@ -212,7 +212,7 @@ def latency(settings: Settings, stream: list[Event]) -> dict[str, object]:
     settings = msgspec.structs.replace(settings, prefix=f"{settings.prefix}latency.")
     admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
     with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-        for stage in ("fold", "explainer", "learner"):
+        for stage in ("aggregator", "explainer", "learner"):
             children.add(stage, f"{stage}-1")
         deployment = Deployment(settings, children)
         deployment.through("warm-up", stream[:WARM_UP])

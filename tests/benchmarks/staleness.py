@@ -24,13 +24,13 @@ import msgspec
 import numpy as np
 from river import forest
 
+from glasstream.aggregator.intervals import variance_of_value
+from glasstream.aggregator.overlap import Overlap
+from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import Reservoir
 from glasstream.command.sources import BundledStream
 from glasstream.draws import stream_key
 from glasstream.explain import ipfi
-from glasstream.fold.intervals import variance_of_value
-from glasstream.fold.overlap import Overlap
-from glasstream.fold.smoothing import Smoothing
 from glasstream.ingest.features import FeatureTable
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.staleness import staleness

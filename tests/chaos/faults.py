@@ -25,8 +25,8 @@ from tests.deployment import Deployment, wait_for
 PAUSE_SECONDS: Final = 10.0
 """How long a paused broker stands still."""
 STAGES: Final = {
-    "learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer",
-    "sentinel-1": "sentinel",
+    "learner-1": "learner", "aggregator-1": "aggregator", "explainer-1": "explainer", "explainer-2": "explainer",
+    "novelty-1": "novelty",
 }  # fmt: skip
 """The workers of the deployment, which run whenever no fault is under way."""
 
@@ -88,17 +88,17 @@ class Scene:
             if worker is None:
                 self.deployment.start(stage, name, GLASSTREAM_HEALTH_PORT=str(self.health[name]))
 
-    def until_folded(self, rows: int) -> None:
-        """Wait until so many rows are folded, starting again whatever ends meanwhile."""
+    def until_aggregated(self, rows: int) -> None:
+        """Wait until so many rows are aggregated, starting again whatever ends meanwhile."""
 
         def reached() -> bool:
             self.heal()
-            return self.deployment.folded(self.stream) >= rows
+            return self.deployment.aggregated(self.stream) >= rows
 
-        wait_for(f"row {rows} folded ({self.deployment.folder})", reached, deadline=240.0)
+        wait_for(f"row {rows} aggregated ({self.deployment.folder})", reached, deadline=240.0)
 
     def until_watched(self) -> None:
-        """Wait until the sentinels have seen all events, starting again whatever ends meanwhile."""
+        """Wait until the novelty detectors have seen all events, starting again whatever ends meanwhile."""
 
         def reached() -> bool:
             self.heal()
@@ -107,9 +107,9 @@ class Scene:
         wait_for(f"all events watched ({self.deployment.folder})", reached, deadline=240.0)
 
     def some_more(self, rows: int) -> None:
-        """Feed, and wait until about half of it is folded."""
+        """Feed, and wait until about half of it is aggregated."""
         end = self.feed(rows)
-        self.until_folded(end - rows // 2)
+        self.until_aggregated(end - rows // 2)
 
 
 Fault = Callable[[Scene], None]
@@ -141,8 +141,8 @@ def sleep_over(scene: Scene) -> None:
     try:
         end = scene.feed(400)
         wait_for(
-            f"row {end} folded without {name} ({scene.deployment.folder})",
-            lambda: scene.deployment.folded(scene.stream) >= end - 200,
+            f"row {end} aggregated without {name} ({scene.deployment.folder})",
+            lambda: scene.deployment.aggregated(scene.stream) >= end - 200,
         )
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
@@ -153,7 +153,7 @@ def sleep_over(scene: Scene) -> None:
 
 def rebalance(scene: Scene) -> None:
     """A further worker joins a stage, and leaves again."""
-    stage = scene.chance.choice(["learner", "fold", "explainer", "sentinel"])
+    stage = scene.chance.choice(["learner", "aggregator", "explainer", "novelty"])
     further = f"{stage}-8"
     scene.deployment.start(stage, further)
     scene.some_more(400)
@@ -222,14 +222,14 @@ def damage_snapshot(scene: Scene) -> None:
 FAULTS: Final[dict[str, Fault]] = {
     "kill_learner": kill("learner"),
     "kill_explainer": kill("explainer"),
-    "kill_fold": kill("fold"),
-    "kill_sentinel": kill("sentinel"),
+    "kill_aggregator": kill("aggregator"),
+    "kill_novelty": kill("novelty"),
     "kill_two": kill_two,
     "sleep_over": sleep_over,
     "rebalance": rebalance,
     "restart_broker": restart_broker,
     "pause_broker": pause_broker,
-    "repeat_work": repeat("work"),
+    "repeat_requests": repeat("explain.requests"),
     "repeat_contributions": repeat("contributions"),
     "damage_checkpoint": damage_checkpoint,
     "damage_snapshot": damage_snapshot,
@@ -272,7 +272,7 @@ def _newest(scene: Scene, topic: str, count: int) -> list[Message]:
 
     settings = scene.deployment.settings
     name = settings.prefix + topic
-    partitions = settings.topics.work if topic == "work" else settings.topics.events
+    partitions = settings.topics.requests if topic == "explain.requests" else settings.topics.events
     reader = Consumer(connection(settings).consumer(read_committed=True))
     found: list[Message] = []
     try:

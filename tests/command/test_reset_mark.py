@@ -10,9 +10,9 @@ from glasstream.configuration import load
 from glasstream_topics import events, predictions
 from tests.command.test_reference import BASE, mixed
 from tests.late_labels import apart, delays
-from tests.sentinel.logs import BASE as SENTINEL
+from tests.novelty.logs import BASE as NOVELTY
 
-NOVELTY = [*SENTINEL, "explain.methods=ipfi,isage,ipdp,novelty"]
+NOVELTY = [*NOVELTY, "explain.methods=ipfi,isage,ipdp,novelty"]
 Log = list[tuple[bytes, bytes]]
 
 

@@ -61,8 +61,8 @@ def test_a_dead_leader_and_a_dead_controller_are_succeeded_and_two_dead_brokers_
 
 def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster: LocalCluster, prefix: str) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.work=2"]
-    name = f"{prefix}work"
+    given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.requests=2"]
+    name = f"{prefix}explain.requests"
 
     # the brokers' default
     settings = load(assignments=given)

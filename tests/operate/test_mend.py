@@ -11,7 +11,7 @@ from glasstream.operate.mend import Letter, Mend, Mended, Unmended, filter_named
 from glasstream_topics import events, events_dead
 
 LIMIT = 1_000
-RULES = load(assignments=["topics.events=4"]).watch()
+RULES = load(assignments=["topics.events=4"]).novelty_detector()
 
 
 def letter(

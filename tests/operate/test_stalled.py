@@ -1,15 +1,15 @@
-"""`state show` names the streams with which the fold stands still."""
+"""`state show` names the streams with which the aggregator stands still."""
 
 from glasstream.configuration import load
 from glasstream.operate.state import _Partition
-from glasstream_topics import checkpoints, progress_fold, progress_learner, progress_sentinel
+from glasstream_topics import checkpoints, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.progress_learner import PartitionProgress, StreamProgress
 
-TOPICS = (progress_learner.TOPIC, progress_fold.TOPIC, progress_sentinel.TOPIC, checkpoints.TOPIC)
+TOPICS = (progress_learner.TOPIC, progress_aggregator.TOPIC, progress_novelty.TOPIC, checkpoints.TOPIC)
 
 
 def test_it_is_as_the_learner_last_said() -> None:
-    settings, said = load(), "stream 's': row 150 is not folded although row 399 was learned 20 events ago"
+    settings, said = load(), "stream 's': row 150 is not aggregated although row 399 was learned 20 events ago"
     records = [
         PartitionProgress(epoch=0, first_offset=0, offset=9, used=0, fingerprint={}),
         *(StreamProgress(stream=name, epoch=0, seqs=400, rows=400, first_offset=0, stalled=stalled)

@@ -130,10 +130,10 @@ def test_everything_stands_in_the_compose_file_once() -> None:
     ]
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
         "explainer",
-        "fold",
+        "aggregator",
         "labels",
         "learner",
-        "sentinel",
+        "novelty",
     ]
     assert WORKERS["explainer"]["deploy"]["replicas"] == 2
 
@@ -276,12 +276,12 @@ def _ready(port: int) -> tuple[int, str]:
 
 def test_ready_says_what_glasstream_health_says(answering: Callable[[bytes], int]) -> None:
     ready = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready")
-    refusing = answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\npartition 3 waits for the fold\n")
+    refusing = answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\npartition 3 waits for the aggregator\n")
     silent = answering(b"")
     with socket.create_server(("127.0.0.1", 0)) as free:
         nobody = int(free.getsockname()[1])
     assert _ready(ready) == (0, "")
-    for port, why in ((refusing, "partition 3 waits for the fold"), (silent, "no answer"), (nobody, "no answer")):
+    for port, why in ((refusing, "partition 3 waits for the aggregator"), (silent, "no answer"), (nobody, "no answer")):
         code, said = _ready(port)
         theirs = CliRunner().invoke(cli, ["health", "--port", str(port)], standalone_mode=False)
         assert (code, theirs.return_value) == (1, 1)

@@ -114,7 +114,7 @@ def test_the_settings_that_the_runbook_names_exist() -> None:
     from glasstream.configuration import load
 
     text = (ROOT / "ops/docs/runbook.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:limits|checkpoint|sentinel|isage|publish)\.\w+)`", text))
+    named = set(re.findall(r"`((?:limits|checkpoint|novelty|isage|publish)\.\w+)`", text))
     assert len(named) > 5
     for name in named:
         section, key = name.split(".")

@@ -24,7 +24,7 @@ from tests.deployment import ROOT, wait_for
 from tests.page.browsing import Viewing, viewing
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
 
-PARTITIONS = {"events": 1, "work": 1}
+PARTITIONS = {"events": 1, "requests": 1}
 
 
 @contextmanager
@@ -97,9 +97,9 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
         "explain.methods": "ipfi,isage,ipdp,novelty",
         "model.name": "tree",
         "page.port": "0",
-        "sentinel.window": "500",
-        "sentinel.delay": "500",
-        "sentinel.stride": "1000",
+        "novelty.window": "500",
+        "novelty.delay": "500",
+        "novelty.stride": "1000",
     }
     given = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
     with command(log, "run", "--page", "--hold", "--rows", "3000", "--at", "1500", "--out", str(out), *given) as run:

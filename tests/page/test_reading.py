@@ -22,7 +22,7 @@ from tests.page.records import drift_record, effect_record, importance_record
 def deployed(kafka: str, prefix: str) -> Iterator[str]:
     """A prefix with topics."""
     client = AdminClient(Connection(kafka).client())
-    admin.create(client, {"events": 2, "work": 2}, prefix)
+    admin.create(client, {"events": 2, "requests": 2}, prefix)
     yield prefix
     admin.delete(client, prefix)
 

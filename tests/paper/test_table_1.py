@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
+from glasstream.aggregator.normalised import normalised
 from glasstream.estimators.batch_pfi import batch_pfi
 from glasstream.estimators.ipfi import IncrementalPFI
-from glasstream.fold.normalised import normalised
 from glasstream.models.predictor import CLASSIFICATION, Output
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstream[test]'")

@@ -14,7 +14,7 @@ def test_a_worker_has_one_name_and_a_fork_another() -> None:
     """Its name decides what is fenced, so whoever asks twice must not be told of two workers."""
     settings = load()
     name = options("learner", settings).instance
-    assert options("learner", settings).instance == options("fold", settings).instance == name
+    assert options("learner", settings).instance == options("aggregator", settings).instance == name
     assert options("learner", load(assignments=["worker.instance=mine"])).instance == "mine"
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
@@ -25,7 +25,7 @@ def test_a_worker_has_one_name_and_a_fork_another() -> None:
     assert len(other) == len(name) and other != name
 
 
-@pytest.mark.parametrize("stage", ["explainer", "fold", "sentinel"])
+@pytest.mark.parametrize("stage", ["explainer", "aggregator", "novelty"])
 def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     """Nor what River brings: two seconds of every start."""
     program = (

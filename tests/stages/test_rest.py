@@ -69,7 +69,7 @@ def test_killed_among_streams_that_rest_it_says_the_same(seed: int) -> None:
     assert dict(whole.published) == expected
     for commit in sorted(chance.sample(range(1, whole.commits), 6)):
         cluster = Cluster(log)
-        asyncio.run(cluster.run(kill_learner=commit, kill_fold=commit, lost=bool(commit % 2)))
+        asyncio.run(cluster.run(kill_learner=commit, kill_aggregator=commit, lost=bool(commit % 2)))
         assert dict(cluster.published) == expected, commit
 
 

@@ -13,7 +13,7 @@ from glasstream_topics.contract import MIB, Topic
 from glasstream_topics.errors import ContractError, TopicError
 
 TOPICS = {topic.name: topic for topic in glasstream_topics.ALL}
-COUNTS = {"events": 4, "work": 12}
+COUNTS = {"events": 4, "requests": 12}
 
 
 def test_every_topic_is_in_the_catalogue_once() -> None:
@@ -24,16 +24,16 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "effects",
         "events",
         "events.dead",
+        "explain.requests",
         "importance",
         "labels",
         "novelty",
         "predictions",
-        "progress.fold",
+        "progress.aggregator",
         "progress.labels",
         "progress.learner",
-        "progress.sentinel",
+        "progress.novelty",
         "snapshots",
-        "work",
     ]
     assert len(TOPICS) == len(glasstream_topics.ALL)
 
@@ -76,8 +76,8 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "snapshots",
         "checkpoints",
         "progress.learner",
-        "progress.fold",
-        "progress.sentinel",
+        "progress.aggregator",
+        "progress.novelty",
         "progress.labels",
     }
 
@@ -87,10 +87,10 @@ def test_a_dead_letter_may_be_larger_than_an_event() -> None:
     assert MIB <= sizes[0] < sizes[1]
 
 
-def test_partitions_follow_events_or_work() -> None:
+def test_partitions_follow_events_or_requests() -> None:
     found = {name: topic.partition_count(COUNTS) for name, topic in TOPICS.items()}
-    assert found == {**dict.fromkeys(TOPICS, 4), "work": 12, "snapshots": 1}
-    for counts in ({}, {"events": 0}, {"work": 3}):
+    assert found == {**dict.fromkeys(TOPICS, 4), "explain.requests": 12, "snapshots": 1}
+    for counts in ({}, {"events": 0}, {"requests": 3}):
         with pytest.raises(TopicError, match="expected a count of events from 1 on"):
             TOPICS["events"].partition_count(counts)
 

@@ -18,12 +18,12 @@ from glasstream_topics import (
     labels,
     novelty,
     predictions,
-    progress_fold,
+    progress_aggregator,
     progress_labels,
     progress_learner,
-    progress_sentinel,
+    progress_novelty,
+    requests,
     snapshots,
-    work,
 )
 from glasstream_topics.errors import RecordError
 from glasstream_topics.labels import Label
@@ -33,6 +33,8 @@ from tests.topics.golden_records import (
     GOLDEN,
     READ_ONLY,
     SNAPSHOT,
+    aggregator_partition,
+    aggregator_state,
     alarm,
     anchor,
     block,
@@ -44,14 +46,12 @@ from tests.topics.golden_records import (
     explained,
     failed,
     fields,
-    fold_partition,
-    fold_state,
     learner_partition,
     learner_stream,
     novel_event,
+    novelty_partition,
+    novelty_stream,
     prediction,
-    sentinel_partition,
-    sentinel_stream,
     usual_event,
 )
 
@@ -204,8 +204,8 @@ def test_novelty_is_read() -> None:
     assert (flagged.alarm, alarmed.alarm) == (None, novelty.Alarm(0.0625, 0.5, 64))
 
 
-def test_work_is_read() -> None:
-    read, written = work.decode(checked_in("work.v2.bin")), block()
+def test_a_request_is_read() -> None:
+    read, written = requests.decode(checked_in("explain.requests.v2.bin")), block()
     for name in ("seqs", "x", "y"):
         np.testing.assert_array_equal(getattr(read, name), getattr(written, name), strict=True)
     assert read.draws.keys() == written.draws.keys()
@@ -216,9 +216,9 @@ def test_work_is_read() -> None:
     assert (read.texts, read.staleness) == (written.texts, written.staleness)
     assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
     assert read.flush_before
-    flush = work.decode(checked_in("work.v2.flush.bin"))
+    flush = requests.decode(checked_in("explain.requests.v2.flush.bin"))
     assert (flush.count, flush.first_row, flush.flush_before, flush.ends) == (0, 200, True, False)
-    reset = work.decode(checked_in("work.v2.reset.bin"))
+    reset = requests.decode(checked_in("explain.requests.v2.reset.bin"))
     assert (reset.count, reset.first_row, reset.flush_before, reset.ends) == (0, 200, True, True)
 
 
@@ -262,23 +262,23 @@ def test_progress_of_the_learner_is_read(name: str, after: int) -> None:
     assert restored == progress_learner.Restored(learner_partition(), {"elec2": stream})
 
 
-def test_progress_of_the_fold_is_read() -> None:
-    restored = progress_fold.restore(
+def test_progress_of_the_aggregator_is_read() -> None:
+    restored = progress_aggregator.restore(
         {
-            progress_learner.PARTITION_KEY: checked_in("progress.fold.v1.partition.json"),
-            b"elec2": checked_in("progress.fold.v1.stream.json"),
-            b"\xffstate/elec2/0": checked_in("progress.fold.v1.state.bin"),
+            progress_learner.PARTITION_KEY: checked_in("progress.aggregator.v1.partition.json"),
+            b"elec2": checked_in("progress.aggregator.v1.stream.json"),
+            b"\xffstate/elec2/0": checked_in("progress.aggregator.v1.state.bin"),
         }
     )
-    assert restored.partition == fold_partition()
+    assert restored.partition == aggregator_partition()
     state = restored.state("elec2")
-    assert restored.streams["elec2"] == state.progress == fold_state().progress
-    assert state.meta == fold_state().meta
-    for name, array in fold_state().arrays.items():
+    assert restored.streams["elec2"] == state.progress == aggregator_state().progress
+    assert state.meta == aggregator_state().meta
+    for name, array in aggregator_state().arrays.items():
         np.testing.assert_array_equal(state.arrays[name], array, strict=True)
 
 
-SENTINEL = {
+NOVELTY = {
     progress_learner.PARTITION_KEY: "partition.json",
     b"elec2": "stream.json",
     b"\xffanchor/elec2/1": "anchor-1.bin",
@@ -286,14 +286,14 @@ SENTINEL = {
 }
 
 
-def test_progress_of_the_sentinel_is_read() -> None:
-    latest = {key: checked_in(f"progress.sentinel.v1.{name}") for key, name in SENTINEL.items()}
-    restored = progress_sentinel.restore(latest)
-    assert (restored.partition, restored.streams) == (sentinel_partition(), {"elec2": sentinel_stream()})
+def test_progress_of_the_novelty_detector_is_read() -> None:
+    latest = {key: checked_in(f"progress.novelty.v1.{name}") for key, name in NOVELTY.items()}
+    restored = progress_novelty.restore(latest)
+    assert (restored.partition, restored.streams) == (novelty_partition(), {"elec2": novelty_stream()})
     found, written = restored.anchor("elec2"), anchor()
     assert found is not None
     for name in ("stream", "epoch", "offset", "used", "seqs", "meta"):
         assert getattr(found, name) == getattr(written, name)
     for name, array in written.arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
-    assert restored.chunks["elec2"] == len(progress_sentinel.encode_anchor(written, limit=256))
+    assert restored.chunks["elec2"] == len(progress_novelty.encode_anchor(written, limit=256))

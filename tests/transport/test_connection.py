@@ -66,9 +66,9 @@ def test_what_faust_cannot_speak_is_said_before_it_tries(extra: dict[str, str], 
 
 
 def test_the_application_starts_nothing_by_surprise() -> None:
-    app = make_app(Connection("h:1"), StageOptions("fold", "fold-0", prefix="p."))
-    assert app.conf.id == "p.fold"
-    assert app.conf.consumer_group_instance_id == "p.fold.fold-0"
+    app = make_app(Connection("h:1"), StageOptions("aggregator", "aggregator-0", prefix="p."))
+    assert app.conf.id == "p.aggregator"
+    assert app.conf.consumer_group_instance_id == "p.aggregator.aggregator-0"
     assert not app.boot_strategy._should_enable_web()
     assert not app.conf.topic_allow_declare
     assert app.conf.topic_disable_leader

@@ -15,16 +15,24 @@ from glasstream_topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
 
-ROLES: Final = ("learner", "explainer", "fold", "sentinel", "labels", "producer", "consumer", "operator")
+ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "producer", "consumer", "operator")
 
 READERS: Final = "glasstream-reader"
 """The group that clients name which are in none: librdkafka looks for its coordinator all the same."""
 
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
-    "learner": ("events.dead", "predictions", "work", "contributions", "snapshots", "checkpoints", "progress.learner"),
+    "learner": (
+        "events.dead",
+        "predictions",
+        "explain.requests",
+        "contributions",
+        "snapshots",
+        "checkpoints",
+        "progress.learner",
+    ),
     "explainer": ("contributions",),
-    "fold": ("importance", "effects", "drift", "progress.fold"),
-    "sentinel": ("novelty", "progress.sentinel"),
+    "aggregator": ("importance", "effects", "drift", "progress.aggregator"),
+    "novelty": ("novelty", "progress.novelty"),
     "labels": ("events", "events.dead", "progress.labels"),
     "producer": ("events", "labels"),
 }
@@ -32,7 +40,7 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 _SENT_BY_USERS: Final = ("events", "labels")
 """Whoever reads them looks, before it starts, how large their messages may be."""
 
-_WITH_STATE: Final = ("learner", "fold", "sentinel", "labels")
+_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels")
 """They write in transactions."""
 
 _OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")

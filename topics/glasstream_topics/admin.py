@@ -66,7 +66,7 @@ def show(
     Parameters
     ----------
     counts
-        partitions of `events` and of `work`, by these names.
+        the settings `topics.events` and `topics.requests`, as `events` and `requests`.
     """
     return [
         Description(

@@ -10,7 +10,7 @@ from glasstream_topics.errors import TopicError
 
 DEFAULT_PREFIX: Final = "glasstream."
 
-Count = Literal["events", "work", "one"]
+Count = Literal["events", "requests", "one"]
 
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 """Of a record that a stage reads: it becomes a key, and a part of everything that is said of the stream."""
@@ -34,7 +34,7 @@ COMPACTED: Final[Mapping[str, str]] = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 
-# An internal queue is bounded by size and never by age: what is still to be explained or folded waits through an
+# An internal queue is bounded by size and never by age: what is still to be explained or aggregated waits through an
 # outage of any length, and the learner holds back long before this much is outstanding.
 QUEUE: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
@@ -75,7 +75,7 @@ class Topic:
     partitioning
         how a record finds its partition.
     partitions
-        which setting counts its partitions: that of `events`, that of `work`, or always one.
+        which setting counts its partitions: `topics.events`, `topics.requests`, or always one.
     codec
         form of the value.
     read_by
@@ -109,7 +109,7 @@ class Topic:
         Parameters
         ----------
         counts
-            partitions of `events` and of `work`, by these names.
+            the settings `topics.events` and `topics.requests`, as `events` and `requests`.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """`contributions`: what each feature contributed to each row of a block, or why the block could not be explained.
 
-They come back in any order and possibly more than once; the fold puts them in order by the rows' numbers alone.
+They come back in any order and possibly more than once; the aggregator puts them in order by the rows' numbers alone.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ TOPIC: Final = Topic(
     partitioning="the stream's partition of events, set explicitly",
     partitions="events",
     codec="frame",
-    read_by=("fold",),
+    read_by=("aggregator",),
     public=False,
     schema_version=VERSION,
     config=QUEUE,
@@ -254,7 +254,7 @@ def _check(record: Contributions) -> None:
 
 
 def _check_values(record: Contributions) -> list[str]:
-    """Refuse what a fold would index with, out of bounds, and numbers that would make its estimates infinite."""
+    """Refuse what an aggregator would index with, out of bounds, and numbers that would make its estimates infinite."""
     findings: list[str] = []
     squared = _LARGEST_SQUARED if record.loss in _SQUARES else LARGEST
     for name, array in record.values.items():

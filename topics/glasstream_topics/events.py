@@ -27,7 +27,7 @@ TOPIC: Final = Topic(
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
     partitions="events",
     codec="json",
-    read_by=("learner", "sentinel"),
+    read_by=("learner", "novelty"),
     public=True,
     schema_version=VERSION,
     config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},

@@ -46,7 +46,7 @@ class Frame:
     Attributes
     ----------
     kind
-        what the record is, such as `work`.
+        what the record is, such as `explain.requests`.
     version
         version of the record's schema (the container has its own).
     meta

@@ -44,8 +44,8 @@ GIVEN: Final[Mapping[str, Shape]] = {
     "ipdp.points": ("float64", ("count", None, "d")),
 }
 """The loss of the model itself, whatever the method; contributions; of iSAGE also the feature whose first difference
-the fold completes, loss and prediction of the model and the target; of iPDP the ICE curves, one an output, and points
-that they were evaluated at."""
+the aggregator completes, loss and prediction of the model and the target; of iPDP the ICE curves, one an output, and
+points that they were evaluated at."""
 
 
 def method_of(name: str) -> str:

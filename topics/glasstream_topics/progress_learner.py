@@ -83,7 +83,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
         the offset behind the newest message that may have changed the stream; -1: not known. A state as of there or
         later is as of the partition's offset.
     stalled
-        why the fold stands still with the stream, what was done and what to check; empty while it moves.
+        why the aggregator stands still with the stream, what was done and what to check; empty while it moves.
     """
 
     stream: str

@@ -19,7 +19,7 @@ from glasstream.background.storage import ConditionalStorage
 from glasstream.draws import stream_key
 from glasstream.ingest.features import Kind
 from glasstream_topics.methods import MOST_OUTPUTS
-from glasstream_topics.work import Grid
+from glasstream_topics.requests import Grid
 
 Array = NDArray[Any]
 

@@ -81,7 +81,7 @@ class Children:
         Raises
         ------
         StageDiedError
-            A learner or fold died, or any stage where restarts are off.
+            A learner or aggregator died, or any stage where restarts are off.
         """
         now = time.monotonic()
         for child in tuple(self._children):

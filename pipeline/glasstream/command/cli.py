@@ -135,9 +135,9 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
     settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
-    settings.fold()
-    if settings.novelty:
-        settings.watch()
+    settings.aggregator()
+    if settings.detects_novelty:
+        settings.novelty_detector()
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
     while source.notices:
@@ -149,7 +149,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
 
 @cli.command()
-@click.argument("stage", type=click.Choice(["learner", "explainer", "fold", "sentinel", "labels"]))
+@click.argument("stage", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"]))
 @click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
 @click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
 @click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
@@ -166,9 +166,9 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     expect_address(settings)
     if stage == "learner":
         settings.learn()  # a model that cannot be made is an error of usage
-    if stage == "sentinel":
-        settings.watch()
-    settings.fold()
+    if stage == "novelty":
+        settings.novelty_detector()
+    settings.aggregator()
     return int(run_stage(stage, settings))
 
 

@@ -1,4 +1,4 @@
-"""What a run reads back: the public topics, and how far learner, fold and sentinel are."""
+"""What a run reads back: the public topics, and how far learner, aggregator and novelty detector are."""
 
 import logging
 import time
@@ -12,13 +12,13 @@ from glasstream.errors import BrokerError, RecordError
 from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import heals
-from glasstream_topics import progress_fold, progress_learner, progress_sentinel
+from glasstream_topics import progress_aggregator, progress_learner, progress_novelty
 
 log = logging.getLogger(__name__)
 
 PUBLIC = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
-_PROGRESS = ("progress.learner", "progress.fold")
-_OF_NOVELTY = "progress.sentinel"
+_PROGRESS = ("progress.learner", "progress.aggregator")
+_OF_NOVELTY = "progress.novelty"
 _BATCH = 1_000
 _ASK_SECONDS = 10.0
 
@@ -27,7 +27,7 @@ OnRecords = Callable[[str, list[Message]], None]
 
 def written(settings: Settings) -> tuple[str, ...]:
     """The public topics that a run under these settings writes to."""
-    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.novelty)
+    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.detects_novelty)
 
 
 @dataclass(slots=True)
@@ -37,16 +37,16 @@ class Progress:
     consumed: dict[int, int] = field(default_factory=dict)
     """Per partition of `events`: the offset of the first message that is not used up."""
     watched: dict[int, int] = field(default_factory=dict)
-    """Likewise of the sentinel."""
+    """Likewise of the novelty detector."""
     rows: dict[str, int] = field(default_factory=dict)
     """Per stream: rows learned."""
-    folded: dict[str, int] = field(default_factory=dict)
-    """Per stream: the next row to be folded."""
+    aggregated: dict[str, int] = field(default_factory=dict)
+    """Per stream: the next row to be aggregated."""
     published: dict[str, int] = field(default_factory=dict)
     """Per stream: the row of the newest importance record."""
 
     def take(self, topic: str, message: Message) -> None:
-        """Take one record of `progress.learner`, `progress.fold` or `progress.sentinel`."""
+        """Take one record of `progress.learner`, `progress.aggregator` or `progress.novelty`."""
         key, value = message.key(), message.value()
         if key is None or value is None:
             return
@@ -58,14 +58,14 @@ class Progress:
                 self.consumed[message.partition()] = record.offset
             return
         if topic == _OF_NOVELTY:
-            watching = progress_sentinel.decode(key, value)
-            if isinstance(watching, progress_sentinel.PartitionProgress):
+            watching = progress_novelty.decode(key, value)
+            if isinstance(watching, progress_novelty.PartitionProgress):
                 self.watched[message.partition()] = watching.offset
             return
-        fold = progress_fold.decode(key, value)
-        if isinstance(fold, progress_fold.StreamProgress):
-            self.folded[fold.stream] = fold.next_row
-            self.published[fold.stream] = fold.published_row
+        aggregator = progress_aggregator.decode(key, value)
+        if isinstance(aggregator, progress_aggregator.StreamProgress):
+            self.aggregated[aggregator.stream] = aggregator.next_row
+            self.published[aggregator.stream] = aggregator.published_row
 
 
 class Monitor:

@@ -2,7 +2,7 @@
 
 numba compiles a kernel for the types that it is called with: the number of dimensions of each array, its layout and
 whether it may be written to. So the kernels are called here in the way that the stages call them: small streams go
-through the whole pipeline, work and contributions through their bytes, and the state of each stage through what a
+through the whole pipeline, requests and contributions through their bytes, and the state of each stage through what a
 restart reads. `CASES` says which streams and settings these are; the tests hold it against the settings there are and
 against what the stages compile beyond it.
 """
@@ -14,18 +14,18 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from glasstream.aggregator.stream import StreamAggregator
 from glasstream.command.reference import Reference
 from glasstream.configuration import load
-from glasstream.fold.stream import StreamFold
 from glasstream.gbmap.neighbours import LARGE
 from glasstream.ingest.message import Message
 from glasstream.models.arrays import Array
 from glasstream.models.warm_up import warm_up
-from glasstream.sentinel.stream import StreamSentinel
+from glasstream.novelty.stream import StreamDetector
 from glasstream.stages.fitter import warm_up as warm_up_fitter
-from glasstream_topics import contributions, events, frames, work
+from glasstream_topics import contributions, events, frames, requests
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 ROWS: Final = 240
 """Rows of each stream: enough for snapshots, full windows and a map, and for some rows after each restart."""
@@ -39,14 +39,14 @@ _SMALL: Final = {
     "snapshot.doubling": "32",
     "snapshot.cadence": "40",
     "drift.grace": "20",
-    "sentinel.window": "50",
-    "sentinel.stride": "50",
-    "sentinel.delay": "20",
-    "sentinel.held": "0.5",
-    "sentinel.rate": "0.1",
-    "sentinel.grace": "20",
-    "sentinel.iterations": "5",
-    "sentinel.learners": "2",
+    "novelty.window": "50",
+    "novelty.stride": "50",
+    "novelty.delay": "20",
+    "novelty.held": "0.5",
+    "novelty.rate": "0.1",
+    "novelty.grace": "20",
+    "novelty.iterations": "5",
+    "novelty.learners": "2",
 }
 """Settings under which a short stream meets everything that a long one does."""
 
@@ -91,9 +91,9 @@ CASES: Final = (
         {
             "model.name": "linear",
             "explain.methods": "ipfi,novelty",
-            "sentinel.window": str(LARGE + 200),
-            "sentinel.held": "0.2",
-            "sentinel.stride": str(LARGE + 200),
+            "novelty.window": str(LARGE + 200),
+            "novelty.held": "0.2",
+            "novelty.stride": str(LARGE + 200),
         },
         rows=LARGE + 408,
     ),  # so many neighbours that a tree is searched
@@ -142,27 +142,29 @@ class _Restarting(Reference):
             self._restart(message.partition)
         yield from super().feed(message)
 
-    def _sent_work(self, block: Work) -> Work:
-        return work.decode(work.encode(block))
+    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
+        return requests.decode(requests.encode(block))
 
     def _sent_answer(self, answer: Contributions) -> Contributions:
         return contributions.decode(contributions.encode(answer))
 
     def _restart(self, partition: int) -> None:
         """Put what a stage reads when it starts again in the place of what it has."""
-        learner, fold = self._learners[partition], self._folds[partition]
+        learner, aggregator = self._learners[partition], self._aggregators[partition]
         for name in list(learner.streams):
             state = pickle.dumps(learner.state(name, at_rest=True), protocol=5)
             learner.resume(name, pickle.loads(state), learner.position)  # noqa: S301 - our own, a line ago
-        for name, folded in fold.streams.items():
-            fold.streams[name] = StreamFold.restore(name, folded.settings, *_read_back(*folded.state()))
-        sentinel = self._sentinels.get(partition)
-        if sentinel is None:
+        for name, aggregated in aggregator.streams.items():
+            aggregator.streams[name] = StreamAggregator.restore(
+                name, aggregated.settings, *_read_back(*aggregated.state())
+            )
+        detector = self._detectors.get(partition)
+        if detector is None:
             return
-        for name, watched in list(sentinel.streams.items()):
-            one = watched.sentinel
-            made = StreamSentinel.restore(name, one.settings, *_read_back(*one.state()))
-            sentinel.resume(name, made, watched.first_offset, sentinel.position)
+        for name, watched in list(detector.streams.items()):
+            one = watched.detector
+            made = StreamDetector.restore(name, one.settings, *_read_back(*one.state()))
+            detector.resume(name, made, watched.first_offset, detector.position)
 
 
 def _read_back(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:

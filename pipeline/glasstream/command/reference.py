@@ -3,21 +3,21 @@
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.explain.explainer import explain
 from glasstream.explain.sizes import pieces
-from glasstream.fold.partition import PartitionFold
 from glasstream.ingest.message import Message
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
 from glasstream.models.predictor import Predictor
-from glasstream.sentinel.fit import fit
-from glasstream.sentinel.partition import PartitionSentinel
-from glasstream.sentinel.settings import SentinelSettings
+from glasstream.novelty.fit import fit
+from glasstream.novelty.partition import PartitionDetector
+from glasstream.novelty.settings import NoveltySettings
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 _KEY = b"what leaves no process needs no secret"
 
@@ -26,7 +26,7 @@ Published = tuple[str, bytes]
 
 
 class Reference:
-    """Learner, explainer and fold, one after the other; then the sentinel, if the settings ask for novelty.
+    """Learner, explainer and aggregator, one after the other; then the novelty detector, if novelty is asked for.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Reference:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._learners: dict[int, PartitionLearner] = {}
-        self._folds: dict[int, PartitionFold] = {}
-        self._watched = settings.watch() if settings.novelty else None
-        self._sentinels: dict[int, PartitionSentinel] = {}
+        self._aggregators: dict[int, PartitionAggregator] = {}
+        self._watched = settings.novelty_detector() if settings.detects_novelty else None
+        self._detectors: dict[int, PartitionDetector] = {}
         self._models: dict[tuple[str, int, int], Predictor] = {}
         self._contributions = 0
         self._next: dict[int, int] = {}
@@ -64,8 +64,8 @@ class Reference:
         learner = self._learners.get(message.partition)
         if learner is None:
             learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings.learn())
-            self._folds[message.partition] = PartitionFold(message.partition, self.settings.fold())
-        fold = self._folds[message.partition]
+            self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings.aggregator())
+        aggregator = self._aggregators[message.partition]
         for _ in learner.consume(message):
             self._keep_snapshots(learner)
         learner.cut()
@@ -75,18 +75,18 @@ class Reference:
             yield "predictions", record
         for rejections in dead:
             yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
-        for block in chain.from_iterable(map(pieces, outbox.work)):
+        for block in chain.from_iterable(map(pieces, outbox.requests)):
             model = self._models[block.stream, block.epoch, block.version] if block.count else None
-            for contribution in explain(self._sent_work(block), model):
-                fold.offer(self._sent_answer(contribution), self._contributions)
+            for contribution in explain(self._sent_request(block), model):
+                aggregator.offer(self._sent_answer(contribution), self._contributions)
                 self._contributions += 1
             self._forget(block.stream, block.epoch, block.version)
-        for published in fold.take_records():
+        for published in aggregator.take_records():
             yield published.topic, published.value
         if self._watched is not None:
             yield from self._watch(message, self._watched)
 
-    def _sent_work(self, block: Work) -> Work:
+    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
         """Return a block as an explainer gets it; here as it is."""
         return block
 
@@ -94,14 +94,14 @@ class Reference:
         """Return contributions as the aggregator gets them; here as they are."""
         return answer
 
-    def _watch(self, message: Message, settings: SentinelSettings) -> Iterator[Published]:
-        """What the sentinel says of one message; a map is fitted when it is due."""
-        sentinel = self._sentinels.setdefault(message.partition, PartitionSentinel(settings))
-        for due in sentinel.consume(message):
+    def _watch(self, message: Message, settings: NoveltySettings) -> Iterator[Published]:
+        """What the novelty detector says of one message; a map is fitted when it is due."""
+        detector = self._detectors.setdefault(message.partition, PartitionDetector(settings))
+        for due in detector.consume(message):
             if due is not None and due.pending is not None:
                 due.give(fit(due.pending, settings.fit))
-        sentinel.take_requests()
-        for _, record in sentinel.take_records():
+        detector.take_requests()
+        for _, record in detector.take_records():
             yield "novelty", record
 
     def _keep_snapshots(self, learner: PartitionLearner) -> None:

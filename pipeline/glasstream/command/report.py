@@ -232,7 +232,7 @@ class Report:
         if not self._novelty:
             return
         if not stream.scored:
-            self._say("novelty: no event scored; the first map needs sentinel.window events with a label")
+            self._say("novelty: no event scored; the first map needs novelty.window events with a label")
             return
         alarms = f"{len(stream.flag_alarms):,}"
         if stream.flag_alarms:

@@ -18,7 +18,7 @@ _LONG = 20
 @click.command()
 @click.argument("stream")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--wait", is_flag=True, help="Return when learner, fold and sentinel have passed the mark.")
+@click.option("--wait", is_flag=True, help="Return when learner, aggregator and novelty detector have passed the mark.")
 @data_option
 @settings_options()
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
@@ -76,7 +76,7 @@ def _wait(mark: "Mark", settings: "Settings") -> None:
             click.echo(f"not there yet: {', '.join(stages)}", err=True)
         looks += 1
         if looks == _LONG:
-            click.echo("the learner goes on when explainers and fold have done what is before the mark; "
+            click.echo("the learner goes on when explainers and aggregator have done what is before the mark; "
                        "`glasstream doctor` tells of a stage that nobody works on", err=True)  # fmt: skip
         told = stages
         pause()

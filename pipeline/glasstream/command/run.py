@@ -174,7 +174,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
     from glasstream.command.reference import Reference  # River and numba, which only the workers need otherwise
 
-    report = Report(console, plan.total, novelty=settings.novelty)
+    report = Report(console, plan.total, novelty=settings.detects_novelty)
     reference = Reference(settings)
     key = events.key(plan.source.stream)
     started = time.monotonic()
@@ -218,11 +218,11 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
         ):
             if plan.page:
                 children.add_page(show=console.is_interactive)
-            children.add("fold", "fold-1")
+            children.add("aggregator", "aggregator-1")
             for number in range(plan.explainers):
                 children.add("explainer", f"explainer-{number + 1}")
-            if settings.novelty:
-                children.add("sentinel", "sentinel-1")
+            if settings.detects_novelty:
+                children.add("novelty", "novelty-1")
             children.add("learner", "learner-1")
             _replay(settings, plan, console, children, interrupts, embedded=embedded)
 
@@ -251,7 +251,7 @@ def _replay(
     *,
     embedded: bool,
 ) -> None:
-    report = Report(console, plan.total, novelty=settings.novelty)
+    report = Report(console, plan.total, novelty=settings.detects_novelty)
     limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
     link = connection(settings)
     stream = plan.source.stream
@@ -285,7 +285,7 @@ def _replay(
 
         def look() -> None:
             progress = monitor.progress
-            counts = (progress.consumed, progress.watched, progress.rows, progress.folded, progress.published)
+            counts = (progress.consumed, progress.watched, progress.rows, progress.aggregated, progress.published)
             place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))
             moves.look(place, lambda: _how_far(monitor, replay, stream, partition, settings))
 
@@ -325,7 +325,7 @@ def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
     """The offset up to which all that read `events` have consumed a partition."""
     progress = monitor.progress
     consumed = progress.consumed.get(partition, 0)
-    return min(consumed, progress.watched.get(partition, 0)) if settings.novelty else consumed
+    return min(consumed, progress.watched.get(partition, 0)) if settings.detects_novelty else consumed
 
 
 def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
@@ -335,24 +335,26 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
     the first estimates.
     """
     progress, every = monitor.progress, settings.publish.every
-    unfolded = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.folded.get(stream, 0)))
+    outstanding = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.aggregated.get(stream, 0)))
     allowed = settings.start + 2.0 * every
     if monitor.round_bytes("predictions"):
-        behind = [monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.novelty else []))]
+        behind = [
+            monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.detects_novelty else []))
+        ]
         allowed = EMBEDDED_BYTES_UNREAD / monitor.round_bytes("predictions") - max(behind)
     for topic, records in (("importance", len(settings.methods)), ("effects", 1)):
         published = monitor.round_bytes(topic) * records
         if published:
             rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
             unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a transaction's mark
-            allowed = min(allowed, rounds * every - unfolded - every * unread)
+            allowed = min(allowed, rounds * every - outstanding - every * unread)
         elif records and progress.published.get(stream, -1) < 0:
             allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
     return allowed
 
 
 def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> bool:
-    """Whether all that was written has been learned, explained, folded, watched and published."""
+    """Whether all that was written has been learned, explained, aggregated, watched and published."""
     if replay.end is None:
         return False
     partition, offset = replay.end
@@ -361,16 +363,16 @@ def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> 
         return False
     rows = progress.rows.get(stream, 0)
     return rows <= settings.start or (
-        progress.folded.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
+        progress.aggregated.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
     )
 
 
 def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
     progress = monitor.progress
-    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.novelty else ""
+    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.detects_novelty else ""
     return (
         f"{replay.sent:,} events written, {progress.rows.get(stream, 0):,} learned, "
-        f"{progress.folded.get(stream, 0):,} folded{watched}"
+        f"{progress.aggregated.get(stream, 0):,} aggregated{watched}"
     )
 
 
@@ -379,7 +381,7 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
     rows = progress.rows.get(stream, 0)
     return (
         f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
-        f"{min(rows, progress.folded.get(stream, 0)):,} of {rows:,} rows learned are explained"
+        f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
     )
 
 
@@ -408,7 +410,7 @@ def for_embedded(settings: Settings) -> Settings:
         limits=msgspec.structs.replace(
             settings.limits,
             rows_ahead=min(settings.limits.rows_ahead, 5_000),
-            work_bytes=min(settings.limits.work_bytes, 3 * mib),
+            request_bytes=min(settings.limits.request_bytes, 3 * mib),
             snapshot_bytes=min(settings.limits.snapshot_bytes, mib),
             snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
         ),
@@ -424,7 +426,7 @@ def without_checkpoints(settings: Settings) -> Settings:
     return msgspec.structs.replace(
         settings,
         checkpoint=Checkpoint(seconds=0.0),
-        sentinel=msgspec.structs.replace(settings.sentinel, anchor=_NO_ANCHOR),
+        novelty=msgspec.structs.replace(settings.novelty, anchor=_NO_ANCHOR),
     )
 
 

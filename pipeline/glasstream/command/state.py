@@ -24,7 +24,7 @@ def state_commands() -> None:
 @data_option
 @settings_options()
 def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
-    """How far learner, explainers, fold and sentinel are, by partition and by stream."""
+    """How far learner, explainers, aggregator and novelty detector are, by partition and by stream."""
     import msgspec
     from rich.text import Text
 
@@ -55,10 +55,10 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
 
 
 def _tables(found: "State") -> "list[Table]":
-    streams = _table("streams", ("stream", "partition", "epoch", "events", "rows", "version", "checkpoint", "folded",
-                     "published", "rows behind", "watched"))  # fmt: skip
+    streams = _table("streams", ("stream", "partition", "epoch", "events", "rows", "version", "checkpoint",
+                     "aggregated", "published", "rows behind", "watched"))  # fmt: skip
     for one in found.streams:
-        numbers = (one.partition, one.epoch, one.seqs, one.rows, one.version, one.checkpoint, one.folded,
+        numbers = (one.partition, one.epoch, one.seqs, one.rows, one.version, one.checkpoint, one.aggregated,
                    one.published, one.behind, one.watched)  # fmt: skip
         _add(streams, one.stream, *numbers)
     places = _table("partitions", ("stage", "of", "partition", "epoch", "offset", "end", "behind"))

@@ -3,7 +3,7 @@
 River's own detector (Raab, Heusinger, Schleif: "Reactive soft prototype computing for concept drift streams",
 Neurocomputing 2020), one for each series, all with the same seed. It makes a Kolmogorov-Smirnov test a number, which
 costs some hundred µs: for a few series, or slow streams. River is imported when the first detector is made: it takes
-two seconds, and a fold needs none of it otherwise.
+two seconds, and an aggregator needs none of it otherwise.
 """
 
 from collections import deque

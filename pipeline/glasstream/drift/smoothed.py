@@ -1,6 +1,6 @@
 """Series smoothed number by number, for detectors that are to see what is published and not what rows say.
 
-The form is that of `glasstream.fold.smoothing`, debiased; a row without a number leaves a series as it is.
+The form is that of `glasstream.aggregator.smoothing`, debiased; a row without a number leaves a series as it is.
 """
 
 from dataclasses import dataclass, field

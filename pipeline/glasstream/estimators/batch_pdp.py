@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.curve_shape import importance_of
 from glasstream.background.grids import GridSettings, categorical
 from glasstream.background.knots import expand
 from glasstream.explain import ipdp
-from glasstream.fold.curve_shape import importance_of
 from glasstream.models.predictor import Predictor
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ class BatchPDP:
     curve
         (d, m, k) the partial dependence, their mean.
     importance
-        (d, k) of the curves, see `glasstream.fold.curve_shape`; NaN of a feature without a point.
+        (d, k) of the curves, see `glasstream.aggregator.curve_shape`; NaN of a feature without a point.
     """
 
     outputs: tuple[str | None, ...]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.curves import Curves, Effect, PerRow
+from glasstream.aggregator.surfaces import Surface
 from glasstream.background.grids import Grids, GridSettings, categorical, points
 from glasstream.draws import stream_key
 from glasstream.errors import ModelError, SettingsError
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain import ipdp
-from glasstream.fold.curves import Curves, Effect, PerRow
-from glasstream.fold.surfaces import Surface
 from glasstream.ingest.features import Kind
 from glasstream.models.predictor import CLASSIFICATION, Predictor
 

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator import bounds, intervals
+from glasstream.aggregator.normalised import normalised
+from glasstream.aggregator.overlap import Overlap
+from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
 from glasstream.draws import stream_key
 from glasstream.errors import ModelError, SettingsError, StateError
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.ipfi import contributions, set_contributions
 from glasstream.explain.losses import Loss, loss_for
-from glasstream.fold import bounds, intervals
-from glasstream.fold.normalised import normalised
-from glasstream.fold.overlap import Overlap
-from glasstream.fold.smoothing import Smoothing
 from glasstream.ingest.admission import Task
 from glasstream.models.predictor import Predictor
 
@@ -214,11 +214,11 @@ class IncrementalPFI:
         return self._named(self.smoothing.variance)
 
     def bound(self, delta: float = 0.1) -> dict[str, float]:
-        """The δ-bound of the values by name: see `glasstream.fold.bounds.bound`."""
+        """The δ-bound of the values by name: see `glasstream.aggregator.bounds.bound`."""
         return self._named(bounds.bound(self.smoothing, delta))
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Low and high by name: see `glasstream.fold.intervals`; empty while there are too few events to tell."""
+        """Low and high by name: see `glasstream.aggregator.intervals`; empty while there are too few events to tell."""
         interval = intervals.normal(self.smoothing, level)
         if interval is None:
             return {}

@@ -6,6 +6,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.bounds import bound
+from glasstream.aggregator.intervals import normal
+from glasstream.aggregator.isage import SageAggregator
+from glasstream.aggregator.overlap import Overlap
 from glasstream.background.orders import orders
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
 from glasstream.background.settings import StorageSettings
@@ -15,10 +19,6 @@ from glasstream.errors import ModelError, SettingsError, StateError
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.isage import check_correction, contributions
 from glasstream.explain.losses import Loss, loss_for, with_classes
-from glasstream.fold.bounds import bound
-from glasstream.fold.intervals import normal
-from glasstream.fold.isage import SageFold
-from glasstream.fold.overlap import Overlap
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import Kind
 from glasstream.models.predictor import Predictor
@@ -123,7 +123,7 @@ class IncrementalSAGE:
             if removal == "marginal"
             else Overlap.of("geometric", storage.size, 2 * inner)
         )
-        self.fold = SageFold.empty(alpha, self._overlap)
+        self.aggregator = SageAggregator.empty(alpha, self._overlap)
         self.rows = 0
         """Events seen, explained or not."""
         self._names: tuple[str, ...] = ()
@@ -204,49 +204,49 @@ class IncrementalSAGE:
         block = contributions(predictor, loss, rows[own], targets[own], order, background, self._corrected)
         if not (np.isfinite(block.contributions).all() and np.isfinite(block.predictions).all()):
             raise ModelError("expected finite predictions, got one that is not; scale the features")
-        return self.fold.update(loss, block)
+        return self.aggregator.update(loss, block)
 
     @property
     def importance(self) -> dict[str, float]:
         """The values by feature name, without start-up bias; empty before the first explained event."""
-        return self._named(self.fold.smoothing.value)
+        return self._named(self.aggregator.smoothing.value)
 
     @property
     def raw(self) -> dict[str, float]:
         """The values as smoothed from 0."""
-        return self._named(self.fold.smoothing.raw)
+        return self._named(self.aggregator.smoothing.raw)
 
     @property
     def variance(self) -> dict[str, float]:
         """The variance of the contributions, under the weights of the smoothing."""
-        return self._named(self.fold.smoothing.variance)
+        return self._named(self.aggregator.smoothing.variance)
 
     @property
     def marginal_loss(self) -> float:
         """The smoothed loss of the mean prediction."""
-        return self.fold.marginal_loss
+        return self.aggregator.marginal_loss
 
     @property
     def model_loss(self) -> float:
         """The smoothed loss of the model."""
-        return self.fold.model_loss
+        return self.aggregator.model_loss
 
     @property
     def total(self) -> float:
         """`marginal_loss` minus `model_loss`: the sum of the values."""
-        return self.fold.total
+        return self.aggregator.total
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Low and high of each value by name, see `glasstream.fold.intervals`; empty while there are too few events."""
-        found = normal(self.fold.smoothing, level)
+        """Low and high by name: see `glasstream.aggregator.intervals`; empty while there are too few events to tell."""
+        found = normal(self.aggregator.smoothing, level)
         if found is None:
             return {}
         low, high = found
         return dict(zip(self._names, zip(low.tolist(), high.tolist(), strict=True), strict=False))
 
     def bound(self, delta: float = 0.1) -> dict[str, float]:
-        """How far each value is off at most, except with probability δ: see `glasstream.fold.bounds`."""
-        return self._named(bound(self.fold.smoothing, delta))
+        """How far each value is off at most, except with probability δ: see `glasstream.aggregator.bounds`."""
+        return self._named(bound(self.aggregator.smoothing, delta))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What another estimator with the same settings needs to go on to the last bit: JSON values, and arrays.
@@ -259,7 +259,7 @@ class IncrementalSAGE:
             Removal is conditional; River trees are no arrays.
         """
         reservoir = self._reservoir()
-        meta, arrays = self.fold.state()
+        meta, arrays = self.aggregator.state()
         live = {} if self._live is None else {"live": self._live.state()}
         meta |= {"rows": self.rows, "names": list(self._names), **live}
         return meta, {**arrays, "reservoir": reservoir.rows.copy()}
@@ -273,7 +273,7 @@ class IncrementalSAGE:
             The state lacks something or does not fit, or removal is conditional.
         """
         reservoir = self._reservoir()
-        fold = SageFold.restore(self._alpha, meta, arrays, self._overlap)
+        aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)
         try:
             rows, names = int(meta["rows"]), tuple(str(name) for name in meta["names"])
             held = np.array(arrays["reservoir"], np.float64)
@@ -283,7 +283,7 @@ class IncrementalSAGE:
                 self._live.restore(meta["live"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"iSAGE: the state is not one of an estimator with these settings ({error!r})") from error
-        reservoir.rows, self.fold, self.rows, self._names = held, fold, rows, names
+        reservoir.rows, self.aggregator, self.rows, self._names = held, aggregator, rows, names
 
     def _reservoir(self) -> Reservoir:
         if isinstance(self._background, Reservoir):

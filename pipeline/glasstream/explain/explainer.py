@@ -15,13 +15,13 @@ from glasstream.ingest.admission import Task
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream_topics.contributions import LARGEST, Contributions
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 Given = dict[str, NDArray[Any]]
 """What the methods give for a block, under the names of `glasstream_topics.methods.GIVEN`."""
 
 
-def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
+def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contributions]:
     """Explain a block with the model version that it names.
 
     Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
@@ -32,7 +32,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
     Parameters
     ----------
     block
-        See `glasstream_topics.work.Work`.
+        See `glasstream_topics.requests.ExplainRequest`.
     predictor
         The model of `block.version`; not read for a block that was refused or has no rows.
 
@@ -63,7 +63,7 @@ def explain(block: Work, predictor: Predictor | None) -> list[Contributions]:
     ]
 
 
-def unexplained(block: Work, reason: str) -> Contributions:
+def unexplained(block: ExplainRequest, reason: str) -> Contributions:
     """What is sent of a block that nobody can explain."""
     return _answer(block, slice(0, block.count), kind="failed", reason=reason)
 
@@ -71,7 +71,7 @@ def unexplained(block: Work, reason: str) -> Contributions:
 class _Request:
     """What is asked of a model about a block, for any part of its rows."""
 
-    def __init__(self, block: Work, predictor: Predictor) -> None:
+    def __init__(self, block: ExplainRequest, predictor: Predictor) -> None:
         self.block = block
         self.predictor = predictor
         self.outputs = ipdp.outputs(predictor) if block.grid is not None else ()
@@ -151,7 +151,7 @@ def _runs(failed: NDArray[np.bool_]) -> list[slice]:
 
 
 def _answer(
-    block: Work,
+    block: ExplainRequest,
     rows: slice,
     *,
     kind: str,
@@ -182,7 +182,7 @@ def _answer(
     )
 
 
-def _targets(block: Work, predictor: Predictor) -> NDArray[np.float64]:
+def _targets(block: ExplainRequest, predictor: Predictor) -> NDArray[np.float64]:
     """The block's targets in the predictor's own numbering of classes; -1 for a class that it does not know."""
     if block.task == Task.REGRESSION:
         return block.y

@@ -4,7 +4,7 @@ The m answers to row i with feature j at its grid points are the ICE curve of th
 
     ŷ_ijk = f(x_i with x_ij at the k-th point).
 
-Their mean over rows is the partial dependence; smoothing it, and the grid with it, belongs to the fold.
+Their mean over rows is the partial dependence; smoothing it, and the grid with it, belongs to the aggregator.
 """
 
 from typing import NamedTuple
@@ -122,7 +122,7 @@ def surfaces(
 
 
 def unanswered(points: Floats, ice: Floats) -> NDArray[np.bool_]:
-    """(count,) the rows in which an answer of the model is not finite, or is beyond ±1e125: they cannot be folded.
+    """(count,) the rows in which an answer of the model is not finite, or is beyond ±1e125: they cannot be aggregated.
 
     Parameters
     ----------

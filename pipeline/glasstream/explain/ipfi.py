@@ -6,7 +6,7 @@ from a background row r instead (equation 5 and Algorithm 1 of the paper),
     λ_ij = L(f(x_i with x_ij from r), y_i) - L(f(x_i), y_i),
 
 the mean over the rows drawn when there are several. A set of features takes the place of j just so: all of them come
-from r together. Smoothing belongs to the fold.
+from r together. Smoothing belongs to the aggregator.
 """
 
 import numpy as np

@@ -3,8 +3,8 @@
 The features of a row are put into m background rows one after the other, in a random order π. The marginalised
 prediction of a step is the mean of the m predictions (of the probabilities, or of the number); the contribution of the
 feature π(j) is the loss before it is added minus the loss after. The last loss "after" is that of the model itself,
-L(f(x), y). The first loss "before" is that of the smoothed mean prediction: it depends on the rows before, so the fold
-(`glasstream.fold.isage`) completes the first difference.
+L(f(x), y). The first loss "before" is that of the smoothed mean prediction: it depends on the rows before, so the
+aggregator (`glasstream.aggregator.isage`) completes the first difference.
 
 The label of a mean prediction, which the zero-one loss asks for, is the first largest in class order; it has none if
 every probability is 0.
@@ -31,7 +31,7 @@ CORRECTABLE = ("brier", "squared")
 
 
 class OpenContributions(NamedTuple):
-    """What iSAGE says of n rows with d features before the fold completes the first differences."""
+    """What iSAGE says of n rows with d features before the aggregator completes the first differences."""
 
     contributions: NDArray[np.float64]
     """(n, d) loss before minus loss after; at `first` the loss before is left out."""
@@ -112,7 +112,7 @@ def contributions(
 
     Returns
     -------
-    See `OpenContributions`. With one feature the whole contribution is left to the fold, but for -L(f(x), y).
+    See `OpenContributions`. With one feature the whole contribution is left to the aggregator, but for -L(f(x), y).
 
     Raises
     ------

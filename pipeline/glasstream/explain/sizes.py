@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from glasstream.background import knots
 from glasstream_topics.methods import MOST_OUTPUTS
-from glasstream_topics.work import NewCategories, Work, refused
+from glasstream_topics.requests import ExplainRequest, NewCategories, refused
 
 LARGEST: Final = 960 * 1024
-"""Bytes of a record of `work` or `contributions`, at most. Kafka's default for a batch is 1,048,588, and the embedded
-broker keeps records below 1 MB."""
+"""Bytes of a record of `explain.requests` or `contributions`, at most. Kafka's default for a batch is 1,048,588, and
+the embedded broker keeps records below 1 MB."""
 _FIELDS: Final = 2 * 1024
 """The container of a frame, its table of arrays, and all fields of its header that are numbers or names."""
 _PADDING: Final = 8
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
     """All records that answer it together, however many rows fail."""
 
 
-def sizes(block: Work) -> Sizes:
+def sizes(block: ExplainRequest) -> Sizes:
     """Return upper bounds of the bytes of a block and of the answers to it."""
     arrays = [block.seqs, block.x, block.y, *block.draws.values()]
     texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
@@ -52,7 +52,7 @@ def sizes(block: Work) -> Sizes:
     return Sizes(own, answer, answers)
 
 
-def pieces(block: Work) -> Iterator[Work]:
+def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
     """Cut a block until each piece, and the answer to it, is at most `LARGEST`; a row that is larger is refused.
 
     Whether a row is refused does not depend on the rows beside it. A refused row is answered as one that could not be
@@ -72,7 +72,7 @@ def pieces(block: Work) -> Iterator[Work]:
     if max(bounds.block, bounds.answer) <= LARGEST:
         yield block
     else:
-        what, size = ("work", bounds.block) if bounds.block > LARGEST else ("contributions", bounds.answer)
+        what, size = ("explain.requests", bounds.block) if bounds.block > LARGEST else ("contributions", bounds.answer)
         yield refused(
             block,
             f"row {block.first_row} with {len(block.names):,} features and {len(block.classes):,} classes can take "
@@ -82,7 +82,7 @@ def pieces(block: Work) -> Iterator[Work]:
         )
 
 
-def _numbers_of_a_row(block: Work) -> int:
+def _numbers_of_a_row(block: ExplainRequest) -> int:
     """Return the most numbers of eight bytes that an answer has for each row."""
     width, outputs = len(block.names), max(1, len(block.classes))
     numbers = 2  # seq and loss
@@ -96,7 +96,7 @@ def _numbers_of_a_row(block: Work) -> int:
     return numbers
 
 
-def _part(block: Work, rows: slice) -> Work:
+def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
     """Return some rows of a block as a block of their own."""
     draws: dict[str, NDArray[Any]] = {
         name: array[rows] for name, array in block.draws.items() if not name.startswith("ipdp.")
@@ -112,7 +112,7 @@ def _part(block: Work, rows: slice) -> Work:
             slot: {code: named[code] for code in np.unique(used[0][used[1] == slot]).astype(int).tolist()}
             for slot, named in block.texts.items()
         }
-    return Work(
+    return ExplainRequest(
         stream=block.stream,
         epoch=block.epoch,
         partition=block.partition,
@@ -136,7 +136,9 @@ def _part(block: Work, rows: slice) -> Work:
     )
 
 
-def _needed_categories(block: Work, rows: slice, draws: Mapping[str, NDArray[Any]]) -> Mapping[int, NewCategories]:
+def _needed_categories(
+    block: ExplainRequest, rows: slice, draws: Mapping[str, NDArray[Any]]
+) -> Mapping[int, NewCategories]:
     """Return the new categories up to the highest code that each slot has in some rows and in what they draw."""
     needed: dict[int, NewCategories] = {}
     if not block.new_categories:

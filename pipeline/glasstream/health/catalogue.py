@@ -79,37 +79,41 @@ DEAD_LETTERS: Final = _counter(
 )
 SCORE: Final = _gauge("score", "Prequential accuracy, or mean absolute error.", "stream", "metric")
 MODEL_VERSION: Final = _gauge("model_version", "Rows that the model in use for explanations had learned.", "stream")
-ROWS_AHEAD: Final = _gauge("rows_ahead", "Rows learned that are not folded yet.", "stream")
+ROWS_AHEAD: Final = _gauge("rows_ahead", "Rows learned that are not aggregated yet.", "stream")
 RETYPED: Final = _counter("retyped_values", "Values of another kind than their feature's, treated as absent.", "stream")
 OVER_LIMIT: Final = _counter("over_limit_values", "Values beyond limits.*, treated as absent.", "stream")
-SNAPSHOT_BYTES: Final = _gauge("snapshot_bytes", "Bytes of snapshots that unfolded rows may need.", "partition")
-WORK_BYTES: Final = _gauge("work_bytes", "Bytes of blocks that are not folded yet.", "partition")
-WAITING: Final = _gauge("holding_back", "1 while the learner waits for the fold.", "partition")
+SNAPSHOT_BYTES: Final = _gauge(
+    "snapshot_bytes", "Bytes of snapshots that rows that are not aggregated yet may need.", "partition"
+)
+REQUEST_BYTES: Final = _gauge("request_bytes", "Bytes of blocks that are not aggregated yet.", "partition")
+WAITING: Final = _gauge("holding_back", "1 while the learner waits for the aggregator.", "partition")
 CHECKPOINT_AGE: Final = _gauge("checkpoint_age_seconds", "Seconds since the newest checkpoint.", "stream")
 CHECKPOINT_BYTES: Final = _gauge("checkpoint_bytes", "Size of the newest checkpoint.", "stream")
 CHECKPOINTS: Final = _counter("checkpoints", "Checkpoints made by this worker.", "stream")
 
 # Explainer.
-BLOCKS: Final = _counter("blocks", "Blocks handled by this worker: ok, failed, or stale (folded already).", "outcome")
+BLOCKS: Final = _counter(
+    "blocks", "Blocks handled by this worker: ok, failed, or stale (aggregated already).", "outcome"
+)
 EXPLAINED: Final = _counter("rows_explained", "Rows explained by this worker.")
 FAILED: Final = _counter("rows_failed", "Rows on which the model raised.")
 SNAPSHOTS_HELD: Final = _gauge("snapshots_held_bytes", "Bytes of snapshots in memory.")
 SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots forgotten because of the bound on memory.")
 
-# Fold.
-FOLDED: Final = _counter("rows_folded", "Rows folded since the stream began.", "stream")
+# Aggregator.
+AGGREGATED: Final = _counter("rows_aggregated", "Rows aggregated since the stream began.", "stream")
 UNEXPLAINED: Final = _counter(
-    "rows_unexplained", "Rows folded that could not be explained, since the stream began.", "stream"
+    "rows_unexplained", "Rows aggregated that could not be explained, since the stream began.", "stream"
 )
 COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
-FOLD_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
+AGGREGATOR_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
 OVER: Final = _counter(
-    "blocks_over", "Blocks of an epoch that their stream had left, which are not folded.", "partition"
+    "blocks_over", "Blocks of an epoch that their stream had left, which are not aggregated.", "partition"
 )
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic", "partition")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 
-# Sentinel.
+# Novelty detector.
 WATCHED: Final = _counter("events_watched", "Events accepted since the stream began.", "stream")
 SCORED: Final = _counter(
     "events_scored", "Events scored since the stream began; before its first map none is.", "stream"

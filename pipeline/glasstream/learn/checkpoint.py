@@ -4,7 +4,7 @@ The model is River's or the user's, so the state is a pickle; nothing of it is o
 A checkpoint is taken right after a snapshot: no block is open then, and every later row is explained with that version
 of the model or a later one, so that the state needs no earlier one. Taken elsewhere, when open blocks have been cut, it
 holds the newest snapshot too; but not of a model that is not compiled, which stays on `snapshots` until later rows are
-folded.
+aggregated.
 """
 
 import pickle

@@ -25,9 +25,9 @@ from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
-from glasstream_topics import predictions, work
+from glasstream_topics import predictions, requests
 from glasstream_topics.frames import Array
-from glasstream_topics.work import NewCategories, Work
+from glasstream_topics.requests import ExplainRequest, NewCategories
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Outbox:
 
     predictions: list[tuple[str, bytes]] = field(default_factory=list)
     """(stream, record)"""
-    work: list[Work] = field(default_factory=list)
-    sent: list[Work] = field(default_factory=list)
-    """Work that a predecessor has sent, made again: it may have to be sent once more."""
+    requests: list[ExplainRequest] = field(default_factory=list)
+    sent: list[ExplainRequest] = field(default_factory=list)
+    """Requests that a predecessor has sent, made again: they may have to be sent once more."""
     snapshots: list[Snapshot] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """Lines for the log: what happened once and a person should know."""
@@ -212,22 +212,22 @@ class StreamLearner:
             )
 
     def flush(self) -> None:
-        """A flush mark stands here: close the block and say so to the fold."""
+        """A flush mark stands here: close the block and say so to the aggregator."""
         self.cut()
         if self.rows > self.settings.start:
             self._flush_before = True
-            self.outbox.work.append(self._flush_item())
+            self.outbox.requests.append(self._flush_item())
 
-    def _flush_item(self) -> Work:
-        return work.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
+    def _flush_item(self) -> ExplainRequest:
+        return requests.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
 
     def end(self) -> None:
-        """A reset mark stands here: close the block, wait for no label, and say to the fold that nothing follows."""
+        """A reset mark stands here: close the block, wait for no label, tell the aggregator that nothing follows."""
         self.cut()
         self.ended = True
         missed = self.waiting.give_up()
-        self.outbox.work.append(
-            work.flush_item(
+        self.outbox.requests.append(
+            requests.flush_item(
                 stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows, ends=True
             )
         )
@@ -258,8 +258,8 @@ class StreamLearner:
         if model is None:
             return
         explained, width = block.shape
-        self.outbox.work.append(
-            Work(
+        self.outbox.requests.append(
+            ExplainRequest(
                 stream=self.stream,
                 epoch=self.settings.epoch,
                 partition=self.partition,

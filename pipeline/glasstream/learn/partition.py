@@ -4,8 +4,8 @@
 can yield to its event loop, commit, or hold back, in the middle of a message as well.
 
 A reset mark ends a stream, and puts a new one, of the next epoch, in its place. Between the two it stops with the
-position before the mark: the stage goes on when the fold has finished what has ended. So a mark that a predecessor has
-used lies before the first offset of its stream, and is not met again.
+position before the mark: the stage goes on when the aggregator has finished what has ended. So a mark that a
+predecessor has used lies before the first offset of its stream, and is not met again.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class PartitionLearner:
         Where learning begins.
     silent_until
         Records of what lies before this position have been sent by a predecessor and are not sent again; snapshots
-        are, byte for byte the same. Its work comes apart from new work, in `Outbox.sent`.
+        are, byte for byte the same. Its requests come apart from new ones, in `Outbox.sent`.
     """
 
     def __init__(
@@ -222,13 +222,13 @@ class PartitionLearner:
         return taken, dead
 
     def _withhold(self) -> None:
-        """Set the predecessor's work apart and drop its predictions; its end is reached when the position is."""
+        """Set the predecessor's requests apart and drop its predictions; its end is reached when the position is."""
         self.silent = self.position < self._silent_until
         if not self.silent:
             self.cut()  # the open blocks hold rows that the predecessor has sent
         self.outbox.predictions.clear()
-        self.outbox.sent += self.outbox.work
-        self.outbox.work.clear()
+        self.outbox.sent += self.outbox.requests
+        self.outbox.requests.clear()
 
     def _admission(self) -> Admission:
         """That of a stream that begins."""

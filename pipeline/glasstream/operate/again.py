@@ -11,7 +11,7 @@ from glasstream.learn.settings import LearnSettings
 from glasstream.models import snapshot as codec
 from glasstream.models.predictor import Predictor
 from glasstream.operate.beginning import Beginning
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 _KEY = b"what leaves no process needs no secret"
 
@@ -23,7 +23,7 @@ def learn_again(
     begin: Beginning,
     messages: Iterable[Message],
     seqs: Collection[int],
-) -> dict[int, tuple[Work, Predictor]]:
+) -> dict[int, tuple[ExplainRequest, Predictor]]:
     """The block that each event is in, and the model to explain it with; nothing for events that are not explained.
 
     Learning is a function of the log, so these are what the learner has sent, to the last bit; only where blocks are
@@ -41,13 +41,13 @@ def learn_again(
     core = PartitionLearner(partition, settings, first_offset=begin.at.offset)
     if begin.state is not None:
         core.resume(stream, begin.state, begin.at)
-    found: dict[int, tuple[Work, Predictor]] = {}
+    found: dict[int, tuple[ExplainRequest, Predictor]] = {}
     model: tuple[int, bytes] | None = None
 
     def take(outbox: Outbox) -> None:
         """Blocks first: one is cut before the snapshot of its last row is made."""
         nonlocal model
-        for block in chain.from_iterable(map(pieces, outbox.work)):
+        for block in chain.from_iterable(map(pieces, outbox.requests)):
             asked = wanted.intersection(block.seqs.tolist())
             if asked and model is not None and model[0] == block.version:
                 predictor = codec.decode(model[1], key=_KEY)
@@ -64,7 +64,7 @@ def learn_again(
             if learner.ended:
                 passed = True
                 break
-            if core.outbox.work or core.outbox.snapshots:
+            if core.outbox.requests or core.outbox.snapshots:
                 take(core.take_outbox()[0])
             passed = learner.seqs > last and not learner.waiting.awaits(wanted)
         if passed:

@@ -121,7 +121,7 @@ def replay(
         It could not be sent.
     """
     link, name, count = connection(settings), topic(settings, events.TOPIC.name), settings.topics.events
-    rules, limit = settings.watch(), settings.limits.message_bytes
+    rules, limit = settings.novelty_detector(), settings.limits.message_bytes
     done = Replayed()
     producer = TransactionalProducer(link, f"{settings.prefix}dead.replay")
     try:

@@ -20,10 +20,10 @@ from glasstream.operate.sent import Published, Sent, published, sent
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
-from glasstream_topics import events, work
+from glasstream_topics import events, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.frames import Array
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 Source = Literal["topics", "log"]
 
@@ -59,7 +59,7 @@ class Explained:
     event: Placed | None
     texts: dict[str, tuple[str, ...]]
     source: Source
-    block: Work
+    block: ExplainRequest
     answer: Contributions
     published: Published | None
     notes: tuple[str, ...]
@@ -129,16 +129,16 @@ def explain_at(
     begin, counted = _counted(of, asked, key, notes)
     for seq in seqs:
         _expect_explained(of, seq, counted, there)
-    sources: dict[int, tuple[Source, Work, Predictor]] = {
+    sources: dict[int, tuple[Source, ExplainRequest, Predictor]] = {
         seq: ("topics", block, there.models[block.version])
-        for seq, block in there.work.items()
+        for seq, block in there.requests.items()
         if block.version in there.models
     }
     missing = [seq for seq in seqs if seq not in sources]
     if missing and source == "topics":
         raise StateError("\n".join([_gone(of, missing, there), *notes]))
     if missing:
-        if source is None and (lost := [seq for seq in missing if seq not in there.work]):
+        if source is None and (lost := [seq for seq in missing if seq not in there.requests]):
             notes.append(_gone(of, lost, there))
         for seq, (block, model) in _learned(of, begin, missing, notes).items():
             sources[seq] = "log", block, model
@@ -184,12 +184,12 @@ def _counted(of: Life, seqs: Collection[int], key: Key | None, notes: list[str])
     except StateError as error:
         notes.append(str(error))
         return None, Counted({}, {})
-    return begin, place(of.settings.watch(), begin, _messages(of, begin), seqs)
+    return begin, place(of.settings.novelty_detector(), begin, _messages(of, begin), seqs)
 
 
 def _expect_explained(of: Life, seq: int, counted: Counted, there: Sent) -> None:
     """Refuse an event that no method explains."""
-    if seq in there.published or seq in there.work or seq not in counted.events:
+    if seq in there.published or seq in there.requests or seq not in counted.events:
         return
     event = counted.events[seq]
     where = f"stream {of.stream!r}: seq {seq} ({topic(of.settings, 'events')}[{of.partition}]@{event.offset})"
@@ -198,8 +198,8 @@ def _expect_explained(of: Life, seq: int, counted: Counted, there: Sent) -> None
 
 
 def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
-    lost = ", ".join(str(seq) for seq in seqs if seq not in there.work)
-    name = topic(of.settings, work.TOPIC.name)
+    lost = ", ".join(str(seq) for seq in seqs if seq not in there.requests)
+    name = topic(of.settings, requests.TOPIC.name)
     if not lost:
         return f"the blocks of seqs {', '.join(map(str, seqs))} are on {name}, the models that they name are not"
     return (
@@ -210,7 +210,7 @@ def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
 
 def _learned(
     of: Life, begin: Beginning | None, seqs: Sequence[int], notes: list[str]
-) -> dict[int, tuple[Work, Predictor]]:
+) -> dict[int, tuple[ExplainRequest, Predictor]]:
     if begin is None:
         raise LostInputError("\n".join(notes))
     if of.differing:

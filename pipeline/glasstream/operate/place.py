@@ -1,4 +1,4 @@
-"""Where the events of a stream stand on the log: counted as learner and sentinel count them."""
+"""Where the events of a stream stand on the log: counted as learner and novelty detector count them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
@@ -11,8 +11,8 @@ from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message
 from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.novelty.settings import NoveltySettings
 from glasstream.operate.beginning import Beginning
-from glasstream.sentinel.settings import SentinelSettings
 from glasstream_topics.labels import Label
 
 
@@ -52,7 +52,7 @@ class Counted:
     texts: dict[str, tuple[str, ...]]
 
 
-def place(settings: SentinelSettings, begin: Beginning, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
+def place(settings: NoveltySettings, begin: Beginning, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
     """Find events by their numbers.
 
     Parameters

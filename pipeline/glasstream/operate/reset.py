@@ -77,7 +77,7 @@ def send_mark(settings: Settings, stream: str) -> Mark:
 def before(mark: Mark, found: State) -> list[str]:
     """The stages that have not passed the mark, of those that have begun with its partition.
 
-    The learner passes it after the fold has, so the fold need not be asked.
+    The learner passes it after the aggregator has, so the aggregator need not be asked.
     """
     return [place.stage for place in found.partitions if _is_before(mark, place)]
 

@@ -13,10 +13,10 @@ from glasstream.operate.lived import Life
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
 from glasstream.transport.records import Message
-from glasstream_topics import contributions, snapshots, work
+from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.frames import Array
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 
 class _Rows(Protocol):
@@ -49,14 +49,14 @@ class Sent:
     ----------
     published
         What the explainers made of the events.
-    work
+    requests
         The blocks that they are in.
     models
         The models that these name, by version.
     """
 
     published: dict[int, Published] = field(default_factory=dict)
-    work: dict[int, Work] = field(default_factory=dict)
+    requests: dict[int, ExplainRequest] = field(default_factory=dict)
     models: dict[int, Predictor] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -87,14 +87,14 @@ def sent(life: Life, seqs: Collection[int], key: Key | None) -> Sent:
     """
     settings, link = life.settings, connection(life.settings)
     found = Sent(published(life, seqs))
-    last, name = max(seqs), topic(settings, work.TOPIC.name)
-    messages = kept(link, {(name, number): 0 for number in range(settings.topics.work)}, read_committed=True)
+    last, name = max(seqs), topic(settings, requests.TOPIC.name)
+    messages = kept(link, {(name, number): 0 for number in range(settings.topics.requests)}, read_committed=True)
     # A row is at most the seq of the newest event at its label's position.
     last += settings.labels.window
     mine = (message for message in messages if _begins_before(message.key, life.stream, last))
-    for _, block in _decoded(mine, work.decode):
-        found.work.update((seq, block) for seq in _of(block, life, seqs))
-    wanted = {block.version for block in found.work.values()}
+    for _, block in _decoded(mine, requests.decode):
+        found.requests.update((seq, block) for seq in _of(block, life, seqs))
+    wanted = {block.version for block in found.requests.values()}
     if wanted:
         _read_models(life, wanted, key, found)
     return found
@@ -115,8 +115,8 @@ def _read_models(life: Life, wanted: set[int], key: Key | None, found: Sent) -> 
         data = assembler.get(life.stream, settings.epoch, version)
         if data is None:
             found.notes.append(
-                f"version {version} of the model is no longer on {name}: it was ended when the fold had passed its "
-                "rows, and the topic was compacted (a longer min.compaction.lag.ms of the topic keeps it)"
+                f"version {version} of the model is no longer on {name}: it was ended when the aggregator had passed "
+                "its rows, and the topic was compacted (a longer min.compaction.lag.ms of the topic keeps it)"
             )
             continue
         try:

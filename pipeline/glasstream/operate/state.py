@@ -19,10 +19,10 @@ from glasstream_topics import (
     checkpoints,
     contributions,
     events,
-    progress_fold,
+    progress_aggregator,
     progress_learner,
-    progress_sentinel,
-    work,
+    progress_novelty,
+    requests,
 )
 from glasstream_topics.chunks import room_for
 
@@ -77,16 +77,16 @@ class Stream(Struct, frozen=True, kw_only=True):
         The newest published version of the model; None before the first.
     checkpoint
         The row of the newest whole checkpoint; None without one.
-    folded, published
-        Rows folded, those before `explain.start` included, and the row of the newest estimate (rows count from 0); None
-        where the fold has not begun.
+    aggregated, published
+        Rows aggregated, those before `explain.start` included, and the row of the newest estimate (rows count from 0);
+        None where the aggregator has not begun.
     behind
-        Rows learned that the fold has not folded: of those that are explained.
+        Rows learned that the aggregator has not aggregated: of those that are explained.
     stalled
-        Why the fold stands still with the stream, as its learner last said; empty while it moves.
+        Why the aggregator stands still with the stream, as its learner last said; empty while it moves.
     watched, anchor
-        Events, and labels that came later, that the sentinel has used, and how many of them its newest anchor knows;
-        None where it has not begun.
+        Events, and labels that came later, that the novelty detector has used, and how many of them its newest anchor
+        knows; None where it has not begun.
     """
 
     stream: str
@@ -98,7 +98,7 @@ class Stream(Struct, frozen=True, kw_only=True):
     first_offset: int
     version: int | None
     checkpoint: int | None
-    folded: int | None
+    aggregated: int | None
     published: int | None
     behind: int
     stalled: str
@@ -123,12 +123,12 @@ def state(settings: Settings) -> State:
     TopicError, BrokerError, StateError
         It cannot be read.
     """
-    link, count, width = connection(settings), settings.topics.events, settings.topics.work
+    link, count, width = connection(settings), settings.topics.events, settings.topics.requests
     committed = (
-        *(progress_learner.TOPIC.name, progress_fold.TOPIC.name, progress_sentinel.TOPIC.name),
+        *(progress_learner.TOPIC.name, progress_aggregator.TOPIC.name, progress_novelty.TOPIC.name),
         checkpoints.TOPIC.name,
     )
-    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, work.TOPIC.name: width}
+    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, requests.TOPIC.name: width}
     wanted = {**dict.fromkeys(committed, count), **inputs}
     check_topics(link, {topic(settings, name): number for name, number in wanted.items()})
     found = latest(link, [(topic(settings, name), number) for name in committed for number in range(count)])
@@ -153,25 +153,25 @@ class _Partition:
         self._settings, self._number, self._values, self._notes = settings, number, values, notes
         self.places: list[Place] = []
         self._learner: dict[str, progress_learner.StreamProgress] = {}
-        self._fold: dict[str, progress_fold.StreamProgress] = {}
-        self._sentinel: dict[str, progress_sentinel.StreamProgress] = {}
+        self._aggregator: dict[str, progress_aggregator.StreamProgress] = {}
+        self._novelty: dict[str, progress_novelty.StreamProgress] = {}
         for learned in self._read(progress_learner.TOPIC.name, progress_learner.decode):
             if isinstance(learned, progress_learner.StreamProgress):
                 self._learner[learned.stream] = learned
             else:
                 self._place("learner", events.TOPIC.name, learned.epoch, learned.offset)
-        for folded in self._read(progress_fold.TOPIC.name, progress_fold.decode):
-            if isinstance(folded, progress_fold.StreamProgress):
-                self._fold[folded.stream] = folded
-            elif folded is not None:
-                self._place("fold", contributions.TOPIC.name, folded.epoch, folded.offset)
-        for watched in self._read(progress_sentinel.TOPIC.name, progress_sentinel.decode):
-            if isinstance(watched, progress_sentinel.StreamProgress):
-                self._sentinel[watched.stream] = watched
+        for aggregated in self._read(progress_aggregator.TOPIC.name, progress_aggregator.decode):
+            if isinstance(aggregated, progress_aggregator.StreamProgress):
+                self._aggregator[aggregated.stream] = aggregated
+            elif aggregated is not None:
+                self._place("aggregator", contributions.TOPIC.name, aggregated.epoch, aggregated.offset)
+        for watched in self._read(progress_novelty.TOPIC.name, progress_novelty.decode):
+            if isinstance(watched, progress_novelty.StreamProgress):
+                self._novelty[watched.stream] = watched
             elif watched is not None:
-                self._place("sentinel", events.TOPIC.name, watched.epoch, watched.offset)
+                self._place("novelty", events.TOPIC.name, watched.epoch, watched.offset)
         begun = {place.stage for place in self.places}
-        for stage, name in (("learner", events.TOPIC.name), ("fold", contributions.TOPIC.name)):
+        for stage, name in (("learner", events.TOPIC.name), ("aggregator", contributions.TOPIC.name)):
             if stage not in begun:
                 self._place(stage, name, None, None)
 
@@ -180,13 +180,13 @@ class _Partition:
         kept = self._checkpoints()
         start = self._settings.start
         for name, learned in sorted(self._learner.items()):
-            fold, sentinel = self._fold.get(name), self._sentinel.get(name)
-            if sentinel is not None and sentinel.epoch != learned.epoch:
-                sentinel = None
-            mine = fold if fold is not None and fold.epoch == learned.epoch else None
-            folded = start if mine is None else mine.next_row
-            if fold is not None and fold.epoch > learned.epoch:
-                folded = learned.rows  # it is past a reset mark that the learner is still before
+            aggregator, detector = self._aggregator.get(name), self._novelty.get(name)
+            if detector is not None and detector.epoch != learned.epoch:
+                detector = None
+            mine = aggregator if aggregator is not None and aggregator.epoch == learned.epoch else None
+            aggregated = start if mine is None else mine.next_row
+            if aggregator is not None and aggregator.epoch > learned.epoch:
+                aggregated = learned.rows  # it is past a reset mark that the learner is still before
             yield Stream(
                 stream=name,
                 partition=self._number,
@@ -197,12 +197,12 @@ class _Partition:
                 first_offset=learned.first_offset,
                 version=max(map(int, learned.snapshots), default=None),
                 checkpoint=kept.get((name, learned.epoch)),
-                folded=None if mine is None else min(mine.next_row, learned.rows),
+                aggregated=None if mine is None else min(mine.next_row, learned.rows),
                 published=None if mine is None or mine.published_row < 0 else mine.published_row,
-                behind=max(0, learned.rows - folded),
+                behind=max(0, learned.rows - aggregated),
                 stalled=learned.stalled,
-                watched=None if sentinel is None else sentinel.seqs,
-                anchor=None if sentinel is None or sentinel.anchor < 0 else sentinel.anchor,
+                watched=None if detector is None else detector.seqs,
+                anchor=None if detector is None or detector.anchor < 0 else detector.anchor,
             )
 
     def _place(self, stage: str, name: str, epoch: int | None, offset: int | None) -> None:
@@ -229,10 +229,10 @@ class _Partition:
 
 def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
     """What the explainers' group has committed: they have no other state."""
-    name, group = topic(settings, work.TOPIC.name), options("explainer", settings).group
+    name, group = topic(settings, requests.TOPIC.name), options("explainer", settings).group
     client = Consumer({**link.consumer(read_committed=True), "group.id": group})
     try:
-        asked = [TopicPartition(name, partition) for partition in range(settings.topics.work)]
+        asked = [TopicPartition(name, partition) for partition in range(settings.topics.requests)]
         for one in _committed(client, asked):
             yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
     except KafkaException as error:

@@ -139,7 +139,7 @@ def _drift_curve(curve: DriftCurve | None) -> dict[str, Any] | None:
 
 
 def novelty_part(history: StreamHistory) -> dict[str, Any]:
-    """What the sentinel says; without the bins."""
+    """What the novelty detector says; without the bins."""
     watch = history.novelty
     last = watch.last
     return {

@@ -1,4 +1,4 @@
-"""What the learner has sent and the fold has not finished: the snapshots that must live on, and how much there is."""
+"""What the learner has sent and the aggregator has not finished: requests, and the snapshots that must live on."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from glasstream.learn.learner import Snapshot
 from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
 from glasstream.settings import Settings
-from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
 from glasstream.transport.records import Record
-from glasstream_topics import snapshots, work
+from glasstream_topics import requests, snapshots
 from glasstream_topics.progress_learner import StreamProgress
-from glasstream_topics.work import Work
+from glasstream_topics.requests import ExplainRequest
 
 
 @dataclass(slots=True)
 class _Live:
-    """A published snapshot that some unfolded row may need."""
+    """A published snapshot that some row that is not aggregated yet may need."""
 
     records: list[Record]
     size: int
@@ -34,7 +34,7 @@ class _Live:
 class _Sent:
     """A block that is under way."""
 
-    block: Work
+    block: ExplainRequest
     """The block that was sent; after `shed` has forgotten its record, a refused block of the same rows."""
     record: Record | None
     """None: its bytes are forgotten."""
@@ -49,11 +49,11 @@ class _Stream:
     blocks: deque[_Sent] = field(default_factory=deque)
     forgotten: int = 0
     """Blocks at the front whose bytes are forgotten."""
-    work_bytes: int = 0
+    request_bytes: int = 0
 
 
 _SHED: Final = (
-    "the learner ran too far ahead of the fold and forgot the block before it was explained (limits.lag is shed)"
+    "the learner ran too far ahead of the aggregator and forgot the block before it was explained (limits.lag is shed)"
 )
 
 
@@ -63,15 +63,15 @@ class Backlog:
     Parameters
     ----------
     settings
-        For the limits: rows ahead, bytes of snapshots (one of each stream is always admitted), and bytes of work or of
-        what comes of it, whichever are more.
+        For the limits: rows ahead, bytes of snapshots (one of each stream is always admitted), and bytes of requests or
+        of what comes of it, whichever are more.
     key
         The HMAC key.
     progress
-        Where the fold is.
+        Where the aggregator is.
     """
 
-    def __init__(self, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
+    def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
         self._settings = settings
         self._key = key
         self._progress = progress
@@ -82,10 +82,10 @@ class Backlog:
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
-        self._work: dict[str, _Stream] = {}
-        self._work_bytes = 0
+        self._requests: dict[str, _Stream] = {}
+        self._request_bytes = 0
         self._records: list[Record] = []
-        self._work_records: list[Record] = []
+        self._request_records: list[Record] = []
         self._seen = -1
 
     def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
@@ -95,7 +95,7 @@ class Backlog:
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
 
     def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
-        """Snapshots of an earlier epoch: they are ended when the fold has left it."""
+        """Snapshots of an earlier epoch: they are ended when the aggregator has left it."""
         for name, stream in streams.items():
             chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
             self._superseded[name] = stream.epoch, chunks
@@ -106,19 +106,19 @@ class Backlog:
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
             self._end(stream, version, chunks)
-        self._work_bytes -= self._work.pop(stream, _Stream()).work_bytes
+        self._request_bytes -= self._requests.pop(stream, _Stream()).request_bytes
         self._epochs[stream] = self._epoch(stream) + 1
 
     def _epoch(self, stream: str) -> int:
         return self._epochs.get(stream, self._settings.epoch)
 
-    def _folded(self, stream: str, unknown: int = 0) -> int:
-        """The next row of a stream that the fold will fold; `unknown` where it has not begun."""
-        found = self._progress.folded(stream, self._epoch(stream))
+    def _aggregated(self, stream: str, unknown: int = 0) -> int:
+        """The next row of a stream that the aggregator will aggregate; `unknown` where it has not begun."""
+        found = self._progress.aggregated(stream, self._epoch(stream))
         return unknown if found is None else found
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
-        """Publish a snapshot, unless all rows that could need it are folded.
+        """Publish a snapshot, unless all rows that could need it are aggregated.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Backlog:
         """
         stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
         inherited = self._inherited.get(stream, {}).pop(version, None)
-        if snapshot.until <= self._folded(stream):
+        if snapshot.until <= self._aggregated(stream):
             if inherited is not None:
                 self._end(stream, version, inherited)
             return
@@ -144,8 +144,8 @@ class Backlog:
         self._live_bytes += len(data)
         self._records += records
 
-    def add_work(self, block: Work, *, again: bool = False) -> None:
-        """Send a block, in pieces that a broker takes, and keep it until the fold has finished it.
+    def add_request(self, block: ExplainRequest, *, again: bool = False) -> None:
+        """Send a block, in pieces that a broker takes, and keep it until the aggregator has finished it.
 
         Parameters
         ----------
@@ -154,52 +154,52 @@ class Backlog:
         """
         if again and self._settled(block):
             return
-        stream = self._work.setdefault(block.stream, _Stream())
+        stream = self._requests.setdefault(block.stream, _Stream())
         for piece in pieces(block):
             record = self._record(piece)
             bounds = sizes(piece)
             size = max(len(record.value or b""), bounds.answers)
-            brief = work.refused(piece, _SHED) if piece.count else piece
+            brief = requests.refused(piece, _SHED) if piece.count else piece
             stream.blocks.append(_Sent(brief, record, size))
-            stream.work_bytes += size
-            self._work_bytes += size
+            stream.request_bytes += size
+            self._request_bytes += size
             if not again:
-                self._work_records.append(record)
+                self._request_records.append(record)
 
-    def _record(self, block: Work) -> Record:
-        key = work.key(block.stream, block.first_row)
-        partition = work.partition(key, self._settings.topics.work)
-        return Record(topic(self._settings, work.TOPIC.name), key, work.encode(block), partition)
+    def _record(self, block: ExplainRequest) -> Record:
+        key = requests.key(block.stream, block.first_row)
+        partition = requests.partition(key, self._settings.topics.requests)
+        return Record(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
 
-    def _settled(self, block: Work) -> bool:
-        """Whether the fold has finished a block: a mark has no rows that would tell."""
+    def _settled(self, block: ExplainRequest) -> bool:
+        """Whether the aggregator has finished a block: a mark has no rows that would tell."""
         progress, end = self._progress, block.first_row + block.count
         if block.count:
-            return (progress.folded(block.stream, block.epoch) or 0) >= end
+            return (progress.aggregated(block.stream, block.epoch) or 0) >= end
         if block.ends:
             return progress.left(block.stream, block.epoch)
         return progress.published(block.stream, block.epoch, end)
 
-    def take_work(self) -> list[Record]:
+    def take_requests(self) -> list[Record]:
         """Blocks to be sent, since the last call."""
-        taken, self._work_records = self._work_records, []
+        taken, self._request_records = self._request_records, []
         return taken
 
     def outstanding(self) -> dict[str, int]:
-        """Streams with blocks that the fold has not finished, and how many each has."""
+        """Streams with blocks that the aggregator has not finished, and how many each has."""
         if self._progress.changes != self._seen:
             self._advance()
-        return {name: len(stream.blocks) for name, stream in self._work.items() if stream.blocks}
+        return {name: len(stream.blocks) for name, stream in self._requests.items() if stream.blocks}
 
     def repair(self, stream: str) -> int:
-        """Send what the fold may lack of a stream once more, snapshots before work; how many blocks.
+        """Send what the aggregator may lack of a stream once more, snapshots before requests; how many blocks.
 
         Blocks whose bytes are forgotten are sent as refused ones: their rows count as unexplained.
         """
         for live in self._live.get(stream, {}).values():
             self._records += live.records
-        mine = self._work.get(stream, _Stream()).blocks
-        self._work_records += [sent.record or self._record(sent.block) for sent in mine]
+        mine = self._requests.get(stream, _Stream()).blocks
+        self._request_records += [sent.record or self._record(sent.block) for sent in mine]
         return len(mine)
 
     def full(self, stream: str, rows: int) -> bool:
@@ -207,27 +207,30 @@ class Backlog:
         if self._progress.changes != self._seen:
             self._advance()
         limits = self._settings.limits
-        folded = self._folded(stream, self._settings.start)
+        aggregated = self._aggregated(stream, self._settings.start)
         return (
-            rows - folded > limits.rows_ahead
-            or self._work_bytes > limits.work_bytes
+            rows - aggregated > limits.rows_ahead
+            or self._request_bytes > limits.request_bytes
             or (self._live_bytes > limits.snapshot_bytes and self._some_to_end())
         )
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of snapshots that unfolded rows may need."""
+        """Bytes of snapshots that rows that are not aggregated yet may need."""
         return self._live_bytes
 
     @property
-    def work_bytes(self) -> int:
+    def request_bytes(self) -> int:
         """Bytes of blocks that are under way, or of the contributions to them, whichever are more."""
-        return self._work_bytes
+        return self._request_bytes
 
     def shed(self) -> int:
-        """Get below the bounds without the fold: forget the oldest blocks, end the oldest snapshots; how many ended."""
+        """Get below the bounds without the aggregator: forget the oldest blocks and end the oldest snapshots.
+
+        Returns how many snapshots were ended.
+        """
         limits, ended = self._settings.limits, 0
-        while self._work_bytes > limits.work_bytes and self._forget_block():
+        while self._request_bytes > limits.request_bytes and self._forget_block():
             pass
         for versions in self._live.values():
             for version in sorted(versions)[:-1]:
@@ -239,14 +242,14 @@ class Backlog:
 
     def _forget_block(self) -> bool:
         """Forget the bytes of the oldest block of the stream that has most; whether there was one."""
-        streams = [stream for stream in self._work.values() if len(stream.blocks) > stream.forgotten]
+        streams = [stream for stream in self._requests.values() if len(stream.blocks) > stream.forgotten]
         if not streams:
             return False
-        stream = max(streams, key=lambda one: one.work_bytes)
+        stream = max(streams, key=lambda one: one.request_bytes)
         sent = stream.blocks[stream.forgotten]
         stream.forgotten += 1
-        stream.work_bytes -= sent.size
-        self._work_bytes -= sent.size
+        stream.request_bytes -= sent.size
+        self._request_bytes -= sent.size
         sent.record, sent.size = None, 0
         return True
 
@@ -264,30 +267,32 @@ class Backlog:
         return taken
 
     def _some_to_end(self) -> bool:
-        """Whether the fold can end a snapshot; the newest of a stream lives on until more rows of it come."""
+        """Whether the aggregator can end a snapshot; the newest of a stream lives on until more rows of it come."""
         return any(len(versions) > 1 for versions in self._live.values())
 
     def _advance(self) -> None:
-        """The fold has moved: forget what it has finished."""
+        """The aggregator has moved: forget what it has finished."""
         self._seen = self._progress.changes
-        for sending in self._work.values():
+        for sending in self._requests.values():
             while sending.blocks and self._settled(sending.blocks[0].block):
                 size = sending.blocks.popleft().size
                 sending.forgotten = max(0, sending.forgotten - 1)
-                sending.work_bytes -= size
-                self._work_bytes -= size
+                sending.request_bytes -= size
+                self._request_bytes -= size
         for stream, (epoch, chunks) in list(self._superseded.items()):
             if self._progress.left(stream, epoch):
                 del self._superseded[stream]
                 for version, count in chunks.items():
                     self._end(stream, version, count, epoch)
         for stream in {**self._inherited, **self._live}:
-            folded = self._folded(stream)
+            aggregated = self._aggregated(stream)
             known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
             for version, later in pairwise(known):
-                if later <= folded and version in self._inherited.get(stream, {}):
+                if later <= aggregated and version in self._inherited.get(stream, {}):
                     self._end(stream, version, self._inherited[stream].pop(version))
-            for version in [version for version, live in self._live.get(stream, {}).items() if live.until <= folded]:
+            for version in [
+                version for version, live in self._live.get(stream, {}).items() if live.until <= aggregated
+            ]:
                 self._forget(self._live[stream].pop(version))
 
     def _forget(self, live: _Live) -> None:

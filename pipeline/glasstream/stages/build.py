@@ -13,7 +13,7 @@ from glasstream.errors import SettingsError
 from glasstream.models.authentication import KEY_BYTES, Key
 from glasstream.secret import secret
 from glasstream.settings import Settings
-from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
 from glasstream.stages.names import LOST_EVENTS, topic
 from glasstream.transport.connection import Connection
@@ -27,11 +27,11 @@ from glasstream.transport.stateless import StatelessStage
 from glasstream.transport.topic_sizes import SizeCheck
 from glasstream.transport.watch import Follower
 from glasstream.transport.worker import ExitCode, run_worker
-from glasstream_topics import progress_fold
+from glasstream_topics import progress_aggregator
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "fold", "sentinel", "labels")
+STAGES = ("learner", "explainer", "aggregator", "novelty", "labels")
 
 
 def connection(settings: Settings) -> Connection:
@@ -86,7 +86,13 @@ def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
 def run(stage: str, settings: Settings) -> ExitCode:
     """Run one worker of a stage until it is told to stop or cannot go on."""
     key = hmac_key(os.environ)
-    makers = {"learner": _learner, "explainer": _explainer, "fold": _fold, "sentinel": _sentinel, "labels": _labels}
+    makers = {
+        "learner": _learner,
+        "explainer": _explainer,
+        "aggregator": _aggregator,
+        "novelty": _novelty,
+        "labels": _labels,
+    }
     make = makers[stage]
 
     def build() -> Stage:
@@ -98,9 +104,9 @@ def run(stage: str, settings: Settings) -> ExitCode:
 
 def _learner(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import learner
-    from glasstream.stages.learner import LearnerPartition
+    from glasstream.stages.learner import LearnerTask
 
-    progress = FoldProgress()
+    progress = AggregatorProgress()
     link, presence = connection(settings), options("learner", settings)
     if settings.checkpoint.seconds and key is None:
         raise SettingsError(
@@ -111,7 +117,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         )
 
     def read(name: str, partition: int) -> Mapping[bytes, bytes]:
-        wanted = progress_fold.is_progress if name == progress_fold.TOPIC.name else lambda key: True
+        wanted = progress_aggregator.is_progress if name == progress_aggregator.TOPIC.name else lambda key: True
         return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout, wanted)
 
     stage = StatefulStage(
@@ -119,17 +125,17 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         presence,
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
-        make_state=lambda partition: LearnerPartition(partition, settings, key, progress, read),
+        make_state=lambda partition: LearnerTask(partition, settings, key, progress, read),
         topics=learner.needed_topics(settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
     stage.remedy, stage.replaceable = LOST_EVENTS, _replaceable(settings)
-    follower = Follower(link, topic(settings, "progress.fold"), progress.on_record, on_error=stage.fail)
+    follower = Follower(link, topic(settings, "progress.aggregator"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)
     stage.services.insert(0, SizeCheck(link, topic(settings, "events")))
-    watch_over(stage, settings, lambda: learner.samples(_states(stage, LearnerPartition)))
+    watch_over(stage, settings, lambda: learner.samples(_states(stage, LearnerTask)))
     return stage
 
 
@@ -138,18 +144,20 @@ def _explainer(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import explainer
     from glasstream.stages.explainer import Explainer
 
-    worker = Explainer(settings, key, FoldProgress())
+    worker = Explainer(settings, key, AggregatorProgress())
     warm_up()
     stage = StatelessStage(
         connection(settings),
         options("explainer", settings),
-        input_topic=topic(settings, "work"),
+        input_topic=topic(settings, "explain.requests"),
         handle=worker.handle,
         topics=explainer.needed_topics(settings),
         table=TableSpec(topic(settings, "snapshots"), worker.on_snapshot),
     )
     stage.replaceable = _replaceable(settings)
-    follower = Follower(connection(settings), topic(settings, "progress.fold"), worker.on_progress, on_error=stage.fail)
+    follower = Follower(
+        connection(settings), topic(settings, "progress.aggregator"), worker.on_progress, on_error=stage.fail
+    )
     for partition in range(settings.topics.events):
         follower.follow(partition)
     stage.services.append(follower)
@@ -158,43 +166,43 @@ def _explainer(settings: Settings, key: Key | None) -> Stage:
     return stage
 
 
-def _fold(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.stages import fold
-    from glasstream.stages.fold import FoldPartition
+def _aggregator(settings: Settings, key: Key | None) -> Stage:
+    from glasstream.stages import aggregator
+    from glasstream.stages.aggregator import AggregatorTask
 
-    needed = fold.needed_topics(settings)
-    stage = _stateful("fold", settings, "contributions", lambda partition: FoldPartition(partition, settings), needed)
+    needed = aggregator.needed_topics(settings)
+    stage = _stateful(
+        "aggregator", settings, "contributions", lambda partition: AggregatorTask(partition, settings), needed
+    )
     stage.replaceable = _replaceable(settings)
-    watch_over(stage, settings, lambda: fold.samples(_states(stage, FoldPartition)))
+    watch_over(stage, settings, lambda: aggregator.samples(_states(stage, AggregatorTask)))
     return stage
 
 
-def _sentinel(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.stages import sentinel
+def _novelty(settings: Settings, key: Key | None) -> Stage:
+    from glasstream.stages import novelty
     from glasstream.stages.fitter import Fitter
-    from glasstream.stages.sentinel import SentinelPartition
+    from glasstream.stages.novelty import NoveltyTask
 
     fitter = Fitter()
-    needed = sentinel.needed_topics(settings)
-    stage = _stateful(
-        "sentinel", settings, "events", lambda partition: SentinelPartition(partition, settings, fitter), needed
-    )
+    needed = novelty.needed_topics(settings)
+    stage = _stateful("novelty", settings, "events", lambda partition: NoveltyTask(partition, settings, fitter), needed)
     stage.remedy = LOST_EVENTS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "events")))
     stage.services.append(fitter)
-    watch_over(stage, settings, lambda: sentinel.samples(_states(stage, SentinelPartition)))
+    watch_over(stage, settings, lambda: novelty.samples(_states(stage, NoveltyTask)))
     return stage
 
 
 def _labels(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import labels
-    from glasstream.stages.labels import LOST_LABELS, LabelsPartition
+    from glasstream.stages.labels import LOST_LABELS, LabelsTask
 
     needed = labels.needed_topics(settings)
-    stage = _stateful("labels", settings, "labels", lambda partition: LabelsPartition(partition, settings), needed)
+    stage = _stateful("labels", settings, "labels", lambda partition: LabelsTask(partition, settings), needed)
     stage.remedy = LOST_LABELS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))
-    watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsPartition)))
+    watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsTask)))
     return stage
 
 
@@ -218,8 +226,8 @@ def _stateful(
 
 
 def _replaceable(settings: Settings) -> frozenset[str]:
-    """What the learner publishes again, or is made of that: rows are folded by number, however often they come."""
-    return frozenset(topic(settings, name) for name in ("work", "contributions"))
+    """What the learner publishes again, or is made of that: rows are aggregated by number, however often they come."""
+    return frozenset(topic(settings, name) for name in ("explain.requests", "contributions"))
 
 
 def _states(stage: StatefulStage, kind: type[State]) -> list[State]:

@@ -13,7 +13,7 @@ from glasstream.learn.learner import StreamLearner
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models.authentication import Key
 from glasstream.settings import Settings
-from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import differences, fingerprint, topic
 from glasstream.transport.records import Record
 from glasstream_topics import checkpoints
@@ -26,7 +26,7 @@ Read = Callable[[str, int], Mapping[bytes, bytes]]
 """Reads a partition of one of our topics to its end."""
 
 KEPT = 2
-"""Checkpoints of a stream that are kept once the fold has passed them: one may turn out to be damaged."""
+"""Checkpoints of a stream that are kept once the aggregator has passed them: one may turn out to be damaged."""
 
 
 class Checkpoints:
@@ -45,10 +45,10 @@ class Checkpoints:
     key
         The HMAC key.
     progress
-        Where the fold is.
+        Where the aggregator is.
     """
 
-    def __init__(self, partition: int, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
+    def __init__(self, partition: int, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
         self._partition = partition
         self._settings = settings
         self._key = key
@@ -156,7 +156,7 @@ class Checkpoints:
             self._records += [Record(self._topic, key, None, self._partition) for key in keys]
 
     def restore(
-        self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], folded: Mapping[str, int], sent: Position
+        self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
         """The newest state of each stream that can be gone on from.
 
@@ -166,8 +166,8 @@ class Checkpoints:
             The partition of `checkpoints`, read to its end.
         epochs
             Per stream: its epoch. What is of an earlier one is ended.
-        folded
-            Per stream: the next row that the fold will fold; rows from there on may need a snapshot again.
+        aggregated
+            Per stream: the next row that the aggregator will aggregate; rows from there on may need a snapshot again.
         sent
             What has been sent: a checkpoint of later is of no use.
 
@@ -204,7 +204,7 @@ class Checkpoints:
                 )  # fmt: skip
                 continue
             checkpoint = self._decoded(identity, data)
-            passed = folded.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
+            passed = aggregated.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
                 found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
                 if newly_sealed(checkpoint, key=self._key):  # otherwise it is made again, though nothing has changed
@@ -228,8 +228,8 @@ class Checkpoints:
 
     def _end_old(self, stream: str, epoch: int) -> None:
         """Tombstones for those that nobody will go on from."""
-        folded = self._progress.folded(stream, epoch) or 0
-        passed = sorted(rows for rows in self._kept[stream] if rows <= folded)
+        aggregated = self._progress.aggregated(stream, epoch) or 0
+        passed = sorted(rows for rows in self._kept[stream] if rows <= aggregated)
         for rows in passed[:-KEPT]:
             keys = checkpoints.tombstones(stream, epoch, rows, self._kept[stream].pop(rows))
             self._records += [Record(self._topic, key, None, self._partition) for key in keys]

@@ -1,4 +1,4 @@
-"""The explainer stage: a block of `work` and the snapshot that it names in, its contributions out. No state."""
+"""The explainer stage: a request and the snapshot that it names in, contributions out. No state."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
 from glasstream.settings import Settings
-from glasstream.stages.fold_progress import FoldProgress
+from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
 from glasstream.transport.lane import Lane
 from glasstream.transport.records import Message, Record
-from glasstream_topics import contributions, progress_fold, snapshots, work
+from glasstream_topics import contributions, progress_aggregator, requests, snapshots
 from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
 from glasstream_topics.snapshots import Identity
-from glasstream_topics.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +47,18 @@ class Explainer:
     key
         The HMAC key, for models that travel as a pickle.
     progress
-        Where the fold is: a block that it has folded needs no explanation any more, and may get none, because the
-        snapshot that it names is ended. Such blocks come again after a crash of an explainer.
+        Where the aggregator is: a block that it has aggregated needs no explanation any more, and may get none, because
+        the snapshot that it names is ended. Such blocks come again after a crash of an explainer.
     """
 
-    def __init__(self, settings: Settings, key: Key | None, progress: FoldProgress) -> None:
+    def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
         self.settings = settings
         self.damaged = 0
-        """Messages that were not work."""
+        """Messages that were no requests."""
         self.rows: Counter[str] = Counter()
         """Rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner."""
         self.blocks: Counter[str] = Counter()
-        """Blocks by outcome: ok, failed (some row of it), stale (folded already; work that is sent again is)."""
+        """Blocks by outcome: ok, failed (some row of it), stale (aggregated already: the request was sent again)."""
         self.steps = Steps()
         self._key = key
         self._progress = progress
@@ -70,7 +70,7 @@ class Explainer:
         self._refused: dict[Identity, str] = {}
         """Per snapshot that came and cannot be opened here: why. The learner sends each again."""
         self._stalls: dict[int, str] = {}
-        """Per partition of `work`: why its next block cannot be explained by this worker."""
+        """Per partition of `explain.requests`: why its next block cannot be explained by this worker."""
 
     def tell(self, lanes: Mapping[int, Lane]) -> None:
         """Tell each lane why its block waits; the worker is not ready while one does."""
@@ -86,21 +86,21 @@ class Explainer:
             self._changed.set()
 
     def on_progress(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Take one record of `progress.fold`."""
+        """Take one record of `progress.aggregator`."""
         self._progress.on_record(partition, offset, key, value)
         self._changed.set()
 
     async def handle(self, message: Message) -> list[Record]:
         """Explain one block; waits until its snapshot is there."""
         try:
-            block = work.decode(message.value or b"")
+            block = requests.decode(message.value or b"")
             if block.partition >= self.settings.topics.events:
                 raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
         except FrameError as error:
-            self._say_damaged(f"{message.place} is not work and is left out: {error}")
+            self._say_damaged(f"{message.place} is no request and is left out: {error}")
             return []
         model = None
-        if block.count and self._folded(block):
+        if block.count and self._aggregated(block):
             self.blocks["stale"] += 1
             return []
         if block.count and not block.refused:
@@ -125,9 +125,9 @@ class Explainer:
         self.blocks["failed" if any(answer.kind == "failed" for answer in answers) else "ok"] += 1
         return records
 
-    def _folded(self, block: Work) -> bool:
-        """Whether the fold has all rows of a block."""
-        return (self._progress.folded(block.stream, block.epoch) or 0) >= block.first_row + block.count
+    def _aggregated(self, block: ExplainRequest) -> bool:
+        """Whether the aggregator has all rows of a block."""
+        return (self._progress.aggregated(block.stream, block.epoch) or 0) >= block.first_row + block.count
 
     def _say_damaged(self, what: str) -> None:
         """Count a record that is left out; a line for the 1st, 10th, 100th, ..."""
@@ -135,7 +135,7 @@ class Explainer:
         if str(self.damaged).strip("0") == "1":
             log.error("%s (%d so far)", what, self.damaged)
 
-    def _record(self, block: Work, answer: Contributions) -> Record:
+    def _record(self, block: ExplainRequest, answer: Contributions) -> Record:
         name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
         return Record(name, key, contributions.encode(answer), block.partition)
 
@@ -150,13 +150,13 @@ class Explainer:
         yield Sample(catalogue.SNAPSHOTS_EVICTED, self._snapshots.evicted)
         yield from self.steps.samples()
 
-    async def _model(self, block: Work, partition: int) -> Predictor | None:
-        """The model that the block names; None for a block that is folded already.
+    async def _model(self, block: ExplainRequest, partition: int) -> Predictor | None:
+        """The model that the block names; None for a block that is aggregated already.
 
         Parameters
         ----------
         partition
-            That of `work` which waits for it.
+            That of `explain.requests` which waits for it.
         """
         identity = Identity(block.stream, block.epoch, block.version)
         try:
@@ -199,13 +199,13 @@ class Explainer:
         while len(self._models) > _MODELS:
             self._models.popitem(last=False)
 
-    async def _bytes(self, block: Work, identity: Identity) -> bytes | None:
+    async def _bytes(self, block: ExplainRequest, identity: Identity) -> bytes | None:
         """The snapshot's bytes, waited for: a block is explained with its own version or not at all.
 
-        None for a block that needs no explanation any more: it is folded, or of an epoch that the fold has left.
+        None for a block that needs no explanation any more: it is aggregated, or of an epoch that is over.
         """
         while (data := self._snapshots.get(*identity)) is None:
-            if self._folded(block):
+            if self._aggregated(block):
                 return None
             if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
                 raise _Shed(
@@ -228,8 +228,8 @@ class Explainer:
 def needed_topics(settings: Settings) -> dict[str, int | None]:
     """The topics that must exist before the start, with their partition counts."""
     return {
-        topic(settings, work.TOPIC.name): settings.topics.work,
+        topic(settings, requests.TOPIC.name): settings.topics.requests,
         topic(settings, contributions.TOPIC.name): settings.topics.events,
         topic(settings, snapshots.TOPIC.name): 1,
-        topic(settings, progress_fold.TOPIC.name): settings.topics.events,
+        topic(settings, progress_aggregator.TOPIC.name): settings.topics.events,
     }

@@ -12,8 +12,8 @@ import numpy as np
 
 from glasstream.errors import StageError
 from glasstream.gbmap.settings import GbmapSettings
-from glasstream.sentinel.fit import Request, fit
-from glasstream.sentinel.settings import MapSettings
+from glasstream.novelty.fit import Request, fit
+from glasstream.novelty.settings import MapSettings
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 

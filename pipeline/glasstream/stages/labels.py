@@ -30,7 +30,7 @@ LOST_LABELS = (
 )
 
 
-class LabelsPartition:
+class LabelsTask:
     """What the stage keeps for one partition of `labels`.
 
     Parameters
@@ -132,7 +132,7 @@ class LabelsPartition:
         """Nothing is held."""
 
 
-def samples(partitions: Iterable[LabelsPartition]) -> Iterator[Sample]:
+def samples(partitions: Iterable[LabelsTask]) -> Iterator[Sample]:
     """Metrics of a worker."""
     for partition in partitions:
         place = (str(partition.partition),)

@@ -1,11 +1,12 @@
-"""The learner stage: `events` in; predictions, work, snapshots and dead letters out.
+"""The learner stage: `events` in; predictions, requests, snapshots and dead letters out.
 
 For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
 in `glasstream.learn`); records and position become durable in one transaction. The learner waits, between two events,
-while it is too far ahead of the fold, and at a reset mark until the fold has finished what the mark ends.
+while it is too far ahead of the aggregator, and at a reset mark until the aggregator has finished what the mark ends.
 
-The learner keeps the work that the fold has not folded, and a successor makes it again. When the fold stands still with
-a stream, for a record of `work`, `contributions` or `snapshots` has been lost, all of that is sent once more.
+The learner keeps the requests whose rows the aggregator has not aggregated, and a successor makes them again. When the
+aggregator stands still with a stream, because a record of `explain.requests`, `contributions` or `snapshots` has been
+lost, the learner sends all of these requests and snapshots once more.
 """
 
 import asyncio
@@ -28,14 +29,22 @@ from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models.authentication import Key
 from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
 from glasstream.stages.backlog import Backlog
 from glasstream.stages.checkpoints import Checkpoints, Read
 from glasstream.stages.dead_letters import dead_record
-from glasstream.stages.fold_progress import ALL, FoldProgress
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, fingerprint, known_state, topic
 from glasstream.stages.standstill import Standstill
 from glasstream.transport.records import Message, Outputs, Record
-from glasstream_topics import checkpoints, contributions, events, predictions, progress_fold, progress_learner, work
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    events,
+    predictions,
+    progress_aggregator,
+    progress_learner,
+    requests,
+)
 from glasstream_topics.checkpoints import Checkpoint
 from glasstream_topics.events_dead import Reason
 
@@ -44,15 +53,15 @@ log = logging.getLogger(__name__)
 _YIELD_SECONDS = 0.02
 """The event loop gets its turn after so long; an event of a slow model may take longer."""
 _LOOK_EVERY = 16
-"""Events between two looks at how far the fold is behind."""
+"""Events between two looks at how far the aggregator is behind."""
 
 
 @dataclass(slots=True)
 class _Stall:
-    """A standstill of the fold with a stream."""
+    """A standstill of the aggregator with a stream."""
 
     row: int
-    """The next row that the fold would fold."""
+    """The next row that the aggregator would aggregate."""
     rows: int
     seqs: int
     """Rows and events that had been learned and accepted when it was noticed."""
@@ -61,7 +70,7 @@ class _Stall:
     """How often what it may lack has been sent again, and how many blocks the last time."""
 
 
-class LearnerPartition:
+class LearnerTask:
     """What the stage keeps for one partition of `events`.
 
     Parameters
@@ -73,11 +82,11 @@ class LearnerPartition:
     key
         The HMAC key, for models that travel as a pickle.
     progress
-        Where the fold is.
+        Where the aggregator is.
     read
         Reads a partition of one of our topics to its end.
     clock
-        Seconds, by which the fold stands still.
+        Seconds, by which the aggregator stands still.
     """
 
     def __init__(
@@ -85,7 +94,7 @@ class LearnerPartition:
         partition: int,
         settings: Settings,
         key: Key | None,
-        progress: FoldProgress,
+        progress: AggregatorProgress,
         read: Read,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -102,15 +111,15 @@ class LearnerPartition:
         self.rejected: Counter[str] = Counter()
         """Rejected elements and messages, by reason."""
         self.bounds_hit = 0
-        """How often the fold was waited for, or snapshots ended instead."""
+        """How often the aggregator was waited for, or snapshots ended instead."""
         self._holding_back = False
         self._clock = clock
         self._standstills: dict[str, Standstill] = {}
         self._stalls: dict[str, _Stall] = {}
         self._stalls_sent: dict[str, str] = {}
         """Per stream: what its progress record says of a standstill."""
-        self._folded: Mapping[bytes, bytes] = {}
-        """What the fold had committed at the take-over, until it is looked at."""
+        self._aggregated: Mapping[bytes, bytes] = {}
+        """What the aggregator had committed at the take-over, until it is looked at."""
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
@@ -159,7 +168,7 @@ class LearnerPartition:
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
         self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
-        self._folded = self._read(progress_fold.TOPIC.name, self.partition)
+        self._aggregated = self._read(progress_aggregator.TOPIC.name, self.partition)
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
         states = self._states(streams, sent)
@@ -192,20 +201,20 @@ class LearnerPartition:
         """The checkpoints that can be gone on from; none where none are made."""
         if not self.settings.checkpoint.seconds:
             return {}
-        fold = progress_fold.restore(self._folded)
+        aggregator = progress_aggregator.restore(self._aggregated)
         epochs = {name: stream.epoch for name, stream in streams.items()}
-        folded = {
+        aggregated = {
             name: at.next_row if at.epoch == epochs[name] else ALL
-            for name, at in fold.streams.items()
+            for name, at in aggregator.streams.items()
             if name in epochs and at.epoch >= epochs[name]
         }
-        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, folded, sent)
+        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, aggregated, sent)
 
     async def feed(self, message: Message) -> None:
         """Learn one message, yielding to the loop and holding back between events."""
         loop = asyncio.get_running_loop()
         last = loop.time()
-        self._look_at_fold()
+        self._look_at_aggregator()
         source = InputMessage(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
@@ -218,7 +227,7 @@ class LearnerPartition:
                 await self._end(learner)
                 continue
             outbox = self.core.outbox
-            if outbox.snapshots or outbox.work or outbox.sent:
+            if outbox.snapshots or outbox.requests or outbox.sent:
                 at_snapshot = bool(outbox.snapshots)
                 self._take()
                 if at_snapshot:
@@ -241,8 +250,8 @@ class LearnerPartition:
             self._checkpoints.end(ended.stream, ended.epoch)
 
     async def _end(self, learner: StreamLearner) -> None:
-        """Wait until the fold has folded all that a reset mark ends: no row of the next epoch overtakes it."""
-        log.info("stream %r waits for the fold at the reset mark after row %d", learner.stream, learner.rows)
+        """Wait until the aggregator has all rows that a reset mark ends: none of the next epoch overtakes them."""
+        log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
             await self._progress.moved()
@@ -262,14 +271,14 @@ class LearnerPartition:
             self.bounds_hit += ended
             if str(self.bounds_hit).strip("0") == "1":
                 log.warning(
-                    "stream %r is too far ahead of the fold at row %d: old snapshots are ended (%d so far), rows that "
-                    "need them will not be explained",
+                    "stream %r is too far ahead of the aggregator at row %d: old snapshots are ended (%d so far), "
+                    "rows that need them will not be explained",
                     learner.stream, learner.rows, self.bounds_hit,
                 )  # fmt: skip
 
     async def _hold_back(self, learner: StreamLearner) -> None:
-        """Wait until the fold has caught up; what has been learned is cut, sent and committed meanwhile."""
-        log.info("stream %r waits for the fold at row %d", learner.stream, learner.rows)
+        """Wait until the aggregator has caught up; what has been learned is cut, sent and committed meanwhile."""
+        log.info("stream %r waits for the aggregator at row %d", learner.stream, learner.rows)
         self._holding_back = True
         self.bounds_hit += 1
         self.core.cut()
@@ -278,26 +287,26 @@ class LearnerPartition:
         self._holding_back = False
 
     def _take(self) -> None:
-        """Encode snapshots and work as they come, so that their size counts at once."""
+        """Encode snapshots and requests as they come, so that their size counts at once."""
         outbox = self.core.outbox
         for snapshot in outbox.snapshots:
             self._backlog.add_snapshot(snapshot)
         outbox.snapshots.clear()
         for block in outbox.sent:
-            self._backlog.add_work(block, again=True)
+            self._backlog.add_request(block, again=True)
         outbox.sent.clear()
-        for block in outbox.work:
-            self._backlog.add_work(block)
-        outbox.work.clear()
+        for block in outbox.requests:
+            self._backlog.add_request(block)
+        outbox.requests.clear()
 
-    def _look_at_fold(self) -> None:
-        """Learn what the fold had committed at the take-over: what it has folded is not kept."""
-        for key, value in self._folded.items():
+    def _look_at_aggregator(self) -> None:
+        """Learn what the aggregator had committed at the take-over: what it has aggregated is not kept."""
+        for key, value in self._aggregated.items():
             self._progress.on_record(self.partition, -1, key, value)
-        self._folded = {}
+        self._aggregated = {}
 
     def stalled(self) -> str | None:
-        """Return with which streams the fold stands still, and what to do; None while it moves."""
+        """Return with which streams the aggregator stands still, and what to do; None while it moves."""
         return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
 
     def _stall_of(self, name: str) -> str:
@@ -307,15 +316,15 @@ class LearnerPartition:
             return ""
         learner = self.core.streams[name].learner
         return (
-            f"stream {name!r}: row {stall.row:,} is not folded although row {max(0, stall.rows - 1):,} was learned "
-            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} blocks of work and the snapshots that "
-            f"they need have been published again, {stall.times} time(s) so far; check that explainers and the fold "
-            f"run and are ready, and what they log of {topic(self.settings, work.TOPIC.name)} and "
+            f"stream {name!r}: row {stall.row:,} is not aggregated although row {max(0, stall.rows - 1):,} was learned "
+            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} requests and the snapshots that "
+            f"they need have been published again, {stall.times} time(s) so far; check that explainers and the "
+            f"aggregator run and are ready, and what they log of {topic(self.settings, requests.TOPIC.name)} and "
             f"{topic(self.settings, contributions.TOPIC.name)}"
         )
 
     def _repair(self) -> None:
-        """Send again what the fold may lack of the streams that it stands still with."""
+        """Send again what the aggregator may lack of the streams that it stands still with."""
         outstanding = self._backlog.outstanding()
         for name in [name for name in self._standstills if name not in outstanding]:
             del self._standstills[name]
@@ -330,13 +339,13 @@ class LearnerPartition:
             if lasted is None:
                 continue
             learner = self.core.streams[name].learner
-            row = self._progress.folded(name, learner.epoch)
+            row = self._progress.aggregated(name, learner.epoch)
             row = self.settings.start if row is None else min(row, learner.rows)
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             log.warning(
-                "stream %r: the fold has stood still at row %d for %.0f s with work outstanding; publishing its %d "
-                "blocks of work and the snapshots again, in case a record was lost (%d so far)",
+                "stream %r: the aggregator has stood still at row %d for %.0f s with rows outstanding; publishing its "
+                "%d requests and the snapshots again, in case a record was lost (%d so far)",
                 name, row, lasted, stall.blocks, stall.times,
             )  # fmt: skip
 
@@ -346,10 +355,10 @@ class LearnerPartition:
 
     def collect(self) -> Outputs:
         """Everything since the last time: snapshots first, then records and progress in one transaction."""
-        self._look_at_fold()
+        self._look_at_aggregator()
         self._repair()
         if self.core.silent:
-            return Outputs(before=self._backlog.take_records() + self._backlog.take_work())
+            return Outputs(before=self._backlog.take_records() + self._backlog.take_requests())
         self.core.cut()
         self._take()
         outbox, dead = self.core.take_outbox()
@@ -383,7 +392,7 @@ class LearnerPartition:
         name = topic(self.settings, "predictions")
         keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
         records = [Record(name, keys[stream], value) for stream, value in outbox.predictions]
-        return records + self._backlog.take_work()
+        return records + self._backlog.take_requests()
 
     def _progress_records(self) -> list[Record]:
         position = self.core.position
@@ -419,11 +428,13 @@ class LearnerPartition:
         place = (str(self.partition),)
         yield Sample(catalogue.STREAMS, len(self.core.streams), place)
         yield Sample(catalogue.SNAPSHOT_BYTES, self._backlog.live_bytes, place)
-        yield Sample(catalogue.WORK_BYTES, self._backlog.work_bytes, place)
+        yield Sample(catalogue.REQUEST_BYTES, self._backlog.request_bytes, place)
         yield Sample(catalogue.WAITING, float(self._holding_back), place)
         for reason in Reason:  # from 0 on: increase() does not see the step of a series that begins at 1
             yield Sample(catalogue.DEAD_LETTERS, self.rejected[reason], (reason, *place))
-        yield Sample(catalogue.BOUND_HIT, self.bounds_hit, ("limits.rows_ahead, work_bytes or snapshot_bytes", *place))
+        yield Sample(
+            catalogue.BOUND_HIT, self.bounds_hit, ("limits.rows_ahead, request_bytes or snapshot_bytes", *place)
+        )
         for name, stream in self.core.streams.items():
             learner, of = stream.learner, (name,)
             yield Sample(catalogue.EVENTS, learner.seqs, of)
@@ -434,9 +445,9 @@ class LearnerPartition:
             yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed + self.core.missed[name], of)
             yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
-            folded = self._progress.folded(name, learner.epoch)
-            folded = self.settings.start if folded is None else folded
-            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - folded), of)
+            aggregated = self._progress.aggregated(name, learner.epoch)
+            aggregated = self.settings.start if aggregated is None else aggregated
+            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - aggregated), of)
             yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
             if learner.score is not None:
@@ -460,7 +471,7 @@ def _counts(learner: StreamLearner) -> dict[str, int]:
     return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}
 
 
-def samples(partitions: Iterable[LearnerPartition]) -> Iterator[Sample]:
+def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
     """Metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
@@ -473,10 +484,10 @@ def needed_topics(settings: Settings) -> dict[str, int | None]:
         topic(settings, events.TOPIC.name): count,
         topic(settings, "events.dead"): count,
         topic(settings, predictions.TOPIC.name): None,
-        topic(settings, work.TOPIC.name): settings.topics.work,
+        topic(settings, requests.TOPIC.name): settings.topics.requests,
         topic(settings, contributions.TOPIC.name): count,
         topic(settings, "snapshots"): 1,
         topic(settings, checkpoints.TOPIC.name): count,
         topic(settings, progress_learner.TOPIC.name): count,
-        topic(settings, progress_fold.TOPIC.name): count,
+        topic(settings, progress_aggregator.TOPIC.name): count,
     }

@@ -12,7 +12,7 @@ from glasstream_topics.progress_learner import Setting
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
 _OF_MAPS = ("numpy", "numba", "scipy")
-"""Those that change what the sentinel says."""
+"""Those that change what the novelty detector says."""
 
 #: What to do when events are lost that a stage has not used.
 LOST_EVENTS = (
@@ -31,9 +31,9 @@ def fingerprint(settings: Settings) -> dict[str, Setting]:
     return {**settings.fingerprint(), **_versions(_NUMERIC)}
 
 
-def sentinel_fingerprint(settings: Settings) -> dict[str, Setting]:
-    """Every setting and version that changes what the sentinel says."""
-    return {**settings.sentinel_fingerprint(), **_versions(_OF_MAPS)}
+def novelty_fingerprint(settings: Settings) -> dict[str, Setting]:
+    """Every setting and version that changes what the novelty detector says."""
+    return {**settings.novelty_fingerprint(), **_versions(_OF_MAPS)}
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, Setting]:

@@ -1,4 +1,4 @@
-"""Decides when to send again what the fold may lack of a stream."""
+"""Decides when to send again what the aggregator may lack of a stream."""
 
 from collections.abc import Callable, Hashable
 from time import monotonic
@@ -10,7 +10,7 @@ LONGEST = 600.0
 
 
 class Standstill:
-    """Tells when the fold has not moved on with a stream for long although there is work for it.
+    """Tells when the aggregator has not moved on with a stream for long although rows wait for it.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Standstill:
         Parameters
         ----------
         place
-            Where the fold is; None: there is nothing that it has not finished.
+            Where the aggregator is; None: there is nothing that it has not finished.
         """
         now = self._clock()
         if place != self._place or place is None:

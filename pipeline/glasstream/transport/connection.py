@@ -19,7 +19,7 @@ from glasstream_topics.access import READERS
 #: land on two partitions and lose its order.
 PARTITIONER = "murmur2_random"
 
-#: A record (a chunk of a snapshot, a block of work) stays below this; librdkafka refuses larger ones at once.
+#: A record (a chunk of a snapshot, a request) stays below this; librdkafka refuses larger ones at once.
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 

@@ -310,7 +310,7 @@ class Consumer(driver.Consumer):
 
         Faust's own set of partitions to be held back (`on_buffer_full`) would not do: Faust clears it whenever its
         queue between consumer and agent is empty, which says nothing about what waits in the stage. A learner that
-        waited for the fold read all that there was: 59,999 messages.
+        waited for the aggregator read all that there was: 59,999 messages.
         """
         self._held.add(tp)
 

@@ -10,7 +10,7 @@ class StageOptions:
     Attributes
     ----------
     name : str
-        The stage (`learner`, `explainer`, `fold`); prefix and name are the consumer group.
+        The stage (`learner`, `explainer`, `aggregator`); prefix and name are the consumer group.
     instance : str
         Fixed name of this worker within its group. A worker that was killed and comes back under the same name goes
         on after about a second and costs the others no rebalance; under another name its partitions wait for the

@@ -44,7 +44,7 @@ def contracts(patient: Patient) -> list[Finding]:
             do = "`glasstream topics create` makes it"
         elif one.what == "partitions":
             do = (
-                "set topics.events and topics.work to what is there; partitions of a topic in use are not changed: "
+                "set topics.events and topics.requests to what is there; partitions of a topic in use are not changed: "
                 "keys would move"
             )
         elif one.what == admin.COPIES:

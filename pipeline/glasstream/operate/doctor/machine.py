@@ -49,8 +49,8 @@ def usable(patient: Patient) -> list[Finding]:
     settings = patient.settings
     try:
         settings.learn()
-        settings.fold()
-        settings.watch()
+        settings.aggregator()
+        settings.novelty_detector()
     except GlasstreamError as error:
         return [fail("settings", str(error), "correct the setting; the stages refuse to start with it")]
     return [ok("settings", f"model {settings.model.name}, methods {settings.explain.methods}, seed {settings.seed}")]

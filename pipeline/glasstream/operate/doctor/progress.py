@@ -14,8 +14,8 @@ from glasstream.operate.kept import Partition, kept, latest, offsets
 from glasstream.operate.state import State, state
 from glasstream.settings import Settings
 from glasstream.stages.build import STAGES, connection, hmac_key, options
-from glasstream.stages.names import differences, fingerprint, sentinel_fingerprint, topic
-from glasstream_topics import checkpoints, events_dead, progress_fold, progress_learner, progress_sentinel
+from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
+from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
 from glasstream_topics.progress_learner import PARTITION_KEY, Setting
 
@@ -37,13 +37,13 @@ def progress(patient: Patient) -> list[Finding]:
         there = state(settings)
     except GlasstreamError as error:
         return [*found, fail("state", str(error), "see the lines above")]
-    if not settings.novelty and members.get("sentinel") == 0:  # one that once ran is over
-        there = replace(there, partitions=[one for one in there.partitions if one.stage != "sentinel"])
+    if not settings.detects_novelty and members.get("novelty") == 0:  # one that once ran is over
+        there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
     found += [fail("state", note, "go on with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
     found += _restart(settings, there)
     names = (
-        *(progress_learner.TOPIC.name, progress_fold.TOPIC.name, progress_sentinel.TOPIC.name),
+        *(progress_learner.TOPIC.name, progress_aggregator.TOPIC.name, progress_novelty.TOPIC.name),
         checkpoints.TOPIC.name,
     )
     read = latest(
@@ -81,7 +81,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage != "sentinel" or settings.novelty:
+        elif stage != "novelty" or settings.detects_novelty:
             do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
             found.append(warn(check, f"none in group {options(stage, settings).group}", do))
     return found
@@ -99,10 +99,12 @@ def _lag(settings: Settings, there: State, members: Mapping[str, int | str]) -> 
             found.append(warn(check, said, do))
     for one in there.streams:
         if one.behind >= settings.limits.rows_ahead and settings.limits.lag == "wait":
-            said = f"stream {one.stream!r}: {one.behind:,} rows are not folded, the learner waits (limits.rows_ahead)"
-            found.append(warn("learner lag", said, "add explainers, or see why the fold stands still"))
+            said = (
+                f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, the learner waits (limits.rows_ahead)"
+            )
+            found.append(warn("learner lag", said, "add explainers, or see why the aggregator stands still"))
     rows = sum(one.behind for one in there.streams)
-    return found or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and folded")]
+    return found or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and aggregated")]
 
 
 def _restart(settings: Settings, there: State) -> list[Finding]:
@@ -141,8 +143,8 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
     compared = 0
     for stage, name, decode, mine in (
         ("learner", progress_learner.TOPIC.name, progress_learner.decode, ours),
-        ("fold", progress_fold.TOPIC.name, progress_fold.decode, ours),
-        ("sentinel", progress_sentinel.TOPIC.name, progress_sentinel.decode, sentinel_fingerprint(settings)),
+        ("aggregator", progress_aggregator.TOPIC.name, progress_aggregator.decode, ours),
+        ("novelty", progress_novelty.TOPIC.name, progress_novelty.decode, novelty_fingerprint(settings)),
     ):
         for partition, theirs in _theirs(settings, read, name, decode) if stage in stages else ():
             compared += 1

@@ -27,7 +27,7 @@ export class TrustPanel {
       this.list.replaceChildren();
       this.#listed = "";
       caption.textContent = flagged.textContent = "";
-      this.chart.clear("No novelty record so far. The sentinel writes them, for every event from its first map on (after 3,000 labelled events unless set otherwise); a run has one with `--explain ipfi,novelty`, a deployment with `glasstream worker sentinel`.", "Novelty");
+      this.chart.clear("No novelty record so far. The novelty detector writes them, for every event from its first map on (after 3,000 labelled events unless set otherwise); a run has one with `--explain ipfi,novelty`, a deployment with `glasstream worker novelty`.", "Novelty");
       return;
     }
     this.#alarms = novelty.alarms.map((one) => ({ id: `novelty~${one.seq}`, seq: one.seq, start: Math.max(0, one.seq - one.width) }));
