@@ -65,7 +65,7 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 
 def life() -> Life:
-    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0), SETTINGS, ())
+    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ())
 
 
 def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:

@@ -107,7 +107,7 @@ def copy(tmp_path: Path) -> Path:
 
 def changed_type(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     schemas = schema.generate()
-    change(schemas["predictions.v2"]["$defs"]["Prediction"])
+    change(schemas["predictions.v1"]["$defs"]["Prediction"])
     monkeypatch.setattr(schema, "generate", lambda: schemas)
 
 
@@ -126,39 +126,39 @@ def test_a_changed_record_without_a_changed_version_is_found(
 ) -> None:
     changed_type(monkeypatch, change)
     assert schema.findings(copy) == [
-        "predictions.v2: its type changed and its version did not; raise VERSION in the topic's module"
+        "predictions.v1: its type changed and its version did not; raise VERSION in the topic's module"
     ]
-    with pytest.raises(ContractError, match=r"predictions\.v2.*raise VERSION"):
+    with pytest.raises(ContractError, match=r"predictions\.v1.*raise VERSION"):
         schema.write(copy)
 
 
 def test_a_changed_description_is_no_changed_record(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record.update(description="better"))
     assert schema.findings(copy) == [
-        "predictions.v2: the checked-in schema is not today's; run `python -m glasstream_topics.schema`"
+        "predictions.v1: the checked-in schema is not today's; run `python -m glasstream_topics.schema`"
     ]
-    assert schema.write(copy) == ["predictions.v2"]
+    assert schema.write(copy) == ["predictions.v1"]
     assert schema.findings(copy) == []
 
 
 def test_a_schema_changed_together_with_its_file_is_found(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record["required"].remove("loss"))
-    path = copy / "predictions.v2.json"
-    path.write_bytes(orjson.dumps(schema.generate()["predictions.v2"]))
+    path = copy / "predictions.v1.json"
+    path.write_bytes(orjson.dumps(schema.generate()["predictions.v1"]))
     assert any("raise VERSION" in line for line in schema.findings(copy))
     assert any("not the one that was published" in line for line in schema.findings(copy))
 
 
 def test_a_new_version_stands_beside_the_old_one(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schemas = schema.generate()
-    schemas["predictions.v3"] = {**schemas.pop("predictions.v2"), "type": "object"}
+    schemas["predictions.v2"] = {**schemas.pop("predictions.v1"), "type": "object"}
     monkeypatch.setattr(schema, "generate", lambda: schemas)
     assert schema.findings(copy) == [
-        "predictions.v3: expected its digest in digests.json, got none; run `python -m glasstream_topics.schema`"
+        "predictions.v2: expected its digest in digests.json, got none; run `python -m glasstream_topics.schema`"
     ]
-    assert schema.write(copy) == ["predictions.v3"]
+    assert schema.write(copy) == ["predictions.v2"]
     assert schema.findings(copy) == []
-    (copy / "predictions.v2.json").unlink()
+    (copy / "predictions.v1.json").unlink()
     assert schema.findings(copy) == [
-        "predictions.v2: expected the schema of every version on the list, got none for this one"
+        "predictions.v1: expected the schema of every version on the list, got none for this one"
     ]

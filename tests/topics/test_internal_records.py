@@ -228,28 +228,28 @@ def test_one_record_is_not_taken_for_the_other(decode: Callable[[bytes], object]
 def test_every_other_frame_under_the_same_kind_is_refused(
     kind: str, decode: Callable[[bytes], object], data: bytes
 ) -> None:
-    frame = frames.decode(data, kind, 2)
-    decode(frames.encode(kind, 2, frame.meta, frame.arrays))
+    frame = frames.decode(data, kind, 1)
+    decode(frames.encode(kind, 1, frame.meta, frame.arrays))
     for left_out in frame.meta:
         with pytest.raises(FrameError, match=left_out):
-            decode(frames.encode(kind, 2, {n: v for n, v in frame.meta.items() if n != left_out}, frame.arrays))
+            decode(frames.encode(kind, 1, {n: v for n, v in frame.meta.items() if n != left_out}, frame.arrays))
         with pytest.raises(FrameError):
-            decode(frames.encode(kind, 2, {**frame.meta, left_out: {"?": 1}}, frame.arrays))
+            decode(frames.encode(kind, 1, {**frame.meta, left_out: {"?": 1}}, frame.arrays))
     with pytest.raises(FrameError, match="more"):
-        decode(frames.encode(kind, 2, {**frame.meta, "more": 1}, frame.arrays))
+        decode(frames.encode(kind, 1, {**frame.meta, "more": 1}, frame.arrays))
     with pytest.raises(FrameError, match="more"):
-        decode(frames.encode(kind, 2, frame.meta, {**frame.arrays, "more": np.zeros(1)}))
+        decode(frames.encode(kind, 1, frame.meta, {**frame.arrays, "more": np.zeros(1)}))
     for left_out in frame.arrays:
         if left_out not in ("draws/ipfi", "values/ipfi"):  # a method of one array may be left out whole
             with pytest.raises(FrameError):
-                decode(frames.encode(kind, 2, frame.meta, {n: a for n, a in frame.arrays.items() if n != left_out}))
+                decode(frames.encode(kind, 1, frame.meta, {n: a for n, a in frame.arrays.items() if n != left_out}))
 
 
 def test_a_slot_given_twice_is_refused() -> None:
-    frame = frames.decode(requests.encode(block()), "request", 2)
+    frame = frames.decode(requests.encode(block()), "request", 1)
     twice = {**frame.meta, "new_categories": [[1, 2, ["a"]], [1, 3, ["b"]]]}
     with pytest.raises(FrameError, match="once per slot"):
-        requests.decode(frames.encode("request", 2, twice, frame.arrays))
+        requests.decode(frames.encode("request", 1, twice, frame.arrays))
 
 
 def test_the_key_of_a_block_says_where_it_begins() -> None:

@@ -54,6 +54,7 @@ def test_the_learner_finds_what_it_committed(numbers: Any, fingerprint: Any, str
             seqs=index + 2,
             rows=index + 1,
             first_offset=index,
+            after=index + 3,
             snapshots={"2": 1, "1": 3},
             counts={"b": 1, "a": 2},
         )

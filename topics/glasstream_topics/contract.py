@@ -44,6 +44,9 @@ QUEUE: Final[Mapping[str, str]] = {
 }
 
 
+RENAMED: Final = ("work", "progress.fold", "progress.sentinel")
+"""Topics of 0.1.0 that have other names now, as have the groups and transactional ids of those that write them."""
+
 SAFE_COPIES: Final = 3
 """Copies of a partition from which on one broker can be lost without stopping writes or risking records."""
 

@@ -15,7 +15,7 @@ from glasstream_topics.contract import QUEUE, StreamName, Topic
 from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
 
-VERSION: Final = 2
+VERSION: Final = 1
 _FRAME_KIND: Final = "contributions"
 _VALUES: Final = "values/"  # begins the name of every array of contributions
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts

@@ -18,7 +18,7 @@ from glasstream_topics.labels import Label
 from glasstream_topics.murmur2 import crc32_partition, murmur2_partition
 from glasstream_topics.record import encode_record
 
-VERSION: Final = 3
+VERSION: Final = 1
 
 TOPIC: Final = Topic(
     name="events",

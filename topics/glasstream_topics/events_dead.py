@@ -15,8 +15,7 @@ import orjson
 from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, KIB, MIB, Topic
 from glasstream_topics.errors import RecordError
 
-VERSION: Final = 2
-"""Of a letter that has a header which those of version 1 lack; others are of version 1, as they were before."""
+VERSION: Final = 1
 
 # Eight times what `events` takes by default: topics of users may be configured larger than ours.
 MAX_LETTER_BYTES: Final = 8 * MIB - 4 * KIB
@@ -110,7 +109,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
         size of the key, where it was too large to be kept.
     """
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1]
     epoch: _Natural
     reason: str
     topic: str
@@ -140,7 +139,7 @@ def headers(
     """Headers of a dead letter, in the order of `DeadLetter`'s fields; together they are below `ORIGIN_BYTES`."""
     cut = rejected is not None and len(rejected) > LISTED
     texts = {
-        "schema_version": str(VERSION if cut or omitted_key_bytes is not None else 1),
+        "schema_version": str(VERSION),
         "epoch": str(epoch),
         "reason": str(reason),
         "topic": topic,

@@ -9,7 +9,7 @@ from glasstream_topics.contract import Topic
 from glasstream_topics.errors import RecordError
 from glasstream_topics.record import decode_record, encode_record
 
-VERSION: Final = 2
+VERSION: Final = 1
 
 TOPIC: Final = Topic(
     name="importance",
@@ -81,15 +81,15 @@ class Importance(msgspec.Struct, frozen=True):
     staleness
         how far that version's explanations can be from those of the scheduled one before it, in units of the loss: the
         largest bound over the features (paper 004, Theorem 4), or for other losses the measured distance; null where
-        it was not measured. From version 2 on.
+        it was not measured.
     marginal_loss, model_loss, total
         iSAGE: the smoothed loss of the mean prediction, that of the model, and their difference, to which the features'
-        values add up. From version 2 on.
+        values add up; absent for other methods.
     features
         by name.
     """
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1]
     epoch: _Natural
     stream: str
     row: _Natural
@@ -103,8 +103,8 @@ class Importance(msgspec.Struct, frozen=True):
     coverage: _Share
     model_version: _Natural
     lag: _Natural
+    staleness: float | None
     features: dict[str, Feature]
-    staleness: float | None = None
     marginal_loss: float | None = None
     model_loss: float | None = None
     total: float | None = None

@@ -9,8 +9,7 @@ import msgspec
 from glasstream_topics.contract import Topic
 from glasstream_topics.record import decode_record, encode_record
 
-VERSION: Final = 2
-"""Of a record that has a field which records of version 1 lack; others are of version 1, as they were before."""
+VERSION: Final = 1
 
 NAMED: Final = 100
 """Classes that a record names; of more classes the most probable, so that a record stays below what a broker takes."""
@@ -70,7 +69,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
         the classes that `probabilities` leaves out; absent where it names all of them.
     """
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1]
     epoch: _Natural
     stream: str
     seq: _Natural
@@ -109,7 +108,7 @@ class Encoder:
 
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
-        self._record: dict[str, object] = {"schema_version": 1, "epoch": epoch, "stream": stream}
+        self._record: dict[str, object] = {"schema_version": VERSION, "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
         self._record["metric"] = self._metric
 
@@ -159,7 +158,7 @@ class Encoder:
         metric["value"] = metric_value
         if others is not None:
             left_out = {"classes": others.classes, "probability": others.probability}
-            record = {**record, "schema_version": VERSION, "others": left_out}
+            record = {**record, "others": left_out}
         return encode_record("predictions", record, nulls)
 
 

@@ -75,13 +75,13 @@ class StreamProgress(msgspec.Struct, frozen=True):
         rows learned: the next one gets this number.
     first_offset
         the offset of `events` that the stream began with: without a checkpoint it is learned again from there.
+    after
+        the offset behind the newest message that may have changed the stream: a state as of there or later is as of
+        the partition's offset.
     snapshots
         versions of the model that are published and not ended, with the number of records of each.
     counts
         running counters by name, such as events without a label.
-    after
-        the offset behind the newest message that may have changed the stream; -1: not known. A state as of there or
-        later is as of the partition's offset.
     stalled
         why the aggregator stands still with the stream, what was done and what to check; empty while it moves.
     """
@@ -91,9 +91,9 @@ class StreamProgress(msgspec.Struct, frozen=True):
     seqs: _Natural
     rows: _Natural
     first_offset: _Natural
+    after: _Natural
     snapshots: dict[str, _Natural] = {}
     counts: dict[str, int] = {}
-    after: Annotated[int, msgspec.Meta(ge=-1)] = -1
     stalled: str = ""
     schema_version: Literal[1] = VERSION
 

@@ -17,7 +17,7 @@ from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
 from glasstream_topics.murmur2 import murmur2_partition
 
-VERSION: Final = 2
+VERSION: Final = 1
 _KIND: Final = "request"
 _DRAWS: Final = "draws/"  # begins the name of every array of background rows
 

@@ -2,7 +2,7 @@
 
 `schema_version` is the major version of a record: it is raised when a reader could misunderstand what came before.
 Within a version fields may be added; a reader passes over those it does not know, and fills those that an older
-record lacks with the defaults of the type (`Importance.staleness`: None).
+record lacks with the defaults of the type.
 """
 
 from collections.abc import Callable

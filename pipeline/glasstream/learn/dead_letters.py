@@ -85,7 +85,7 @@ def origin_only(letter: DeadLetter) -> DeadLetter:
         said["omitted_bytes"] = str(len(letter.value)).encode()
     key = letter.key
     if key is not None and len(key) > events_dead.KEY_BYTES:
-        said |= {"schema_version": str(events_dead.VERSION).encode(), "omitted_key_bytes": str(len(key)).encode()}
+        said["omitted_key_bytes"] = str(len(key)).encode()
         key = None
     return DeadLetter(letter.partition, key, None, tuple(said.items()))
 

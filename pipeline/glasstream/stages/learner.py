@@ -175,7 +175,7 @@ class LearnerTask:
         begins = []
         for name, stream in streams.items():
             at = states[name][0].offset if name in states else stream.first_offset
-            if not 0 <= stream.after <= at:  # else it has no message between there and what was sent
+            if stream.after > at:  # else it has no message between there and what was sent
                 begins.append(at)
         begin = min([found.offset, *begins])
         if begin < low:

@@ -133,7 +133,7 @@ class Stage(ABC):
         ------
         TopicError, BrokerError
         """
-        await asyncio.to_thread(check_topics, self.connection, self.topics)
+        await asyncio.to_thread(check_topics, self.connection, self.topics, prefix=self.options.prefix)
         for service in self.services:
             await service.start()
         self._watch = asyncio.ensure_future(self._look())

@@ -1,27 +1,37 @@
-"""Every topic an application needs is there, or it does not start.
+"""Every topic an application needs is there, and none of an incompatible release, or it does not start.
 
 An exception in Faust's partition assignor is swallowed: with a topic missing, or with another number of partitions,
 a worker would say that it performs partition assignments and hang for ever.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import BrokerError, TopicError
 from glasstream.transport.connection import Connection
+from glasstream_topics.contract import RENAMED
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
-def check_topics(connection: Connection, expected: Mapping[str, int | None], timeout: float = 10.0) -> None:
-    """Compare the topics of the brokers with `expected`: name to number of partitions, None for any number.
+def check_topics(
+    connection: Connection, expected: Mapping[str, int | None], timeout: float = 10.0, prefix: str | None = None
+) -> None:
+    """Compare the topics of the brokers with those that a stage needs.
+
+    Parameters
+    ----------
+    expected
+        The number of partitions by name; None for any number.
+    prefix
+        That of the topics; with it, topics of Glasstream 0.1.0 under it are refused.
 
     Raises
     ------
     TopicError
-        Naming every topic that is missing, may not be seen, or has another number of partitions.
+        Naming every topic that is missing, may not be seen, or has another number of partitions; or those of 0.1.0.
     BrokerError
         When no broker answers within `timeout` seconds, or it does not let this client in.
     """
@@ -42,6 +52,8 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
             f"no broker answered at {connection.bootstrap} within {timeout:g} s ({error.args[0].str()}); "
             "check the address and that the broker runs"
         ) from error
+    if prefix is not None:
+        _refuse_old(connection, prefix, found)
     findings = []
     for name, partitions in sorted(expected.items()):
         if name in unseen:
@@ -54,6 +66,17 @@ def check_topics(connection: Connection, expected: Mapping[str, int | None], tim
         raise TopicError(
             f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. "
             "Create them with `glasstream topics create`; see what is wrong with `glasstream topics verify`"
+        )
+
+
+def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> None:
+    old = [prefix + name for name in RENAMED if prefix + name in found]
+    if old:
+        raise TopicError(
+            f"expected no topics of Glasstream 0.1.0 under the prefix {prefix!r} at {connection.bootstrap}, found "
+            f"{', '.join(old)}. Stages of this release have other consumer groups and transactional ids, so they would "
+            f"not fence workers of 0.1.0 that still run. Set another `prefix`, or stop those workers and delete these "
+            f"topics"
         )
 
 
