@@ -129,8 +129,8 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         ["demo"],
     ]
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
-        "explainer",
         "aggregator",
+        "explainer",
         "labels",
         "learner",
         "novelty",
