@@ -10,6 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
+import glasstream_topics
 from glasstream.configuration import ENVIRONMENT, NOT_SETTINGS, load
 from glasstream.health.catalogue import ALL
 from glasstream.models.compile import FAMILIES
@@ -37,6 +38,7 @@ VARIABLES = {ENVIRONMENT + name.replace(".", "_").upper() for name in (*SETTINGS
 METRICS = {metric.name + ("_total" if metric.kind == "counter" else "") for metric in ALL}
 ELSEWHERE = {"--profile", "--slow"}
 """Options of other programs."""
+TOPICS = {topic.name for topic in glasstream_topics.ALL}
 FILES = {"jsonl", "json", "png", "md"}
 
 every = pytest.mark.parametrize("name", NAMES)
@@ -129,7 +131,8 @@ def test_words_in_backticks_name_what_is_there(name: str) -> None:
         if re.match(r"glasstream(_topics)?(\.\w+)+$", span) and not found(span):
             wrong.append(f"{where}: there is no {span}")
         setting = re.match(r"(\w+)\.(\w+)\b(?!\()", span.removeprefix("--set "))
-        if setting and setting[1] in SECTIONS and setting[0] not in SETTINGS and setting[2] not in FILES:
+        known_names = SETTINGS.keys() | TOPICS
+        if setting and setting[1] in SECTIONS and setting[0] not in known_names and setting[2] not in FILES:
             wrong.append(f"{where}: there is no setting {span}")
     assert wrong == []
 
@@ -148,7 +151,7 @@ def test_variables_and_metrics_are_there(name: str) -> None:
     text = page(name).text
     variables = {*re.findall(r"\bGLASSTREAM_[A-Z_]*[A-Z]", text)}
     assert {name for name in variables if not name.startswith("GLASSTREAM_KAFKA_")} <= VARIABLES
-    assert {*re.findall(r"\bglasstream_[a-z_]*[a-z]", text)} <= METRICS
+    assert {*re.findall(r"\bglasstream_[a-z_]*[a-z]", text)} <= METRICS | {"glasstream_topics"}
 
 
 @every
