@@ -32,7 +32,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     (
         "python",
         "-m",
-        "topics.reference",
+        "glasstream_topics.reference",
     ): "it writes files here; tests/topics/test_reference.py holds them against it",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
