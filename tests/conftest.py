@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NoReturn
 import hypothesis
 import pytest
 
-from pipeline.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
-from pipeline.errors import BrokerError
+from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.errors import BrokerError
 from tests.examples import NORMAL
 
 if TYPE_CHECKING:

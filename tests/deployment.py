@@ -9,13 +9,13 @@ from pathlib import Path
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from pipeline.command.monitor import PUBLIC, Monitor
-from pipeline.command.run import environment
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end, watermarks
+from glasstream.command.monitor import PUBLIC, Monitor
+from glasstream.command.run import environment
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream_topics import admin, checkpoints, events
 from tests.nursery import Forked, nursery
-from topics import admin, checkpoints, events
 
 DEADLINE = 150.0
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
@@ -58,7 +58,7 @@ class Deployment:
 
     def start_all(self, explainers: int = 1) -> None:
         """The three stages."""
-        self.start("fold")
+        self.start("aggregator")
         self.start("learner")
         for number in range(explainers):
             self.start("explainer", f"explainer-{number + 1}")
@@ -92,8 +92,8 @@ class Deployment:
         self.monitor.poll(0.05)
         return self.monitor
 
-    def folded(self, stream: str) -> int:
-        return self.poll().progress.folded.get(stream, 0)
+    def aggregated(self, stream: str) -> int:
+        return self.poll().progress.aggregated.get(stream, 0)
 
     def published(self, stream: str) -> int:
         return self.poll().progress.published.get(stream, -1)
@@ -104,7 +104,7 @@ class Deployment:
         self.read_all()
 
     def watched(self) -> bool:
-        """Whether the sentinels have committed all events."""
+        """Whether the novelty detectors have committed all events."""
         name, link = self.settings.prefix + events.TOPIC.name, connection(self.settings)
         partitions = range(self.settings.topics.events)
         ends = {partition: watermarks(link, name, partition, 30.0)[1] for partition in partitions}

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.settings import Settings
+from glasstream.command.reference import Reference
+from glasstream.settings import Settings
 
 
 def event(number: int) -> dict:

@@ -230,7 +230,7 @@ def _become(stdin: int, log: str, variables: Mapping[str, str], folder: str) -> 
 
 def _ask_for_children(nursery_: socket.socket) -> None:
     """Let the workers of a `run` in this process be forked as well."""
-    from pipeline.command import children
+    from glasstream.command import children
 
     asked: list[Nursery] = []
 
@@ -246,13 +246,13 @@ def _warm_up() -> None:
     """Import what the stages and their tools need, and have the kernels loaded."""
     import river.datasets  # noqa: F401
 
-    import pipeline.command.run
-    import pipeline.stages.explainer
-    import pipeline.stages.fold
-    import pipeline.stages.labels
-    import pipeline.stages.learner
-    import pipeline.stages.sentinel  # noqa: F401
-    from pipeline.command.cli import cli
+    import glasstream.command.run
+    import glasstream.stages.aggregator
+    import glasstream.stages.explainer
+    import glasstream.stages.labels
+    import glasstream.stages.learner
+    import glasstream.stages.novelty  # noqa: F401
+    from glasstream.command.cli import cli
 
     for model in ("forest", "tree", "linear"):
         arguments = ["--broker", "none", "--model", model, "--rows", "400", "--explain", "ipfi,isage,ipdp"]
@@ -264,7 +264,7 @@ def _warm_up() -> None:
 
 
 if __name__ == "__main__":
-    from pipeline.command.main import main
+    from glasstream.command.main import main
 
     _warm_up()
     arguments = _Server().serve()

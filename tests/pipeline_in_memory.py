@@ -1,6 +1,6 @@
 """The partition objects of all stages, connected by a log in memory: whatever may happen, driven by a seed.
 
-The objects are those that the workers run (`pipeline.stages`). Only what moves records between them is of this
+The objects are those that the workers run (`glasstream.stages`). Only what moves records between them is of this
 module: it keeps what Kafka promises, and no more.
 
 - A transaction becomes visible whole or not at all, and takes one more offset in each partition that it writes; one
@@ -9,7 +9,7 @@ module: it keeps what Kafka promises, and no more.
   writes. Its successor restores the committed state. A worker that was only paused wakes beside its successor: its
   transactions are refused, its other records are not.
 - Explainers acknowledge late, and their partitions move: a block may be explained twice, by two of them, in any order.
-- Followers of `snapshots` and `progress.fold` are behind by any number of records.
+- Followers of `snapshots` and `progress.aggregator` are behind by any number of records.
 
 `Pipeline.run` chooses among all this with its seed until the input has been used up, then lets everybody finish. If
 nothing moves any more before that, it raises `NothingMoves` and names who waits.
@@ -28,19 +28,19 @@ from unittest import mock
 
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.ingest.message import Message as InputMessage
-from pipeline.sentinel.fit import Request, fit
-from pipeline.sentinel.settings import MapSettings
-from pipeline.settings import Settings
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.labels import LabelsPartition
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.sentinel import SentinelPartition
-from pipeline.transport.records import Headers, Message, Outputs, Record
-from topics import events
+from glasstream.command.reference import Reference
+from glasstream.ingest.message import Message as InputMessage
+from glasstream.novelty.fit import Request, fit
+from glasstream.novelty.settings import MapSettings
+from glasstream.settings import Settings
+from glasstream.stages.aggregator import AggregatorTask
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.labels import LabelsTask
+from glasstream.stages.learner import LearnerTask
+from glasstream.stages.novelty import NoveltyTask
+from glasstream.transport.records import Headers, Message, Outputs, Record
+from glasstream_topics import events
 
 KEY = b"a key of sixteen bytes"
 _PATIENCE = 400
@@ -155,7 +155,7 @@ class Log:
 
 
 class State(Protocol):
-    """What a stage keeps of a partition: `pipeline.transport.stateful.PartitionState`."""
+    """What a stage keeps of a partition: `glasstream.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
     async def feed(self, message: Message) -> None: ...
@@ -252,7 +252,7 @@ class Worker:
 
 
 class Explaining:
-    """An explainer, with the partitions of `work` that it has."""
+    """An explainer, with the partitions of `explain.requests` that it has."""
 
     def __init__(self, log: Log, number: int, acknowledged: dict[int, int], chance: random.Random) -> None:
         self.log, self.name = log, f"explainer-{number}"
@@ -261,18 +261,18 @@ class Explaining:
         self._chance = chance
         self._lanes: dict[int, asyncio.Task[None]] = {}
         self._busy: set[int] = set()
-        self.core = Explainer(log.settings, KEY, FoldProgress())
+        self.core = Explainer(log.settings, KEY, AggregatorProgress())
         self.followers = [
             Follower(log, "snapshots", 0, lambda _, one: self.core.on_snapshot(one.key or b"", one.value))
         ]
         for partition in range(log.settings.topics.events):
-            self.followers.append(Follower(log, "progress.fold", partition, self._tell(partition)))
+            self.followers.append(Follower(log, "progress.aggregator", partition, self._tell(partition)))
 
     def _tell(self, partition: int) -> Callable[[int, Entry], None]:
         return lambda at, one: self.core.on_progress(partition, at, one.key, one.value)
 
     def assign(self, partitions: Iterable[int]) -> None:
-        """Own these partitions of `work` and no others, from what is acknowledged on."""
+        """Own these partitions of `explain.requests` and no others, from what is acknowledged on."""
         for lane in self._lanes.values():
             lane.cancel()
         self._busy.clear()
@@ -282,12 +282,12 @@ class Explaining:
     async def _work(self, partition: int) -> None:
         at = self._acknowledged.get(partition, 0)
         while True:
-            found = self.log.partitions["work", partition].next(at)
+            found = self.log.partitions["explain.requests", partition].next(at)
             (self._busy.discard if found is None else self._busy.add)(partition)
             self.idle = not self._busy
             if found is not None:
                 offset, entry = found
-                records = await self.core.handle(Message("work", partition, offset, entry.key, entry.value))
+                records = await self.core.handle(Message("explain.requests", partition, offset, entry.key, entry.value))
                 for record in records:
                     self.log.write([record])
                     await asyncio.sleep(0)
@@ -344,7 +344,12 @@ class Pipeline:
         self._explainers: list[Explaining] = []
         self._count = explainers
         self._acknowledged: dict[int, int] = {}
-        self._stages = ["learner", "fold", *(["sentinel"] if settings.novelty else []), *(["labels"] if labels else [])]
+        self._stages = [
+            "learner",
+            "aggregator",
+            *(["novelty"] if settings.detects_novelty else []),
+            *(["labels"] if labels else []),
+        ]
 
     async def start(self) -> None:
         """Start every worker."""
@@ -360,28 +365,28 @@ class Pipeline:
         followers: list[Follower] = []
 
         def learner(log: Log) -> State:
-            progress = FoldProgress()
+            progress = AggregatorProgress()
             tell = lambda at, one: progress.on_record(partition, at, one.key, one.value)  # noqa: E731
-            followers.append(Follower(log, "progress.fold", partition, tell))
+            followers.append(Follower(log, "progress.aggregator", partition, tell))
             read = lambda topic, number: log.partitions[topic, number].newest()  # noqa: E731
-            return LearnerPartition(partition, settings, KEY, progress, read, lambda: self.now)
+            return LearnerTask(partition, settings, KEY, progress, read, lambda: self.now)
 
         fitter: Any = Inline()
         make: dict[str, tuple[str, Callable[[Log], State]]] = {
             "learner": ("events", learner),
-            "fold": ("contributions", lambda log: FoldPartition(partition, settings)),
-            "sentinel": ("events", lambda log: SentinelPartition(partition, settings, fitter)),
-            "labels": ("labels", lambda log: LabelsPartition(partition, settings)),
+            "aggregator": ("contributions", lambda log: AggregatorTask(partition, settings)),
+            "novelty": ("events", lambda log: NoveltyTask(partition, settings, fitter)),
+            "labels": ("labels", lambda log: LabelsTask(partition, settings)),
         }
         worker = self.workers[stage, partition] = Worker(self.log, stage, partition, *make[stage])
         worker.followers = followers
         return worker
 
     def reassign(self) -> None:
-        """Share the partitions of `work` among the explainers anew."""
+        """Share the partitions of `explain.requests` among the explainers anew."""
         if not self._explainers:
             return
-        owners = {partition: self.chance.choice(self._explainers) for partition in range(self.settings.topics.work)}
+        owners = {partition: self.chance.choice(self._explainers) for partition in range(self.settings.topics.requests)}
         for one in self._explainers:
             one.assign(partition for partition, owner in owners.items() if owner is one)
 
@@ -549,10 +554,10 @@ def deterministic() -> Iterator[None]:
         return function(*arguments, **named)
 
     with (
-        mock.patch("pipeline.stages.learner._YIELD_SECONDS", -1.0),
-        mock.patch("pipeline.stages.sentinel._YIELD_SECONDS", -1.0),
-        mock.patch("pipeline.stages.checkpoints.perf_counter", lambda: float(next(ticks))),
-        mock.patch("pipeline.stages.sentinel.perf_counter", lambda: float(next(ticks))),
+        mock.patch("glasstream.stages.learner._YIELD_SECONDS", -1.0),
+        mock.patch("glasstream.stages.novelty._YIELD_SECONDS", -1.0),
+        mock.patch("glasstream.stages.checkpoints.perf_counter", lambda: float(next(ticks))),
+        mock.patch("glasstream.stages.novelty.perf_counter", lambda: float(next(ticks))),
         mock.patch("asyncio.to_thread", inline),
     ):
         yield

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command.page import page_token
-from pipeline.command.run import environment as of_children
-from pipeline.configuration import SECRET_SETTINGS, load
-from pipeline.errors import SettingsError
-from pipeline.stages.build import hmac_key
+from glasstream.command.page import page_token
+from glasstream.command.run import environment as of_children
+from glasstream.configuration import SECRET_SETTINGS, load
+from glasstream.errors import SettingsError
+from glasstream.stages.build import hmac_key
 
 SECRET = "0123456789abcdef-secret"
 

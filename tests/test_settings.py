@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.configuration import load, to_environment
-from pipeline.errors import SettingsError
-from pipeline.presets import PRESETS
+from glasstream.configuration import load, to_environment
+from glasstream.errors import SettingsError
+from glasstream.presets import PRESETS
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
     assert (plain.explain.methods, plain.explain.alpha, plain.ipdp.points, plain.ipdp.low, plain.ipdp.high) == (
         *("ipdp", 0.001, 10, 0.05, 0.95),
     )
-    watched = plain.fold().drift
+    watched = plain.aggregator().drift
     assert watched is not None and watched.signals == ("pd_importance",) and watched.smoothed and watched.squares
     assert watched.parameters_of(9) == {
         "delta": 1e-5, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 2_000,
@@ -163,8 +163,8 @@ def test_a_preset_is_no_number() -> None:
 def test_the_newer_side_of_kswin_is_at_most_half_its_window() -> None:
     settings = load(assignments=["drift.detector=kswin", "drift.recent=60"])
     with pytest.raises(SettingsError, match=r"drift.recent: expected at most half of drift.window \(100\), got 60"):
-        settings.fold()
+        settings.aggregator()
 
 
 def test_nothing_is_watched_if_so_asked() -> None:
-    assert load(assignments=["drift.watch=none"]).fold().drift is None
+    assert load(assignments=["drift.watch=none"]).aggregator().drift is None

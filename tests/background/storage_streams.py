@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from river.tree.nodes.branch import DTBranch, NominalBinaryBranch
 
-from pipeline.background.settings import StorageSettings
-from pipeline.background.storage import ConditionalStorage
-from pipeline.draws import Purpose, below, uniform
-from pipeline.ingest.features import Kind
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.draws import Purpose, below, uniform
+from glasstream.ingest.features import Kind
 
 KINDS = [Kind.NUMBER, Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.TEXT, Kind.NUMBER]
 """The last feature appears after 2,000 rows, the first vanishes after 4,000."""

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.background import knots
-from pipeline.background.grids import GRIDS, Grids, GridSettings, points
-from pipeline.draws import Purpose, stream_key, uniform
-from pipeline.errors import FrameError, SettingsError, StateError
-from pipeline.ingest.features import Kind
+from glasstream.background import knots
+from glasstream.background.grids import GRIDS, Grids, GridSettings, points
+from glasstream.draws import Purpose, stream_key, uniform
+from glasstream.errors import FrameError, SettingsError, StateError
+from glasstream.ingest.features import Kind
 
 KEY = stream_key(3, "grids")
 KINDS = [Kind.NUMBER, Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN]

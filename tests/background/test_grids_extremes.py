@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.background.extremes import Extremes
+from glasstream.background.extremes import Extremes
 
 COUNT = 3_000
 RNG = np.random.Generator(np.random.PCG64(9))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.background.laws import draw_law, meeting_probability
-from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from pipeline.draws import stream_key
+from glasstream.background.laws import draw_law, meeting_probability
+from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.draws import stream_key
 
 
 def drawn_at(sampling: str, size: int, row: int, runs: int) -> np.ndarray:

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipeline.background.reservoir import Reservoir
-from pipeline.draws import stream_key
+from glasstream.background.reservoir import Reservoir
+from glasstream.draws import stream_key
 
 
 def drawn_times(sampling: str, size: int, rows: int, seed: int, draws: int = 1) -> np.ndarray:

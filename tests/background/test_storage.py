@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.background.settings import StorageSettings
-from pipeline.background.storage import ConditionalStorage
-from pipeline.draws import stream_key
-from pipeline.errors import InputError, SettingsError
-from pipeline.ingest.features import Kind
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.draws import stream_key
+from glasstream.errors import InputError, SettingsError
+from glasstream.ingest.features import Kind
 
 from .storage_streams import KINDS, Plain, alternates, has_nominal_branch, mixed, permutations
 

@@ -7,8 +7,8 @@ import pytest
 from river.stats import Var
 from river.tree.split_criterion import VarianceReductionSplitCriterion
 
-from pipeline.background.storage_splitters import SlotSplitter
-from pipeline.background.storage_tree import StorageTree
+from glasstream.background.storage_splitters import SlotSplitter
+from glasstream.background.storage_tree import StorageTree
 
 from .storage_streams import walk
 

@@ -5,9 +5,9 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from pipeline.background.orders import orders
-from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from pipeline.draws import stream_key
+from glasstream.background.orders import orders
+from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.draws import stream_key
 
 KEY = stream_key(3, "whole rows")
 SIZE = 10

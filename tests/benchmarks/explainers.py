@@ -2,17 +2,17 @@
 
     python tests/benchmarks/explainers.py [--models forest,tree,linear] [--repeats 5] [--learned 5000]
 
-Both sides explain the same events of Agrawal's stream with the same model, with zero-one loss, turn by turn.
-*Ours* is what the three stages do in blocks of 500 rows, with the settings that they have unless told otherwise (grids
-between extremes, as theirs are): the learner's draws (background rows, permutations, grids), the explainer's
-contributions, and the fold. Left out are the transport, and what happens once a snapshot or once a published record;
-that has numbers of its own. *Theirs* is `explain_one`, with a plain callable as loss (its River losses fail with River
-0.26). Everything runs on one thread; times are of the processor, medians.
+Both sides explain the same events of Agrawal's stream with the same model, with zero-one loss, turn by turn. *Ours* is
+what the three stages do in blocks of 500 rows, with the settings that they have unless told otherwise (grids between
+extremes, as theirs are): the learner's draws (background rows, permutations, grids), the explainer's contributions, and
+the aggregator. Left out are the transport, and what happens once a snapshot or once a published record; that has
+numbers of its own. *Theirs* is `explain_one`, with a plain callable as loss (its River losses fail with River 0.26).
+Everything runs on one thread; times are of the processor, medians.
 
 One JSON line a model and method:
 
 - `ours`, `theirs`: events/s; `ratio`: ours over theirs
-- `us`: our µs an event, of which `draws_us`, `explain_us` and `fold_us`
+- `us`: our µs an event, of which `draws_us`, `explain_us` and `aggregate_us`
 
 For the tree also iSAGE with conditional removal, on storage trees that have grown: `ratio` without, and
 `ratio_with_learning` with what it takes to let the event enter and be learned by the storage trees.
@@ -48,18 +48,18 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 from river.datasets import synth
 
-from pipeline.background.background import Background
-from pipeline.background.storage import ConditionalStorage
-from pipeline.background.storage_walk import draw
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.fold.stream import StreamFold
-from pipeline.ingest.admission import Task
-from pipeline.ingest.features import FeatureTable, Kind
-from pipeline.models import snapshot
-from pipeline.models.catalogue import model_factory
-from pipeline.models.compile import compile_model
-from topics.work import Work
+from glasstream.aggregator.stream import StreamAggregator
+from glasstream.background.background import Background
+from glasstream.background.storage import ConditionalStorage
+from glasstream.background.storage_walk import draw
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.ingest.admission import Task
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.models import snapshot
+from glasstream.models.catalogue import model_factory
+from glasstream.models.compile import compile_model
+from glasstream_topics.requests import ExplainRequest
 
 ALPHA, RESERVOIR, INNER, POINTS, BLOCK, SEED = 0.001, 100, 5, 10, 500, 7
 DEPTH, LEAF = 8, 100  # of storage trees, as ours are
@@ -127,12 +127,12 @@ class Ours:
         self.kinds = [Kind.NUMBER] * len(subject.names)
         self.background = Background(self.settings.background(), SEED, "s")
         self.background.pass_through(subject.rows[: subject.learned], self.kinds, 0)
-        self.fold = StreamFold.empty("s", self.settings.fold())
+        self.aggregator = StreamAggregator.empty("s", self.settings.aggregator())
         self.next_row = subject.learned
         self.draws = self.background.pass_through
 
     def run(self) -> np.ndarray:
-        """Seconds of draws, explanations and fold for all events once."""
+        """Seconds of draws, explanations and aggregation for all events once."""
         subject, spent = self.subject, np.zeros(3)
         for begin in range(subject.learned, subject.learned + subject.count, BLOCK):
             part = slice(begin, min(begin + BLOCK, len(subject.rows)))
@@ -140,7 +140,7 @@ class Ours:
             marks = [time.process_time()]
             drawn = self.draws(rows, self.kinds, self.next_row)
             marks.append(time.process_time())
-            block = Work(
+            block = ExplainRequest(
                 stream="s",
                 epoch=0,
                 partition=0,
@@ -160,18 +160,18 @@ class Ours:
             given = explain(block, subject.predictor)
             marks.append(time.process_time())
             for contributions in given:
-                self.fold.offer(contributions, 0)
+                self.aggregator.offer(contributions, 0)
             marks.append(time.process_time())
             self.next_row += len(rows)
-            if self.fold.failed or self.fold.next_row != self.next_row:
-                raise SystemExit(f"{subject.name}: {self.fold.failed} rows failed")
+            if self.aggregator.failed or self.aggregator.next_row != self.next_row:
+                raise SystemExit(f"{subject.name}: {self.aggregator.failed} rows failed")
             spent += np.diff(marks)
         return spent
 
     def publish(self) -> None:
         """Make the records of the newest row."""
-        self.fold._publish()
-        self.fold.records.clear()
+        self.aggregator._publish()
+        self.aggregator.records.clear()
 
 
 class FromGrownTrees:
@@ -377,7 +377,7 @@ class Times:
 
 
 def ours_line(times: Times, name: str, count: int) -> dict[str, object]:
-    parts = zip(("draws_us", "explain_us", "fold_us"), times.parts(name), strict=True)
+    parts = zip(("draws_us", "explain_us", "aggregate_us"), times.parts(name), strict=True)
     us = {"us": 1e6 * times.median(name) / count} | {part: 1e6 * spent / count for part, spent in parts}
     return {key: round(value, 2) for key, value in us.items()}
 
@@ -425,7 +425,7 @@ def conditional(subject: Subject, theirs: Theirs, times: Times) -> None:
     say(f"{subject.name}: storage trees grow")
     learning = Ours(subject, ("isage",), "conditional")
     grown = copy.copy(learning)
-    grown.fold = StreamFold.empty("s", learning.settings.fold())
+    grown.aggregator = StreamAggregator.empty("s", learning.settings.aggregator())
     grown.draws = FromGrownTrees(copy.deepcopy(learning))  # type: ignore[assignment]
     runs: dict[str, Callable[[], object]] = {f"ours {method}": grown.run, "ours with learning": learning.run}
     runs |= {f"theirs {name}": run for name, run in theirs.conditional().items()}

@@ -4,7 +4,7 @@
 
 Both learn the same events in one process, in turns of 500 events, so that a machine whose speed varies is as fast for
 the one as for the other: a bare loop that predicts and learns, and everything that the learner does with a message,
-from its bytes to those of predictions, work and snapshots. One JSON line a model, with medians:
+from its bytes to those of predictions, requests and snapshots. One JSON line a model, with medians:
 
 - `bare_us`, `learner_us`: CPU µs an event
 - `outside_river`: the learner's CPU beyond the bare loop's, as a share of the bare loop's
@@ -21,14 +21,14 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 
 from river.datasets import synth
 
-from pipeline.command.messages import pack
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.models.catalogue import model_factory
-from topics import events, work
+from glasstream.command.messages import pack
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.models.catalogue import model_factory
+from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500
@@ -71,8 +71,8 @@ class Learner:
         self.core.cut()
         self._encode_snapshots()
         outbox, _ = self.core.take_outbox()
-        for block in outbox.work:
-            work.encode(block)
+        for block in outbox.requests:
+            requests.encode(block)
         return time.process_time() - begun
 
     def _encode_snapshots(self) -> None:

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/memory.py [--rows 1000000] [--model linear]
 
-Learner, explainer and fold run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of nine
-features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
+Learner, explainer and aggregator run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of
+nine features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
 
 - `rss_mib`: resident size
 - `growth`: resident size at the end over that after a tenth of the rows (goal: at most 1.05)
@@ -20,9 +20,9 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 import psutil
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from topics import events
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream_topics import events
 
 ROWS_A_MESSAGE = 500
 

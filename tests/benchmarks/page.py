@@ -35,10 +35,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, sync_playwright
 
-from pipeline.brokers.local import local_kafka
-from pipeline.transport.connection import Connection
+from glasstream.brokers.local import local_kafka
+from glasstream.transport.connection import Connection
+from glasstream_topics import admin
 from tests.page.records import importance_record
-from topics import admin
 
 WAIT_MS = 300_000
 
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
     kafka = options.kafka or stack.enter_context(local_kafka()).bootstrap
     prefix = f"bench-{uuid.uuid4().hex[:8]}."
     client = AdminClient(Connection(kafka).client())
-    admin.create(client, {"events": 1, "work": 1}, prefix)
+    admin.create(client, {"events": 1, "requests": 1}, prefix)
     stack.callback(admin.delete, client, prefix)
     producer = Producer(Connection(kafka).producer(linger_ms=20))
     names = [f"f{at:03d}" for at in range(options.features)]
@@ -131,7 +131,7 @@ def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
 def served(kafka: str, prefix: str, stack: ExitStack) -> tuple[psutil.Process, str]:
     """The server's process, and its address."""
     log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "page.log"
-    command = [sys.executable, "-m", "pipeline.command.main", "page", "--broker", kafka, "--prefix", prefix]
+    command = [sys.executable, "-m", "glasstream.command.main", "page", "--broker", kafka, "--prefix", prefix]
     with log.open("wb") as out:
         process = subprocess.Popen([*command, "--port", "0"], stdout=out, stderr=subprocess.STDOUT)
     stack.callback(process.wait)

@@ -3,9 +3,9 @@
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
         [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner=100] [--latency]
 
-The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and fold, events in arrays of 100,
-timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate; one
-JSON line a model and number of explainers, with medians:
+The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, events in arrays of
+100, timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate;
+one JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
@@ -41,18 +41,18 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
-from pipeline.brokers.choose import open_broker
-from pipeline.command.children import Children
-from pipeline.command.messages import pack
-from pipeline.command.monitor import Monitor
-from pipeline.command.replay import Replay
-from pipeline.command.run import create_topics, environment
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.models.catalogue import model_factory
-from pipeline.settings import Publish, Settings
-from pipeline.stages.build import connection
-from topics import admin, importance
+from glasstream.brokers.choose import open_broker
+from glasstream.command.children import Children
+from glasstream.command.messages import pack
+from glasstream.command.monitor import Monitor
+from glasstream.command.replay import Replay
+from glasstream.command.run import create_topics, environment
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.models.catalogue import model_factory
+from glasstream.settings import Publish, Settings
+from glasstream.stages.build import connection
+from glasstream_topics import admin, importance
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500
@@ -101,7 +101,7 @@ class Deployment:
 
     def cpu(self) -> dict[str, float]:
         used = {}
-        for stage in ("learner", "explainer", "fold"):
+        for stage in ("learner", "explainer", "aggregator"):
             times = [psutil.Process(pid).cpu_times() for pid in self.children.pids(stage)]
             used[stage] = sum(one.user + one.system for one in times)
         whole = psutil.cpu_times()
@@ -190,7 +190,7 @@ def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[st
         settings = msgspec.structs.replace(settings, broker=kafka.bootstrap)
         create_topics(kafka, settings)
         with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-            for stage, number in (("fold", 1), ("explainer", explainers), ("learner", 1)):
+            for stage, number in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
                 for instance in range(number):
                     children.add(stage, f"{stage}-{instance + 1}")
             deployment = Deployment(settings, children)
@@ -212,7 +212,7 @@ def latency(settings: Settings, stream: list[Event]) -> dict[str, object]:
     settings = msgspec.structs.replace(settings, prefix=f"{settings.prefix}latency.")
     admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
     with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-        for stage in ("fold", "explainer", "learner"):
+        for stage in ("aggregator", "explainer", "learner"):
             children.add(stage, f"{stage}-1")
         deployment = Deployment(settings, children)
         deployment.through("warm-up", stream[:WARM_UP])

@@ -29,10 +29,10 @@ sys.path.pop(0)  # this folder: in it a file has the name of a package
 from river import forest
 from river.datasets import synth
 
-from pipeline.ingest.features import FeatureTable
-from pipeline.models import snapshot
-from pipeline.models.compile import compile_model
-from pipeline.models.warm_up import warm_up
+from glasstream.ingest.features import FeatureTable
+from glasstream.models import snapshot
+from glasstream.models.compile import compile_model
+from glasstream.models.warm_up import warm_up
 
 SEED = 7
 

@@ -24,20 +24,20 @@ import msgspec
 import numpy as np
 from river import forest
 
-from pipeline.background.reservoir import Reservoir
-from pipeline.command.sources import BundledStream
-from pipeline.draws import stream_key
-from pipeline.explain import ipfi
-from pipeline.fold.intervals import variance_of_value
-from pipeline.fold.overlap import Overlap
-from pipeline.fold.smoothing import Smoothing
-from pipeline.ingest.features import FeatureTable
-from pipeline.learn.schedule import Schedule
-from pipeline.learn.staleness import staleness
-from pipeline.models.compile import compile_model
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.predictor import Predictor
-from pipeline.settings import Snapshot
+from glasstream.aggregator.intervals import variance_of_value
+from glasstream.aggregator.overlap import Overlap
+from glasstream.aggregator.smoothing import Smoothing
+from glasstream.background.reservoir import Reservoir
+from glasstream.command.sources import BundledStream
+from glasstream.draws import stream_key
+from glasstream.explain import ipfi
+from glasstream.ingest.features import FeatureTable
+from glasstream.learn.schedule import Schedule
+from glasstream.learn.staleness import staleness
+from glasstream.models.compile import compile_model
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Predictor
+from glasstream.settings import Snapshot
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"

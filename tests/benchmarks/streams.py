@@ -3,11 +3,11 @@
     python tests/benchmarks/streams.py [--streams 1000] [--features 100] [--rows 80] [--later 10]
         [--explain ipfi,isage,ipdp] [--model linear] [--broker local|HOST:PORT] [--compare 3]
 
-Sends `rows` events of each stream, waits until all are folded, stops learner, explainer and fold, starts them again and
-sends `later` events more of each stream. One JSON object:
+Sends `rows` events of each stream, waits until all are aggregated, stops learner, explainer and aggregator, starts them
+again and sends `later` events more of each stream. One JSON object:
 
 - `rss_before`, `rss_after`: MiB of each stage, before the restart and at the end; `rss_peak`: while it took over
-- `state_mib`: what a successor of the fold reads
+- `state_mib`: what a successor of the aggregator reads
 - `first_s`, `later_s`: seconds for the two parts
 - `same`: whether the records of the first `compare` streams are those of the plain loop
 """
@@ -29,16 +29,16 @@ import numpy as np
 import orjson
 import psutil
 
-from pipeline.brokers.choose import open_broker
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end
+from glasstream.brokers.choose import open_broker
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end
+from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
-from topics import events
 
-STAGES = ("learner-1", "explainer-1", "fold-1")
+STAGES = ("learner-1", "explainer-1", "aggregator-1")
 PACKED = 20
 PATIENCE = 3_000.0
 
@@ -80,14 +80,14 @@ class Memory(threading.Thread):
             time.sleep(0.1)
 
 
-def folded(deployment: Deployment, options: argparse.Namespace, rows: int) -> None:
-    """Wait until all rows are folded."""
+def aggregated(deployment: Deployment, options: argparse.Namespace, rows: int) -> None:
+    """Wait until all rows are aggregated."""
 
     def done() -> bool:
-        found = deployment.poll().progress.folded
+        found = deployment.poll().progress.aggregated
         return sum(found.get(f"stream-{number:04d}", 0) >= rows for number in range(options.streams)) == options.streams
 
-    wait_for(f"{rows} rows of every stream folded", done, PATIENCE)
+    wait_for(f"{rows} rows of every stream aggregated", done, PATIENCE)
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
     options = parser.parse_args()
     given = [
         f"explain.methods={options.explain}", f"model.name={options.model}", "model.task=classification",
-        "explain.reservoir=10", "topics.events=1", "topics.work=1", f"limits.streams={options.streams}",
+        "explain.reservoir=10", "topics.events=1", "topics.requests=1", f"limits.streams={options.streams}",
         "worker.session_seconds=30",
     ]  # fmt: skip
     with ExitStack() as stack:
@@ -119,20 +119,20 @@ def measure(options: argparse.Namespace, settings: Settings, deployment: Deploym
     deployment.start_all()
     begun = time.monotonic()
     send(deployment, log_of(options, 0, options.rows))
-    folded(deployment, options, options.rows)
+    aggregated(deployment, options, options.rows)
     first = time.monotonic() - begun
     before = dict(memory.now)
     codes = [deployment.stop(name) for name in STAGES]
     memory.peak.clear()
 
-    topic = f"{settings.prefix}progress.fold"
+    topic = f"{settings.prefix}progress.aggregator"
     latest = read_to_end(connection(settings), topic, 0, 600.0)
     state = sum(map(len, latest.values())) / 2**20
     del latest
     begun = time.monotonic()
     deployment.start_all()
     send(deployment, log_of(options, options.rows, options.rows + options.later))
-    folded(deployment, options, options.rows + options.later)
+    aggregated(deployment, options, options.rows + options.later)
     later = time.monotonic() - begun
     send(deployment, ((f"stream-{number:04d}".encode(), events.FLUSH) for number in range(options.compare)))
     end = options.rows + options.later - 1

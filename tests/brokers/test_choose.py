@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from pipeline.brokers.choose import Broker, TopicRequest, open_broker
-from pipeline.errors import BrokerError
+from glasstream.brokers.choose import Broker, TopicRequest, open_broker
+from glasstream.errors import BrokerError
 from tests.transport.harness import wait_for
 
 

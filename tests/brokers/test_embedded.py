@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from pipeline.brokers.embedded import EmbeddedKafka
-from pipeline.errors import BrokerError
+from glasstream.brokers.embedded import EmbeddedKafka
+from glasstream.errors import BrokerError
 
 DEADLINE_S = 20.0
 
@@ -44,7 +44,7 @@ def test_topics_have_the_partitions_asked_for(cluster: EmbeddedKafka) -> None:
 def test_a_group_does_not_wait_for_more_members_at_its_first_join(monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka's own cluster waits for three seconds; beside it one that waits for longer than the test."""
     with EmbeddedKafka() as ours:
-        monkeypatch.setattr("pipeline.brokers.embedded._REBALANCE_DELAY_MS", int(10 * DEADLINE_S * 1000))
+        monkeypatch.setattr("glasstream.brokers.embedded._REBALANCE_DELAY_MS", int(10 * DEADLINE_S * 1000))
         with EmbeddedKafka() as slow:
             consumers = []
             for cluster in (slow, ours):

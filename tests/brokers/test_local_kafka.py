@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pipeline.brokers.answer import answers
-from pipeline.brokers.local import Kafka, local_kafka
-from pipeline.brokers.local.node import free_ports
-from pipeline.errors import BrokerError
+from glasstream.brokers.answer import answers
+from glasstream.brokers.local import Kafka, local_kafka
+from glasstream.brokers.local.node import free_ports
+from glasstream.errors import BrokerError
 
 DEADLINE_S = 30.0
 
@@ -117,7 +117,7 @@ def test_a_data_folder_outlives_the_run_and_is_for_one_run_at_a_time(
     first = local_broker(data)
     create(first.bootstrap, "t")
     send(first.bootstrap, "t", [b"kept"])
-    monkeypatch.setattr("pipeline.brokers.local.node.LOCK_DEADLINE_S", 0.0)
+    monkeypatch.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
     with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
         pass
     assert answers(first.bootstrap, DEADLINE_S)
@@ -128,7 +128,7 @@ def test_a_data_folder_outlives_the_run_and_is_for_one_run_at_a_time(
 
 OWNER = """
 import sys, threading
-from pipeline.brokers.local import local_kafka
+from glasstream.brokers.local import local_kafka
 started = []
 def start():
     # Started by a thread that ends: the server must outlive it, and not the process.
@@ -172,7 +172,7 @@ def test_a_taken_port_is_answered_with_another(
         taken.listen()
         choices = [(taken.getsockname()[1], free_ports()[1]), free_ports()]
         free = choices[1]
-        monkeypatch.setattr("pipeline.brokers.local.node.free_ports", lambda: choices.pop(0))
+        monkeypatch.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
         assert local_broker().bootstrap == f"127.0.0.1:{free[0]}"
 
 

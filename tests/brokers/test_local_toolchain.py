@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.brokers.local import jars, local_kafka, toolchain
-from pipeline.errors import BrokerError
+from glasstream.brokers.local import jars, local_kafka, toolchain
+from glasstream.errors import BrokerError
 
 DEADLINE_S = 30.0
 
@@ -101,7 +101,7 @@ def test_a_container_keeps_no_data(bare: Path, tmp_path: Path) -> None:
         pass
 
 
-FETCH = "from pipeline.brokers.local import jars; print(jars.fetch(lambda text: print('fetching')))"
+FETCH = "from glasstream.brokers.local import jars; print(jars.fetch(lambda text: print('fetching')))"
 
 
 def test_two_processes_fetch_once(bare: Path) -> None:

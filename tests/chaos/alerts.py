@@ -36,8 +36,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 import yaml
 
-from pipeline.brokers.local import local_kafka
-from pipeline.configuration import load
+from glasstream.brokers.local import local_kafka
+from glasstream.configuration import load
 from tests.deployment import ROOT, Deployment, wait_for
 from tests.ops.alert_cases import CASES, PER_MINUTE, Case
 
@@ -318,7 +318,7 @@ SETTINGS = (
     "model.task=classification",
     "explain.methods=ipfi",
     "topics.events=1",
-    "topics.work=2",
+    "topics.requests=2",
     "limits.rows_ahead=500",
     "worker.session_seconds=6",
     "worker.heartbeat_seconds=1",
@@ -366,7 +366,12 @@ def deploy(factor: float, folder: Path) -> list[Outcome]:
     """Provoke what alerts are about in a deployment, and mend it."""
     told = Told()
     answers = Answers([], factor, told)
-    names = {"learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer"}
+    names = {
+        "learner-1": "learner",
+        "aggregator-1": "aggregator",
+        "explainer-1": "explainer",
+        "explainer-2": "explainer",
+    }
     ports = {name: free_port() for name in names}
     targets = [Target(f"127.0.0.1:{ports[name]}", labels={"stage": stage}) for name, stage in names.items()]
     with local_kafka(log=say) as kafka:
@@ -383,7 +388,7 @@ def deploy(factor: float, folder: Path) -> list[Outcome]:
             for name in names:
                 start(name)
             feed = Feed(deployment)
-            wait_for("rows are folded", lambda: deployment.folded(STREAM) > 1_000)
+            wait_for("rows are aggregated", lambda: deployment.aggregated(STREAM) > 1_000)
             with monitoring(folder, factor, targets, answers.port):
                 time.sleep(20 * 60 / factor)  # what changes later is compared with what was before
                 say(f"alerts of the healthy deployment: {sorted({name for name, _, _ in dict(told.times)})}")

@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
-from pipeline.brokers.local import LocalCluster
+from glasstream.brokers.local import LocalCluster
 from tests.chaos.faults import FAULTS, STAGES, Fault, Scene
 from tests.chaos.reassign import reassign
 from tests.deployment import wait_for
@@ -25,7 +25,7 @@ DELAY_SECONDS: Final = 0.3
 _JUMP: Final = "+3600s"
 _ASK_SECONDS: Final = 20.0
 _BALLAST: Final = 1024 * 1024
-_LED: Final = ("events", "work", "contributions", "progress.learner", "progress.fold", "importance")
+_LED: Final = ("events", "explain.requests", "contributions", "progress.learner", "progress.aggregator", "importance")
 
 
 def leader_killed(scene: Scene) -> None:
@@ -54,10 +54,10 @@ def two_brokers_down(scene: Scene) -> None:
     """Two of three brokers end: nothing can be written, and no controller can be elected."""
     with _down(scene, *scene.chance.sample(_nodes(scene), 2)):
         scene.wait(NO_QUORUM_SECONDS / 3)
-        folded = scene.witness.folded
+        aggregated = scene.witness.aggregated
         scene.wait(NO_QUORUM_SECONDS)
-        if scene.witness.folded != folded:
-            raise AssertionError("rows were folded although two of three brokers were down")
+        if scene.witness.aggregated != aggregated:
+            raise AssertionError("rows were aggregated although two of three brokers were down")
 
 
 def broker_paused(scene: Scene) -> None:
@@ -240,10 +240,10 @@ CLUSTER_FAULTS: Final[dict[str, Fault]] = {
     "broker_away": broker_away,
     "broker_paused": broker_paused,
     "reassigned": reassigned,
-    "unclean_work": unclean("work"),
+    "unclean_requests": unclean("explain.requests"),
     "unclean_contributions": unclean("contributions"),
-    "deleted_work": records_deleted("work", "explainer"),
-    "deleted_contributions": records_deleted("contributions", "fold"),
+    "deleted_requests": records_deleted("explain.requests", "explainer"),
+    "deleted_contributions": records_deleted("contributions", "aggregator"),
     "connections_cut": connections_cut,
     "network_slow": network_slow,
     "connections_half_open": connections_half_open,
@@ -251,8 +251,8 @@ CLUSTER_FAULTS: Final[dict[str, Fault]] = {
     "clock_jumps": clock_jumps,
     "frozen_learner": frozen("learner"),
     "frozen_explainers": frozen("explainer"),
-    "frozen_fold": frozen("fold"),
-    "frozen_sentinel": frozen("sentinel"),
+    "frozen_aggregator": frozen("aggregator"),
+    "frozen_novelty": frozen("novelty"),
 }
 """What a soak on three brokers injects."""
 

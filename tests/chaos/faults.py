@@ -12,22 +12,22 @@ from typing import Final
 
 from confluent_kafka import Message, Producer
 
-from pipeline.brokers.local import Kafka, LocalCluster
-from pipeline.brokers.local.node import free_ports
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end
-from pipeline.transport.worker import ExitCode
+from glasstream.brokers.local import Kafka, LocalCluster
+from glasstream.brokers.local.node import free_ports
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import checkpoints, snapshots
+from glasstream_topics.errors import FrameError
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment, wait_for
-from topics import checkpoints, snapshots
-from topics.errors import FrameError
 
 PAUSE_SECONDS: Final = 10.0
 """How long a paused broker stands still."""
 STAGES: Final = {
-    "learner-1": "learner", "fold-1": "fold", "explainer-1": "explainer", "explainer-2": "explainer",
-    "sentinel-1": "sentinel",
+    "learner-1": "learner", "aggregator-1": "aggregator", "explainer-1": "explainer", "explainer-2": "explainer",
+    "novelty-1": "novelty",
 }  # fmt: skip
 """The workers of the deployment, which run whenever no fault is under way."""
 
@@ -91,17 +91,17 @@ class Scene:
             if worker is None:
                 self.deployment.start(stage, name, GLASSTREAM_HEALTH_PORT=str(self.health[name]))
 
-    def until_folded(self, rows: int) -> None:
-        """Wait until so many rows are folded, starting again whatever ends meanwhile."""
+    def until_aggregated(self, rows: int) -> None:
+        """Wait until so many rows are aggregated, starting again whatever ends meanwhile."""
 
         def reached() -> bool:
             self.heal()
-            return self.deployment.folded(self.stream) >= rows
+            return self.deployment.aggregated(self.stream) >= rows
 
-        wait_for(f"row {rows} folded ({self.deployment.folder})", reached, deadline=240.0)
+        wait_for(f"row {rows} aggregated ({self.deployment.folder})", reached, deadline=240.0)
 
     def until_watched(self) -> None:
-        """Wait until the sentinels have seen all events, starting again whatever ends meanwhile."""
+        """Wait until the novelty detectors have seen all events, starting again whatever ends meanwhile."""
 
         def reached() -> bool:
             self.heal()
@@ -110,9 +110,9 @@ class Scene:
         wait_for(f"all events watched ({self.deployment.folder})", reached, deadline=240.0)
 
     def some_more(self, rows: int) -> None:
-        """Feed, and wait until about half of it is folded."""
+        """Feed, and wait until about half of it is aggregated."""
         end = self.feed(rows)
-        self.until_folded(end - rows // 2)
+        self.until_aggregated(end - rows // 2)
 
 
 Fault = Callable[[Scene], None]
@@ -144,8 +144,8 @@ def sleep_over(scene: Scene) -> None:
     try:
         end = scene.feed(400)
         wait_for(
-            f"row {end} folded without {name} ({scene.deployment.folder})",
-            lambda: scene.deployment.folded(scene.stream) >= end - 200,
+            f"row {end} aggregated without {name} ({scene.deployment.folder})",
+            lambda: scene.deployment.aggregated(scene.stream) >= end - 200,
         )
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
@@ -156,7 +156,7 @@ def sleep_over(scene: Scene) -> None:
 
 def rebalance(scene: Scene) -> None:
     """A further worker joins a stage, and leaves again."""
-    stage = scene.chance.choice(["learner", "fold", "explainer", "sentinel"])
+    stage = scene.chance.choice(["learner", "aggregator", "explainer", "novelty"])
     further = f"{stage}-8"
     scene.deployment.start(stage, further)
     scene.some_more(400)
@@ -225,14 +225,14 @@ def damage_snapshot(scene: Scene) -> None:
 FAULTS: Final[dict[str, Fault]] = {
     "kill_learner": kill("learner"),
     "kill_explainer": kill("explainer"),
-    "kill_fold": kill("fold"),
-    "kill_sentinel": kill("sentinel"),
+    "kill_aggregator": kill("aggregator"),
+    "kill_novelty": kill("novelty"),
     "kill_two": kill_two,
     "sleep_over": sleep_over,
     "rebalance": rebalance,
     "restart_broker": restart_broker,
     "pause_broker": pause_broker,
-    "repeat_work": repeat("work"),
+    "repeat_requests": repeat("explain.requests"),
     "repeat_contributions": repeat("contributions"),
     "damage_checkpoint": damage_checkpoint,
     "damage_snapshot": damage_snapshot,
@@ -275,7 +275,7 @@ def _newest(scene: Scene, topic: str, count: int) -> list[Message]:
 
     settings = scene.deployment.settings
     name = settings.prefix + topic
-    partitions = settings.topics.work if topic == "work" else settings.topics.events
+    partitions = settings.topics.requests if topic == "explain.requests" else settings.topics.events
     reader = Consumer(connection(settings).consumer(read_committed=True))
     found: list[Message] = []
     try:

@@ -1,8 +1,8 @@
 """A stream on a real Kafka under random faults: is anything lost, doubled or changed?
 
-    python tests/chaos/soak.py --faults 100 --seed 1 [--nodes 3] [--model tree] [--kinds kill_fold,pause_broker]
+    python tests/chaos/soak.py --faults 100 --seed 1 [--nodes 3] [--model tree] [--kinds kill_aggregator,pause_broker]
 
-Five workers learn, explain, fold and watch a stream of events while faults are injected one after the other: see
+Five workers learn, explain, aggregate and watch a stream of events while faults are injected one after the other: see
 `tests.chaos.faults`, and `tests.chaos.cluster_faults` for those that need three brokers (`--nodes 3`). At the end every
 public record is compared with those of a quiet run in one process without Kafka, read committed. Progress goes to
 stderr, one JSON line at the end to stdout:
@@ -40,19 +40,19 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 from confluent_kafka import KafkaException, Message
 
-from pipeline.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
-from pipeline.brokers.local.node import free_ports
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import GlasstreamError
-from pipeline.settings import Settings
-from pipeline.transport.connection import Connection
+from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.brokers.local.node import free_ports
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import GlasstreamError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
+from glasstream_topics import events
 from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
 from tests.chaos.faults import FAULTS, STAGES, Scene, order
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment
-from topics import events
 
 DISK_MEGABYTES = 300
 STREAM = "s"
@@ -63,13 +63,13 @@ RESUMED = "goes on from its checkpoint"
 SETTINGS = (
     "model.task=classification",
     "explain.methods=ipfi,isage,ipdp,novelty",
-    "sentinel.window=300",
-    "sentinel.stride=600",
-    "sentinel.delay=200",
-    "sentinel.held=0.5",
-    "sentinel.rate=0.05",
-    "sentinel.learners=5",
-    "sentinel.anchor=1000",
+    "novelty.window=300",
+    "novelty.stride=600",
+    "novelty.delay=200",
+    "novelty.held=0.5",
+    "novelty.rate=0.05",
+    "novelty.learners=5",
+    "novelty.anchor=1000",
     "limits.rows_ahead=1500",
     "publish.every=50",
     "worker.session_seconds=6",
@@ -77,7 +77,7 @@ SETTINGS = (
     "checkpoint.seconds=1",
     "checkpoint.share=0.5",
     "topics.events=2",
-    "topics.work=4",
+    "topics.requests=4",
 )
 
 
@@ -244,11 +244,11 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
                     settle(scene)
                     witness.await_ready(name)
                 seconds = time.monotonic() - started
-                say(f"{number}/{len(faults)} {name}: {deployment.folded(STREAM)} rows folded, {seconds:.0f} s")
+                say(f"{number}/{len(faults)} {name}: {deployment.aggregated(STREAM)} rows aggregated, {seconds:.0f} s")
             name = "end"
             stream.log.append(events.FLUSH)
             deployment.send(events.FLUSH, key=STREAM.encode())
-            scene.until_folded(stream.rows)
+            scene.until_aggregated(stream.rows)
             deployment.wait_published(STREAM, stream.rows - 1)
             scene.until_watched()
             deployment.read_all()

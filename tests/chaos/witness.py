@@ -9,8 +9,8 @@ from another broker than the stages where it can, and compares in the end with w
 
 Readiness tells the truth if both hold:
 
-- while rows are outstanding and none is folded, a worker is not ready at the latest after `LIE_SECONDS`
-- when rows are folded again, every worker is ready at the latest after `LIE_SECONDS`
+- while rows are outstanding and none is aggregated, a worker is not ready at the latest after `LIE_SECONDS`
+- when rows are aggregated again, every worker is ready at the latest after `LIE_SECONDS`
 """
 
 import threading
@@ -23,10 +23,10 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from pipeline.command.monitor import Monitor
-from pipeline.errors import BrokerError
-from pipeline.settings import Settings
-from pipeline.transport.connection import Connection
+from glasstream.command.monitor import Monitor
+from glasstream.errors import BrokerError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
 
 LIE_SECONDS: Final = 30.0
 _SAMPLE_SECONDS: Final = 1.0
@@ -73,7 +73,7 @@ class Witness:
         self.lies: list[str] = []
         self.samples = 0
         self.unready = 0
-        self.folded = 0
+        self.aggregated = 0
         self._troubles: dict[str, str] = {}
         self._pool = ThreadPoolExecutor(8, "readiness")
         self._closing = threading.Event()
@@ -90,12 +90,12 @@ class Witness:
         return self._troubles
 
     def await_ready(self, after: str) -> None:
-        """Wait until every worker says that it is ready; that it takes long is a lie, for rows are folded."""
+        """Wait until every worker says that it is ready; that it takes long is a lie, for rows are aggregated."""
         until = time.monotonic() + LIE_SECONDS
         asked = self.samples
         while self.samples < asked + 2 or self._troubles:
             if time.monotonic() > until and self.samples >= asked + 2:
-                self.lies.append(f"after {after} rows are folded, and {self._troubles} for {LIE_SECONDS:.0f} s")
+                self.lies.append(f"after {after} rows are aggregated, and {self._troubles} for {LIE_SECONDS:.0f} s")
                 return
             self._closing.wait(0.2)
 
@@ -151,7 +151,7 @@ class Witness:
     def _read(self) -> None:
         while not self._closing.is_set():
             self._reader.poll(0.2)
-            self.folded = self._reader.progress.folded.get(self._stream, 0)
+            self.aggregated = self._reader.progress.aggregated.get(self._stream, 0)
 
     def _take(self, topic: str, messages: list[Message]) -> None:
         for message in messages:
@@ -162,7 +162,7 @@ class Witness:
             self._delivered[place] = message.value()
 
     def _ask(self) -> None:
-        moved, folded, told = time.monotonic(), -1, False
+        moved, aggregated, told = time.monotonic(), -1, False
         while not self._closing.wait(_SAMPLE_SECONDS):
             ports = dict(self._ports())
             answers = self._pool.map(_trouble, ports.values())
@@ -170,12 +170,14 @@ class Witness:
             self.samples += 1
             self.unready += bool(self._troubles)
             now = time.monotonic()
-            if self.folded != folded or self.folded >= self._sent() or self._troubles:
-                moved, folded, told = now, self.folded, False
+            if self.aggregated != aggregated or self.aggregated >= self._sent() or self._troubles:
+                moved, aggregated, told = now, self.aggregated, False
             elif now - moved > LIE_SECONDS and not told:
                 told = True
-                outstanding = self._sent() - self.folded
-                self.lies.append(f"{outstanding} rows outstanding, none folded for {LIE_SECONDS:.0f} s, all are ready")
+                outstanding = self._sent() - self.aggregated
+                self.lies.append(
+                    f"{outstanding} rows outstanding, none aggregated for {LIE_SECONDS:.0f} s, all are ready"
+                )
 
 
 def _trouble(port: int) -> str | None:

@@ -7,31 +7,31 @@ from typing import Any
 import numpy as np
 from river import drift, linear_model
 
-from pipeline.background import knots
-from pipeline.background.background import Background
-from pipeline.background.categories import Categories
-from pipeline.background.extremes import Extremes
-from pipeline.background.frequency_store import FrequencyStore
-from pipeline.background.grids import GRIDS, Grids, GridSettings
-from pipeline.background.orders import orders
-from pipeline.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from pipeline.background.settings import BackgroundSettings, StorageSettings
-from pipeline.background.storage import ConditionalStorage
-from pipeline.checks.banks import Feeding
-from pipeline.checks.explainers import Explaining
-from pipeline.checks.samplers import Sampling
-from pipeline.checks.streams import KINDS
-from pipeline.draws import stream_key
-from pipeline.drift.adwin import Adwin
-from pipeline.drift.kswin import Kswin
-from pipeline.drift.page_hinkley import PageHinkley
-from pipeline.estimators.interval_pfi import IntervalPFI
-from pipeline.estimators.ipdp import IncrementalPDP
-from pipeline.estimators.ipfi import IncrementalPFI
-from pipeline.estimators.isage import IncrementalSAGE
-from pipeline.estimators.live_model import LiveModel
-from pipeline.estimators.window_sage import WindowSAGE
-from pipeline.models.predictor import CLASSIFICATION, Predictor
+from glasstream.background import knots
+from glasstream.background.background import Background
+from glasstream.background.categories import Categories
+from glasstream.background.extremes import Extremes
+from glasstream.background.frequency_store import FrequencyStore
+from glasstream.background.grids import GRIDS, Grids, GridSettings
+from glasstream.background.orders import orders
+from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.background.settings import BackgroundSettings, StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.checks.banks import Feeding
+from glasstream.checks.explainers import Explaining
+from glasstream.checks.samplers import Sampling
+from glasstream.checks.streams import KINDS
+from glasstream.draws import stream_key
+from glasstream.drift.adwin import Adwin
+from glasstream.drift.kswin import Kswin
+from glasstream.drift.page_hinkley import PageHinkley
+from glasstream.estimators.interval_pfi import IntervalPFI
+from glasstream.estimators.ipdp import IncrementalPDP
+from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.estimators.isage import IncrementalSAGE
+from glasstream.estimators.live_model import LiveModel
+from glasstream.estimators.window_sage import WindowSAGE
+from glasstream.models.predictor import CLASSIFICATION, Predictor
 from tests.models.conftest import Watched, _odd, example_events, mixed
 from tests.models.examples import EXAMPLES, numbers, scaled
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import ModelError
-from pipeline.models.predictor import NO_LABEL, REGRESSION, Output
+from glasstream.errors import ModelError
+from glasstream.models.predictor import NO_LABEL, REGRESSION, Output
 
 
 class Line:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pipeline.checks.banks import Feeding
-from pipeline.checks.discover import all_checks
-from pipeline.errors import CheckFailed
+from glasstream.checks.banks import Feeding
+from glasstream.checks.discover import all_checks
+from glasstream.errors import CheckFailed
 from tests.checks import own
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.checks.discover import all_checks
-from pipeline.errors import CheckFailed
+from glasstream.checks.discover import all_checks
+from glasstream.errors import CheckFailed
 from tests.checks import own
 
 

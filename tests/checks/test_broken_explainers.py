@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pipeline.checks.discover import all_checks
-from pipeline.checks.explainers import Explaining
-from pipeline.errors import CheckFailed, ModelError
+from glasstream.checks.discover import all_checks
+from glasstream.checks.explainers import Explaining
+from glasstream.errors import CheckFailed, ModelError
 from tests.checks import own
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pipeline.checks.discover import all_checks
-from pipeline.checks.streams import KnownPredictor, mixed_rows
-from pipeline.errors import CheckFailed
-from pipeline.explain import variants
-from pipeline.models.predictor import CLASSIFICATION, Output
+from glasstream.checks.discover import all_checks
+from glasstream.checks.streams import KnownPredictor, mixed_rows
+from glasstream.errors import CheckFailed
+from glasstream.explain import variants
+from glasstream.models.predictor import CLASSIFICATION, Output
 from tests.checks import own
 
 ROWS = mixed_rows(40)[:, :3]

@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pipeline.checks.discover import all_checks
-from pipeline.checks.samplers import Sampling
-from pipeline.errors import CheckFailed
+from glasstream.checks.discover import all_checks
+from glasstream.checks.samplers import Sampling
+from glasstream.errors import CheckFailed
 from tests.checks import own
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.checks.discover import KINDS, all_checks, implementations
+from glasstream.checks.discover import KINDS, all_checks, implementations
 from tests.checks.examples import BANKS, DETECTORS, EXPLAINERS, PREDICTORS, REPRESENTATIVE, SAMPLERS
 
 

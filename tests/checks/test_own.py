@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pipeline.checks import check_detector, check_detector_bank, check_explainer, check_predictor, check_sampler
-from pipeline.checks.discover import KINDS, all_checks, implementations
-from pipeline.checks.streams import mixed_rows
+from glasstream.checks import check_detector, check_detector_bank, check_explainer, check_predictor, check_sampler
+from glasstream.checks.discover import KINDS, all_checks, implementations
+from glasstream.checks.streams import mixed_rows
 from tests.checks import own
 
 

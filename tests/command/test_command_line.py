@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
-from pipeline.command.expect import expect_plan
-from pipeline.command.topic_commands import show
-from pipeline.configuration import load
-from pipeline.errors import SettingsError
-from topics import ALL
+from glasstream.command.cli import cli
+from glasstream.command.expect import expect_plan
+from glasstream.command.topic_commands import show
+from glasstream.configuration import load
+from glasstream.errors import SettingsError
+from glasstream_topics import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("river", "numba", "faust", "rich", "confluent_kafka")
@@ -26,7 +26,7 @@ def expect(*, broker: str = "none", explainers: int = 1, out: Path | None = None
 
 
 def test_help_loads_nothing_heavy() -> None:
-    script = f"import sys, pipeline.command.execute; print([name for name in {HEAVY} if name in sys.modules])"
+    script = f"import sys, glasstream.command.execute; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -36,7 +36,7 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
     script = textwrap.dedent(
         """
         import sys, time
-        from pipeline.command.main import main
+        from glasstream.command.main import main
 
         class Slow:
             def find_spec(self, name, path, target=None):

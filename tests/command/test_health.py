@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.brokers.local.node import free_ports
-from pipeline.command.cli import cli
+from glasstream.brokers.local.node import free_ports
+from glasstream.command.cli import cli
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
-from pipeline.command.delayed import LabelDelay
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import InputError
+from glasstream.command.cli import cli
+from glasstream.command.delayed import LabelDelay
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import InputError
+from glasstream_topics import events
 from tests.command.test_reference import BASE, ROWS, mixed
 from tests.late_labels import apart, delays
-from topics import events
 
 EXPLANATIONS = ("importance", "effects", "drift", "novelty")
-NOVELTY = ["explain.methods=ipfi,isage,ipdp,novelty", "sentinel.window=60", "sentinel.stride=80", "sentinel.delay=40",
-           "sentinel.held=0.4", "sentinel.rate=0.1", "sentinel.learners=3", "sentinel.iterations=20"]  # fmt: skip
+NOVELTY = ["explain.methods=ipfi,isage,ipdp,novelty", "novelty.window=60", "novelty.stride=80", "novelty.delay=40",
+           "novelty.held=0.4", "novelty.rate=0.1", "novelty.learners=3", "novelty.iterations=20"]  # fmt: skip
 
 
 def published(log: list[dict], size: int, *assignments: str) -> dict[str, list[bytes]]:

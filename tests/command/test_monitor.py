@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from pipeline.brokers.embedded import EmbeddedKafka
-from pipeline.command.monitor import Monitor
-from pipeline.configuration import load
-from pipeline.errors import BrokerError
-from pipeline.stages.build import connection
-from topics import admin
+from glasstream.brokers.embedded import EmbeddedKafka
+from glasstream.command.monitor import Monitor
+from glasstream.configuration import load
+from glasstream.errors import BrokerError
+from glasstream.stages.build import connection
+from glasstream_topics import admin
 
 RECORD = b"x" * 500_000
 

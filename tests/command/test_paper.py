@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.command.cli import cli
-from pipeline.command.finished import Finished
-from pipeline.command.pool import each
-from pipeline.errors import InputError, SettingsError, StageError
-from pipeline.paper.sets import DRIFT, SETS, TABLE_4
+from glasstream.command.cli import cli
+from glasstream.command.finished import Finished
+from glasstream.command.pool import each
+from glasstream.errors import InputError, SettingsError, StageError
+from glasstream.paper.sets import DRIFT, SETS, TABLE_4
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 

@@ -5,12 +5,12 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 import pytest
 
-from pipeline.command import precompile
-from pipeline.command.precompile import CASES
-from pipeline.configuration import load
-from pipeline.explain.losses import LOSSES
-from pipeline.settings import Settings
-from topics.methods import METHODS
+from glasstream.command import precompile
+from glasstream.command.precompile import CASES
+from glasstream.configuration import load
+from glasstream.explain.losses import LOSSES
+from glasstream.settings import Settings
+from glasstream_topics.methods import METHODS
 
 NO_KERNEL = {
     "drift.preset",  # stands for other settings

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from topics import events
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream_topics import events
 
 BASE = [
     "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20", "explain.alpha=0.02", "publish.every=25",

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from pipeline.command.report import Report
-from topics import drift, importance, novelty, predictions
+from glasstream.command.report import Report
+from glasstream_topics import drift, importance, novelty, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
@@ -71,7 +71,7 @@ def test_novelty_is_counted_if_it_is_asked_for() -> None:
     one = Report(Console(file=shown, width=200, highlight=False), None, novelty=True)
     one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(1_203)])
     one.table(1.0)
-    assert "novelty: no event scored; the first map needs sentinel.window events with a label" in shown.getvalue()
+    assert "novelty: no event scored; the first map needs novelty.window events with a label" in shown.getvalue()
     one.add("novelty", [novel(1_199, False), novel(1_200, False), novel(1_201, True)])
     one.add("novelty", [novel(1_202, False, novelty.Alarm(before=0.0, after=0.5, width=2))])
     one.table(1.0)

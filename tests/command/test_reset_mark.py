@@ -5,14 +5,14 @@ from typing import Any
 
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream_topics import events, predictions
 from tests.command.test_reference import BASE, mixed
 from tests.late_labels import apart, delays
-from tests.sentinel.logs import BASE as SENTINEL
-from topics import events, predictions
+from tests.novelty.logs import BASE as NOVELTY
 
-NOVELTY = [*SENTINEL, "explain.methods=ipfi,isage,ipdp,novelty"]
+NOVELTY = [*NOVELTY, "explain.methods=ipfi,isage,ipdp,novelty"]
 Log = list[tuple[bytes, bytes]]
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command.changes import Change
-from pipeline.command.make_source import Asked, make_source
-from pipeline.command.messages import pack
-from pipeline.command.sources import BundledStream, CsvFile, Swapped
-from pipeline.errors import InputError
-from pipeline.ingest.admission import Accepted, Admission, Task
-from topics.events import Event
+from glasstream.command.changes import Change
+from glasstream.command.make_source import Asked, make_source
+from glasstream.command.messages import pack
+from glasstream.command.sources import BundledStream, CsvFile, Swapped
+from glasstream.errors import InputError
+from glasstream.ingest.admission import Accepted, Admission, Task
+from glasstream_topics.events import Event
 
 
 def csv(folder: Path, text: str, name: str = "events.csv") -> Path:

@@ -5,15 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
-from pipeline.command import execute as execute_module
-from pipeline.command import run as run_module
-from pipeline.command.exit_codes import STANDSTILL
-from pipeline.command.run import Moves, Patience, Plan, run
-from pipeline.command.sources import BundledStream
-from pipeline.configuration import load
-from pipeline.errors import StalledError, TopicError
-from pipeline.stages.standstill import PATIENCE
-from pipeline.transport.worker import ExitCode
+from glasstream.command import execute as execute_module
+from glasstream.command import run as run_module
+from glasstream.command.exit_codes import STANDSTILL
+from glasstream.command.run import Moves, Patience, Plan, run
+from glasstream.command.sources import BundledStream
+from glasstream.configuration import load
+from glasstream.errors import StalledError, TopicError
+from glasstream.stages.standstill import PATIENCE
+from glasstream.transport.worker import ExitCode
 
 
 class Clock:
@@ -28,15 +28,15 @@ def test_it_is_told_now_and_then_and_ends_but_not_while_anything_moves() -> None
     moves = Moves(Patience(notice=60.0, end=240.0), lines.append, clock)
     for second in range(1_000):
         clock.now = float(second)
-        moves.look(second // 100, lambda: "5 rows folded")
-    assert len(lines) == 10 and "nothing has moved for 60 s: 5 rows folded" in lines[0]
+        moves.look(second // 100, lambda: "5 rows aggregated")
+    assert len(lines) == 10 and "nothing has moved for 60 s: 5 rows aggregated" in lines[0]
     assert "ends in 180 s" in lines[0]
     for second in range(1_000, 1_140):
         clock.now = float(second)
-        moves.look(9, lambda: "5 rows folded")
+        moves.look(9, lambda: "5 rows aggregated")
     clock.now = 1_140.0
-    with pytest.raises(StalledError, match=r"nothing has moved for 240 s: 5 rows folded.*--broker local"):
-        moves.look(9, lambda: "5 rows folded")
+    with pytest.raises(StalledError, match=r"nothing has moved for 240 s: 5 rows aggregated.*--broker local"):
+        moves.look(9, lambda: "5 rows aggregated")
 
 
 def test_the_learner_has_sent_three_times_again_by_then() -> None:
@@ -58,7 +58,7 @@ def test_a_run_without_an_explainer_ends() -> None:
         source=BundledStream(1, 200), total=200, rows_per_message=50, explainers=0, out=None, keep_topics=False,
         patience=Patience(notice=4.0, end=8.0),
     )  # fmt: skip
-    with pytest.raises(StalledError, match=r"200 events written, \d+ learned, 0 folded"):
+    with pytest.raises(StalledError, match=r"200 events written, \d+ learned, 0 aggregated"):
         run(load(assignments=["model.name=linear", "model.task=classification"]), plan, Console(file=shown, width=500))
     assert "nothing has moved" in shown.getvalue()
 

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.consume import Reader
-from pipeline.consume.records import Records
-from pipeline.errors import InputError, RecordError, VersionError
+from glasstream.consume import Reader
+from glasstream.consume.records import Records
+from glasstream.errors import InputError, RecordError, VersionError
+from glasstream_topics import drift, effects, importance
 from tests.topics.golden_records import checked_in
-from topics import drift, effects, importance
 
 IMPORTANCE = Records(importance.TOPIC, importance.decode, importance.Importance)
 EFFECTS = Records(effects.TOPIC, effects.decode, effects.Effect)
@@ -25,7 +25,7 @@ def changed(file: str, **fields: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("records", "file"),
-    [(IMPORTANCE, "importance.v2.json"), (EFFECTS, "effects.v1.json")],
+    [(IMPORTANCE, "importance.v1.json"), (EFFECTS, "effects.v1.json")],
     ids=["importance", "effects"],
 )
 def test_fields_of_a_later_minor_version_are_passed_over(records: Records[Any], file: str) -> None:
@@ -35,19 +35,17 @@ def test_fields_of_a_later_minor_version_are_passed_over(records: Records[Any], 
 
 
 def test_fields_that_an_older_record_lacks_get_their_defaults() -> None:
-    record = IMPORTANCE.read(checked_in("importance.v1.json"), HERE)
-    assert record.schema_version == 1
-    assert (record.staleness, record.marginal_loss, record.model_loss, record.total) == (None, None, None, None)
-    older = orjson.loads(checked_in("importance.v2.json"))
-    del older["staleness"]
-    assert IMPORTANCE.read(orjson.dumps(older), HERE).staleness is None
+    older = orjson.loads(checked_in("importance.v1.isage.json"))
+    del older["total"]
+    record = IMPORTANCE.read(orjson.dumps(older), HERE)
+    assert (record.marginal_loss, record.model_loss, record.total) == (0.5, 0.125, None)
 
 
 @pytest.mark.parametrize("fields", [{}, {"features": "of another form"}], ids=["same form", "another form"])
 def test_an_unknown_major_version_is_refused_by_place_and_with_what_to_do(fields: dict[str, Any]) -> None:
     with pytest.raises(VersionError) as caught:
-        IMPORTANCE.read(changed("importance.v2.json", schema_version=3, **fields), HERE)
-    assert str(caught.value).startswith(f"{HERE}: expected schema_version 1, 2, got 3.")
+        IMPORTANCE.read(changed("importance.v1.json", schema_version=2, **fields), HERE)
+    assert str(caught.value).startswith(f"{HERE}: expected schema_version 1, got 2.")
     assert "upgrade this reader" in str(caught.value)
 
 
@@ -59,10 +57,10 @@ def test_an_unknown_major_version_is_refused_by_place_and_with_what_to_do(fields
         b"{",
         b"[" * 100_000,
         b"3",
-        b'{"schema_version": 2}',
-        changed("importance.v2.json", schema_version="2"),
-        changed("importance.v2.json", features=None),
-        checked_in("importance.v2.json")[:-1],
+        b'{"schema_version": 1}',
+        changed("importance.v1.json", schema_version="1"),
+        changed("importance.v1.json", features=None),
+        checked_in("importance.v1.json")[:-1],
     ],
 )
 def test_a_damaged_record_is_refused_by_place(data: bytes) -> None:
@@ -93,6 +91,6 @@ def test_options_that_cannot_be_used_are_an_input_error(options: dict[str, Any],
 
 
 def test_a_consumer_loads_neither_faust_nor_models() -> None:
-    script = "import sys, pipeline.consume; print({'faust', 'river', 'numba', 'aiokafka'} & set(sys.modules))"
+    script = "import sys, glasstream.consume; print({'faust', 'river', 'numba', 'aiokafka'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

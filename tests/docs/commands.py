@@ -11,7 +11,7 @@ from itertools import chain
 import click
 import yaml
 
-from pipeline.command.cli import cli
+from glasstream.command.cli import cli
 from tests.docs.pages import ROOT, Block, Page
 from tests.ops.command_line import parsed
 
@@ -32,7 +32,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     (
         "python",
         "-m",
-        "topics.reference",
+        "glasstream_topics.reference",
     ): "it writes files here; tests/topics/test_reference.py holds them against it",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",

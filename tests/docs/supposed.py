@@ -9,10 +9,10 @@ import numpy as np
 import trustme
 from confluent_kafka import Producer
 
-from pipeline.consume import importance
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from topics import events
+from glasstream.consume import importance
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream_topics import events
 
 STREAM = "loans"
 LOANS = 500

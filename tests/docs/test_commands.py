@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.execute import execute
-from pipeline.command.exit_codes import INTERRUPTED
-from pipeline.configuration import load
+from glasstream.command.execute import execute
+from glasstream.command.exit_codes import INTERRUPTED
+from glasstream.configuration import load
 from tests.deployment import DEADLINE, wait_for
 from tests.docs import supposed
 from tests.docs.commands import ADDRESSES, Line, commands, here, inline, lines
@@ -210,7 +210,7 @@ class Walk:
                 variables["GLASSTREAM_BROKER"] = "none"
         person = CliRunner(env=variables).isolation("y\n")  # whoever is asked says yes
         with self.monkeypatch.context() as patch, person as (_, _, output):
-            patch.setattr("pipeline.command.children.start_process", start)
+            patch.setattr("glasstream.command.children.start_process", start)
             patch.setattr(sys, "argv", ["glasstream", *arguments])
             code = execute()
             said = output.getvalue().decode()

@@ -10,11 +10,12 @@ import jsonschema
 import msgspec
 import pytest
 
-from pipeline.configuration import ENVIRONMENT, NOT_SETTINGS, load
-from pipeline.health.catalogue import ALL
-from pipeline.models.compile import FAMILIES
-from pipeline.models.transformers import TRANSFORMERS
-from pipeline.settings import Settings, flatten
+import glasstream_topics
+from glasstream.configuration import ENVIRONMENT, NOT_SETTINGS, load
+from glasstream.health.catalogue import ALL
+from glasstream.models.compile import FAMILIES
+from glasstream.models.transformers import TRANSFORMERS
+from glasstream.settings import Settings, flatten
 from tests.docs.commands import (
     ADDRESSES,
     NOT_RUN,
@@ -29,13 +30,15 @@ from tests.docs.commands import (
 )
 from tests.docs.pages import NAMES, PAGES, ROOT, Block, page
 
-EVENTS = json.loads(max((ROOT / "topics" / "schemas").glob("events.v*.json")).read_text(encoding="utf-8"))
+SCHEMAS = ROOT / "topics" / "glasstream_topics" / "schemas"
+EVENTS = json.loads(max(SCHEMAS.glob("events.v*.json")).read_text(encoding="utf-8"))
 SETTINGS = flatten(msgspec.to_builtins(Settings()))
 SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key}
 VARIABLES = {ENVIRONMENT + name.replace(".", "_").upper() for name in (*SETTINGS, *NOT_SETTINGS)}
 METRICS = {metric.name + ("_total" if metric.kind == "counter" else "") for metric in ALL}
 ELSEWHERE = {"--profile", "--slow"}
 """Options of other programs."""
+TOPICS = {topic.name for topic in glasstream_topics.ALL}
 FILES = {"jsonl", "json", "png", "md"}
 
 every = pytest.mark.parametrize("name", NAMES)
@@ -125,10 +128,11 @@ def test_words_in_backticks_name_what_is_there(name: str) -> None:
             wrong.append(f"{where}: {error}")
         if re.match(r"(ops|tests|pipeline|topics)/[\w./*-]*$", span) and not [*ROOT.glob(span.rstrip("/"))]:
             wrong.append(f"{where}: there is no {span}")
-        if re.match(r"pipeline(\.\w+)+$", span) and not found(span):
+        if re.match(r"glasstream(_topics)?(\.\w+)+$", span) and not found(span):
             wrong.append(f"{where}: there is no {span}")
         setting = re.match(r"(\w+)\.(\w+)\b(?!\()", span.removeprefix("--set "))
-        if setting and setting[1] in SECTIONS and setting[0] not in SETTINGS and setting[2] not in FILES:
+        known_names = SETTINGS.keys() | TOPICS
+        if setting and setting[1] in SECTIONS and setting[0] not in known_names and setting[2] not in FILES:
             wrong.append(f"{where}: there is no setting {span}")
     assert wrong == []
 
@@ -147,7 +151,7 @@ def test_variables_and_metrics_are_there(name: str) -> None:
     text = page(name).text
     variables = {*re.findall(r"\bGLASSTREAM_[A-Z_]*[A-Z]", text)}
     assert {name for name in variables if not name.startswith("GLASSTREAM_KAFKA_")} <= VARIABLES
-    assert {*re.findall(r"\bglasstream_[a-z_]*[a-z]", text)} <= METRICS
+    assert {*re.findall(r"\bglasstream_[a-z_]*[a-z]", text)} <= METRICS | {"glasstream_topics"}
 
 
 @every

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import drift
 
-from pipeline.checks import check_detector
-from pipeline.drift.adwin import Adwin
-from pipeline.drift.detector import Alarm, Parameters
-from pipeline.drift.kswin import Kswin
-from pipeline.drift.page_hinkley import PageHinkley
-from pipeline.drift.settings import DETECTORS
-from topics import frames
+from glasstream.checks import check_detector
+from glasstream.drift.adwin import Adwin
+from glasstream.drift.detector import Alarm, Parameters
+from glasstream.drift.kswin import Kswin
+from glasstream.drift.page_hinkley import PageHinkley
+from glasstream.drift.settings import DETECTORS
+from glasstream_topics import frames
 
 RIVERS = {"adwin": drift.ADWIN, "page_hinkley": drift.PageHinkley, "kswin": drift.KSWIN}
 ADWIN: Parameters = {"delta": 0.002, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 10}

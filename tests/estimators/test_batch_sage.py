@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from river import linear_model
 
-from pipeline.background.orders import orders
-from pipeline.draws import Purpose, below, stream_key
-from pipeline.errors import SettingsError
-from pipeline.estimators.batch_sage import batch_sage
-from pipeline.estimators.live_model import LiveModel
-from pipeline.estimators.shapley import exact_sage, sage_game, shapley_values
-from pipeline.estimators.window_sage import WindowSAGE
-from pipeline.explain.isage import contributions
-from pipeline.explain.losses import CustomLoss, losses
-from pipeline.models.predictor import Output
+from glasstream.background.orders import orders
+from glasstream.draws import Purpose, below, stream_key
+from glasstream.errors import SettingsError
+from glasstream.estimators.batch_sage import batch_sage
+from glasstream.estimators.live_model import LiveModel
+from glasstream.estimators.shapley import exact_sage, sage_game, shapley_values
+from glasstream.estimators.window_sage import WindowSAGE
+from glasstream.explain.isage import contributions
+from glasstream.explain.losses import CustomLoss, losses
+from glasstream.models.predictor import Output
 
 
 class Product:

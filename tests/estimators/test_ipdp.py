@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from river import base, linear_model, preprocessing
 
-from pipeline.background.grids import Grids, GridSettings, points
-from pipeline.draws import Purpose, stream_key, uniform
-from pipeline.errors import ModelError, SettingsError
-from pipeline.estimators.batch_pdp import batch_grid, batch_pdp, batch_surface
-from pipeline.estimators.ipdp import IncrementalPDP
-from pipeline.ingest.features import FeatureTable, Kind
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.predictor import Output
+from glasstream.background.grids import Grids, GridSettings, points
+from glasstream.draws import Purpose, stream_key, uniform
+from glasstream.errors import ModelError, SettingsError
+from glasstream.estimators.batch_pdp import batch_grid, batch_pdp, batch_surface
+from glasstream.estimators.ipdp import IncrementalPDP
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Output
 
 Event = dict[str, Any]
 Shown = dict[str, tuple[list[Any], list[float]]]

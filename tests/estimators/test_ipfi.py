@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from river import base, linear_model
 
-from pipeline.draws import Purpose, below, stream_key
-from pipeline.errors import ModelError, SettingsError, StateError
-from pipeline.estimators.interval_pfi import IntervalPFI
-from pipeline.estimators.ipfi import IncrementalPFI
-from pipeline.estimators.live_model import LiveModel
-from pipeline.explain.losses import CustomLoss
+from glasstream.draws import Purpose, below, stream_key
+from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.estimators.interval_pfi import IntervalPFI
+from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.estimators.live_model import LiveModel
+from glasstream.explain.losses import CustomLoss
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(1))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from river import base
 
-from pipeline.background.orders import orders
-from pipeline.background.settings import StorageSettings
-from pipeline.background.storage import ConditionalStorage
-from pipeline.draws import Purpose, below, stream_key
-from pipeline.errors import ModelError, SettingsError, StateError
-from pipeline.estimators.isage import IncrementalSAGE
-from pipeline.explain.losses import CustomLoss
-from pipeline.ingest.features import Kind
-from pipeline.models.predictor import Output
+from glasstream.background.orders import orders
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.draws import Purpose, below, stream_key
+from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.estimators.isage import IncrementalSAGE
+from glasstream.explain.losses import CustomLoss
+from glasstream.ingest.features import Kind
+from glasstream.models.predictor import Output
 
 ALPHA, SIZE, SEED = 0.02, 30, 5
 
@@ -187,7 +187,7 @@ def test_equals_plain_python_and_row_5_efficiency_at_every_step(loss, fresh, cou
             assert close(sage.model_loss, plain.after / plain.weight)
             assert abs(sum(values.values()) - sage.total) <= 1e-9
         model.learn_one(without_missing(x), y)
-    assert sage.fold.count == count - SIZE
+    assert sage.aggregator.count == count - SIZE
     assert max(values.values()) > 0.01
 
 
@@ -250,7 +250,7 @@ def test_conditional_removal_equals_plain_python_on_the_draws_of_the_storage(cou
             after = brier([sum(p) / len(three) for p in zip(*three, strict=True)], y)
             raw[j] = 0.95 * raw[j] + 0.05 * (before - after)
             before = after
-        assert all(close(a, b / weight) for a, b in zip(sage.fold.smoothing.value, raw, strict=False))
+        assert all(close(a, b / weight) for a, b in zip(sage.aggregator.smoothing.value, raw, strict=False))
         assert abs(sum(sage.importance.values()) - sage.total) <= 1e-9
 
 
@@ -271,7 +271,7 @@ def made(**settings):
 
 
 def bits(sage):
-    return [array.tobytes() for array in sage.fold.state()[1].values()]
+    return [array.tobytes() for array in sage.aggregator.state()[1].values()]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -353,7 +353,7 @@ class Linear:
 @pytest.mark.parametrize(
     ("inner", "corrected", "expected"), [(1, False, [19 / 3, 1 / 3, -5 / 3]), (3, True, [4, 1, 0])]
 )
-def test_row_6_finite_m_through_reservoir_and_fold(inner, corrected, expected):
+def test_row_6_finite_m_through_reservoir_and_aggregator(inner, corrected, expected):
     rng = np.random.Generator(np.random.PCG64(8))
     sage = IncrementalSAGE(
         None, "squared", alpha=0.0005, inner=inner, reservoir=2_000, start=1_000, corrected=corrected, seed=1
@@ -375,7 +375,7 @@ def test_everything_is_told_by_name():
     names = list(sage.importance)
     assert names[:3] == ["size", "colour", "open"]
     assert [*sage.raw] == [*sage.variance] == [*sage.bound()] == [*sage.interval()] == names
-    weight = 1 - (1 - ALPHA) ** sage.fold.count
+    weight = 1 - (1 - ALPHA) ** sage.aggregator.count
     assert sage.raw == pytest.approx({name: value * weight for name, value in sage.importance.items()})
     assert all(low < sage.importance[name] < high for name, (low, high) in sage.interval().items())
     assert sage.total == sage.marginal_loss - sage.model_loss

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from river import linear_model, neighbors, preprocessing, tree
 
-from pipeline.errors import ModelError, NotCompilable
-from pipeline.estimators.live_model import LiveModel
-from pipeline.models.predictor import CLASSIFICATION, REGRESSION
+from glasstream.errors import ModelError, NotCompilable
+from glasstream.estimators.live_model import LiveModel
+from glasstream.models.predictor import CLASSIFICATION, REGRESSION
 
 
 def test_events_become_rows_that_grow_with_the_features() -> None:

@@ -11,8 +11,8 @@ from river.tree.nodes.branch import DTBranch, NominalMultiwayBranch, NumericBina
 from river.tree.nodes.htc_nodes import LeafMajorityClass
 from river.tree.nodes.htr_nodes import LeafMean
 
-from pipeline.errors import ModelError
-from pipeline.estimators.mdi import mean_decrease_impurity
+from glasstream.errors import ModelError
+from glasstream.estimators.mdi import mean_decrease_impurity
 
 
 def leaf(depth: int, **weights: float) -> LeafMajorityClass:

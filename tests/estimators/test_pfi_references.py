@@ -5,10 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from pipeline.errors import SettingsError
-from pipeline.estimators.batch_pfi import batch_pfi
-from pipeline.estimators.exact_pfi import exact_pfi, expected_ipfi
-from pipeline.estimators.ipfi import IncrementalPFI
+from glasstream.errors import SettingsError
+from glasstream.estimators.batch_pfi import batch_pfi
+from glasstream.estimators.exact_pfi import exact_pfi, expected_ipfi
+from glasstream.estimators.ipfi import IncrementalPFI
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(2))

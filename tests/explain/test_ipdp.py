@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.errors import ModelError
-from pipeline.explain import ipdp
-from pipeline.models.predictor import Output
+from glasstream.errors import ModelError
+from glasstream.explain import ipdp
+from glasstream.models.predictor import Output
 
 RNG = np.random.Generator(np.random.PCG64(4))
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.explain import ipfi
-from pipeline.explain.ipfi import contributions, set_contributions
+from glasstream.explain import ipfi
+from glasstream.explain.ipfi import contributions, set_contributions
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(1))

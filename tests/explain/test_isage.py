@@ -5,10 +5,10 @@ from math import log
 import numpy as np
 import pytest
 
-from pipeline.errors import SettingsError
-from pipeline.explain.isage import OpenContributions, contributions, first_largest
-from pipeline.explain.losses import CustomLoss
-from pipeline.models.predictor import Output
+from glasstream.errors import SettingsError
+from glasstream.explain.isage import OpenContributions, contributions, first_largest
+from glasstream.explain.losses import CustomLoss
+from glasstream.models.predictor import Output
 
 
 class Toy:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import SettingsError
-from pipeline.explain.ipfi import contributions
-from pipeline.explain.losses import CLIP, DEFAULT, LOSSES, CustomLoss, loss_for, loss_one, losses, with_classes
-from pipeline.ingest.admission import Task
+from glasstream.errors import SettingsError
+from glasstream.explain.ipfi import contributions
+from glasstream.explain.losses import CLIP, DEFAULT, LOSSES, CustomLoss, loss_for, loss_one, losses, with_classes
+from glasstream.ingest.admission import Task
 from tests.function_predictor import FunctionPredictor
 
 CLASSES = ("a", "b", "c")

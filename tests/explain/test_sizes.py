@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.explain import explainer, sizes
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models.predictor import Output, Predictor
-from pipeline.settings import Settings
-from topics import contributions, work
-from topics.work import Work
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.explain import explainer, sizes
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.predictor import Output, Predictor
+from glasstream.settings import Settings
+from glasstream_topics import contributions, requests
+from glasstream_topics.requests import ExplainRequest
 
 BASE = ("topics.events=1", "explain.reservoir=5", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0")
 
@@ -39,7 +39,9 @@ class Failing:
         return Output(values, said.labels)
 
 
-def learned(settings: Settings, log: list[bytes], *, cut_each: bool = False) -> tuple[list[Work], dict[int, Predictor]]:
+def learned(
+    settings: Settings, log: list[bytes], *, cut_each: bool = False
+) -> tuple[list[ExplainRequest], dict[int, Predictor]]:
     """The blocks, and the models by version."""
     learner = PartitionLearner(0, settings.learn())
     models: dict[int, Predictor] = {}
@@ -49,7 +51,7 @@ def learned(settings: Settings, log: list[bytes], *, cut_each: bool = False) -> 
             if cut_each:
                 learner.cut()
     learner.cut()
-    return learner.take_outbox()[0].work, models
+    return learner.take_outbox()[0].requests, models
 
 
 def stream(rows: int, numbers: int, texts: int, classes: int, text: str) -> list[bytes]:
@@ -84,7 +86,7 @@ def test_the_bounds_hold(
                              stream(*shape, text))  # fmt: skip
     for block in blocks:
         bounds = sizes.sizes(block)
-        assert len(work.encode(block)) <= bounds.block
+        assert len(requests.encode(block)) <= bounds.block
         predictor = models[block.version]
         answers = explain(block, Failing(predictor, failing) if failing else predictor)
         encoded = [len(contributions.encode(answer)) for answer in answers]
@@ -102,7 +104,7 @@ def test_the_bounds_are_not_much_too_high() -> None:
         assert sizes.sizes(block).answers <= most * used + 7_000
 
 
-def answered(blocks: list[Work], models: dict[int, Predictor]) -> dict[int, tuple[str, bytes]]:
+def answered(blocks: list[ExplainRequest], models: dict[int, Predictor]) -> dict[int, tuple[str, bytes]]:
     """Per row: how it was answered, and with which numbers."""
     found = {}
     for answer in chain.from_iterable(explain(block, models.get(block.version)) for block in blocks):
@@ -124,11 +126,11 @@ def test_blocks_are_cut_to_fit_and_the_rows_get_the_same_answers(monkeypatch: py
     cut = [piece for block in blocks for piece in sizes.pieces(block)]
     assert len(cut) > 2 * len(blocks) and not any(piece.refused for piece in cut)
     encoded = [
-        *map(work.encode, cut),
+        *map(requests.encode, cut),
         *(contributions.encode(one) for b in cut for one in explain(b, models[b.version])),
     ]
     assert max(map(len, encoded)) <= 12_000
-    assert answered([work.decode(work.encode(piece)) for piece in cut], models) == whole
+    assert answered([requests.decode(requests.encode(piece)) for piece in cut], models) == whole
     assert [piece.first_row for piece in cut if piece.flush_before] == [b.first_row for b in blocks if b.flush_before]
 
 
@@ -146,8 +148,10 @@ def test_a_row_that_no_broker_takes_is_refused_with_the_remedy_and_the_stream_go
         range(30, 40)
     )
     assert "250 features" in refused[0].refused and "isage.removal=marginal" in refused[0].refused
-    assert max(len(work.encode(piece)) for piece in cut) < 1_000_000
-    kinds = {row: kind for row, (kind, _) in answered([work.decode(work.encode(one)) for one in cut], models).items()}
+    assert max(len(requests.encode(piece)) for piece in cut) < 1_000_000
+    kinds = {
+        row: kind for row, (kind, _) in answered([requests.decode(requests.encode(one)) for one in cut], models).items()
+    }
     assert kinds == {row: "ok" if row < 30 else "failed" for row in range(5, 40)}
     published = [record for topic, record in Reference(given_settings).run(
         (b"s", value) for value in [*narrow, *wide, b'{"flush": true}']) if topic == "importance"]  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.gbmap.map import BoostedMap
+from glasstream.gbmap.map import BoostedMap
 
 
 def generator(seed: int) -> np.random.Generator:

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import FrameError, InputError, ModelError
-from pipeline.gbmap.difference import fit_difference
-from pipeline.gbmap.distances import path_distances
-from pipeline.gbmap.encoding import Encoding
-from pipeline.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
-from pipeline.gbmap.fit import fit_map
-from pipeline.gbmap.indicator import DriftIndicator
-from pipeline.gbmap.neighbours import Neighbours
-from pipeline.gbmap.settings import GbmapSettings
+from glasstream.errors import FrameError, InputError, ModelError
+from glasstream.gbmap.difference import fit_difference
+from glasstream.gbmap.distances import path_distances
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
+from glasstream.gbmap.fit import fit_map
+from glasstream.gbmap.indicator import DriftIndicator
+from glasstream.gbmap.neighbours import Neighbours
+from glasstream.gbmap.settings import GbmapSettings
 from tests.gbmap.examples import classes, cosines, generator
 
 QUICK = GbmapSettings(learners=3, iterations=50)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError, ModelError, SettingsError
-from pipeline.gbmap.difference import CLIP, fit_difference, logits
-from pipeline.gbmap.encoding import Encoding
-from pipeline.gbmap.settings import GbmapSettings
+from glasstream.errors import InputError, ModelError, SettingsError
+from glasstream.gbmap.difference import CLIP, fit_difference, logits
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.settings import GbmapSettings
 from tests.gbmap.examples import generator
 
 ROWS = generator(1).normal(size=(500, 3))

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.gbmap.distances import _absolute_integral, embedding_distances, path_distances
-from pipeline.gbmap.map import BoostedMap
+from glasstream.errors import InputError
+from glasstream.gbmap.distances import _absolute_integral, embedding_distances, path_distances
+from glasstream.gbmap.map import BoostedMap
 from tests.gbmap.examples import generator, plain_embedding, random_map
 
 UNITS = ("softplus", "relu", "linear")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.gbmap.encoding import LIMIT, Encoding
+from glasstream.errors import InputError
+from glasstream.gbmap.encoding import LIMIT, Encoding
 from tests.gbmap.examples import generator
 
 NAN = np.nan

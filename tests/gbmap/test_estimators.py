@@ -9,10 +9,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-import pipeline.gbmap
-from pipeline.errors import FrameError, InputError
-from pipeline.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
-from pipeline.gbmap.map import BoostedMap
+import glasstream.gbmap
+from glasstream.errors import FrameError, InputError
+from glasstream.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
+from glasstream.gbmap.map import BoostedMap
 from tests.gbmap.examples import classes, cosines, generator
 
 CHECKS = [
@@ -33,13 +33,13 @@ def test_scikit_learns_checks_pass(estimator: object, check: object) -> None:
 def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.delitem(sys.modules, "pipeline.gbmap.estimators")
+    monkeypatch.delitem(sys.modules, "glasstream.gbmap.estimators")
     with pytest.raises(InputError, match=r"got none; pip install 'glasstream\[gbmap\]'"):
-        importlib.import_module("pipeline.gbmap.estimators")
+        importlib.import_module("glasstream.gbmap.estimators")
 
 
 def test_only_the_estimators_need_scikit_learn() -> None:
-    folder = Path(pipeline.gbmap.__path__[0])
+    folder = Path(glasstream.gbmap.__path__[0])
     assert [path.name for path in sorted(folder.glob("*.py")) if "sklearn" in path.read_text()] == ["estimators.py"]
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from pipeline.errors import SettingsError
-from pipeline.gbmap.fit import fit_map
-from pipeline.gbmap.objective import TILE, Step, Tiles, mean_loss
-from pipeline.gbmap.settings import FEW_ROWS, PRESETS, UNITS, GbmapSettings
+from glasstream.errors import SettingsError
+from glasstream.gbmap.fit import fit_map
+from glasstream.gbmap.objective import TILE, Step, Tiles, mean_loss
+from glasstream.gbmap.settings import FEW_ROWS, PRESETS, UNITS, GbmapSettings
 from tests.gbmap.examples import classes, cosines, generator
 
 LOSSES = ("quadratic", "logistic")

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.gbmap.distances import embedding_distances
-from pipeline.gbmap.fit import fit_map
-from pipeline.gbmap.indicator import DriftIndicator, calibrate
-from pipeline.gbmap.neighbours import Neighbours
-from pipeline.gbmap.settings import PAPER_DRIFT
+from glasstream.errors import InputError
+from glasstream.gbmap.distances import embedding_distances
+from glasstream.gbmap.fit import fit_map
+from glasstream.gbmap.indicator import DriftIndicator, calibrate
+from glasstream.gbmap.neighbours import Neighbours
+from glasstream.gbmap.settings import PAPER_DRIFT
 from tests.gbmap.examples import generator, random_map
 
 

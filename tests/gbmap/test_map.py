@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError, ModelError
-from pipeline.gbmap.attributions import local_attributions
-from pipeline.gbmap.map import BoostedMap
+from glasstream.errors import InputError, ModelError
+from glasstream.gbmap.attributions import local_attributions
+from glasstream.gbmap.map import BoostedMap
 from tests.gbmap.examples import generator, plain_embedding, random_map
 
 UNITS = ("softplus", "relu", "linear")

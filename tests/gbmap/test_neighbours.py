@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.gbmap.neighbours import LARGE, Neighbours
+from glasstream.errors import InputError
+from glasstream.gbmap.neighbours import LARGE, Neighbours
 from tests.gbmap.examples import generator
 
 METRICS = ("manhattan", "euclidean")

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import FrameError, ModelError
-from pipeline.gbmap.encoding import Encoding
-from pipeline.gbmap.storage import KIND, VERSION, StoredMaps, decode, encode
+from glasstream.errors import FrameError, ModelError
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.storage import KIND, VERSION, StoredMaps, decode, encode
+from glasstream_topics import frames
 from tests.gbmap.examples import generator, random_map
-from topics import frames
 
 ROWS = np.column_stack((generator(1).normal(size=(60, 2)), generator(2).integers(0, 3, size=60), np.full(60, np.nan)))
 ENCODING = Encoding.learn(ROWS, [2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.gbmap.units import LINEAR, RELU, SOFTPLUS, decay, log1p_unit, sigmoid, slope, softplus, value
+from glasstream.gbmap.units import LINEAR, RELU, SOFTPLUS, decay, log1p_unit, sigmoid, slope, softplus, value
 
 POINTS = np.concatenate(
     (np.linspace(-60, 60, 4_001), 10.0 ** np.arange(-300, 301, 7), -(10.0 ** np.arange(-300, 301, 7)), [0.0, -0.0])

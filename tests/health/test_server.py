@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.errors import SettingsError
-from pipeline.health import catalogue, server
-from pipeline.health.catalogue import Sample
-from pipeline.health.server import HealthServer
-from pipeline.health.steps import Steps
+from glasstream.errors import SettingsError
+from glasstream.health import catalogue, server
+from glasstream.health.catalogue import Sample
+from glasstream.health.server import HealthServer
+from glasstream.health.steps import Steps
 
 
 class FakeWorker:
@@ -50,7 +50,7 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 def answers(worker: FakeWorker, *paths: str) -> list[tuple[int, str]]:
     async def run() -> list[tuple[int, str]]:
-        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", worker)
+        health = HealthServer("127.0.0.1", 0, "aggregator", "aggregator-1", worker)
         await health.start()
         try:
             return [await asyncio.to_thread(ask, health.port, path) for path in paths]
@@ -86,7 +86,7 @@ def test_a_loop_that_does_not_turn_is_unavailable(monkeypatch: pytest.MonkeyPatc
     asked = threading.Event()
 
     async def run() -> tuple[int, str]:
-        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", FakeWorker())
+        health = HealthServer("127.0.0.1", 0, "aggregator", "aggregator-1", FakeWorker())
         await health.start()
         found: list[tuple[int, str]] = []
 
@@ -106,7 +106,7 @@ def test_a_loop_that_does_not_turn_is_unavailable(monkeypatch: pytest.MonkeyPatc
 
 def test_a_probe_that_has_no_more_patience_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
     async def run() -> None:
-        health = HealthServer("127.0.0.1", 0, "fold", "fold-1", FakeWorker())
+        health = HealthServer("127.0.0.1", 0, "aggregator", "aggregator-1", FakeWorker())
         await health.start()
         before = set(threading.enumerate())
         probe = socket.create_connection(("127.0.0.1", health.port))
@@ -137,7 +137,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    own = (("instance", "fold-1"), ("stage", "fold"))
+    own = (("instance", "aggregator-1"), ("stage", "aggregator"))
     assert found == {
         ("glasstream_coverage", *own, ("stream", "elec2")): 0.5,
         ("glasstream_coverage", *own, ("stream", odd)): 1.0,
@@ -153,10 +153,10 @@ def test_other_paths_are_not_found() -> None:
 
 def test_a_port_in_use_is_a_clear_error() -> None:
     async def run() -> None:
-        first = HealthServer("127.0.0.1", 0, "fold", "1", FakeWorker())
+        first = HealthServer("127.0.0.1", 0, "aggregator", "1", FakeWorker())
         await first.start()
         try:
-            await HealthServer("127.0.0.1", first.port, "fold", "2", FakeWorker()).start()
+            await HealthServer("127.0.0.1", first.port, "aggregator", "2", FakeWorker()).start()
         finally:
             await first.stop()
 
@@ -172,10 +172,10 @@ def test_every_metric_has_one_name_and_says_what_it_is() -> None:
 
 def test_steps_add_up() -> None:
     steps = Steps()
-    steps.add("fold", 1.0)
-    steps.add("fold", 0.5)
+    steps.add("aggregator", 1.0)
+    steps.add("aggregator", 0.5)
     with steps.time("commit"):
         pass
     seconds = {sample.labels: sample.value for sample in steps.samples()}
-    assert seconds[("fold",)] == 1.5
+    assert seconds[("aggregator",)] == 1.5
     assert seconds[("commit",)] >= 0.0

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import threading
 
-from pipeline.health.watchdog import Watchdog
-from pipeline.transport.worker import ExitCode
+from glasstream.health.watchdog import Watchdog
+from glasstream.transport.worker import ExitCode
 
 
 def test_it_bites_once_when_it_is_not_patted() -> None:
@@ -45,8 +45,8 @@ def test_it_does_not_bite_while_it_is_patted_nor_after_its_end() -> None:
 
 STALLED = """
 import asyncio, threading
-from pipeline.health.watchdog import Watchdog, end_process
-from pipeline.transport.worker import ExitCode
+from glasstream.health.watchdog import Watchdog, end_process
+from glasstream.transport.worker import ExitCode
 
 async def run():
     await Watchdog(0.2, end_process(ExitCode.STALLED)).start()

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.ingest.admission import CLASSES_BYTES, Accepted, Admission, ClassLimits, Task, label
-from pipeline.ingest.decode import decode
-from pipeline.ingest.waiting import Joined, Waiting
-from topics.events import Event
-from topics.events_dead import Reason
-from topics.labels import Label
+from glasstream.ingest.admission import CLASSES_BYTES, Accepted, Admission, ClassLimits, Task, label
+from glasstream.ingest.decode import decode
+from glasstream.ingest.waiting import Joined, Waiting
+from glasstream_topics.events import Event
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.labels import Label
 
 LIMIT = 1024 * 1024
 GOOD = {"x": {"a": 1, "b": "text", "c": True, "d": None}, "y": 1, "id": "one", "ts": 5}

@@ -9,7 +9,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingest.features import FORMS_BYTES, NAMES_BYTES, FeatureLimits, FeatureTable, Kind
+from glasstream.ingest.features import FORMS_BYTES, NAMES_BYTES, FeatureLimits, FeatureTable, Kind
 
 
 def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:

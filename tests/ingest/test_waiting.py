@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from pipeline.ingest.admission import Admission
-from pipeline.ingest.waiting import Joined, Waiting
-from topics.events_dead import Reason
-from topics.labels import Label
+from glasstream.ingest.admission import Admission
+from glasstream.ingest.waiting import Joined, Waiting
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.labels import Label
 
 
 def join(waiting: Waiting[str], event_id: str | int, seqs: int, y: object = "a") -> object:

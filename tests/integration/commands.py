@@ -6,7 +6,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
+from glasstream.command.cli import cli
 from tests.deployment import HMAC_KEY, Deployment
 
 
@@ -36,7 +36,7 @@ class Commands:
         self.monkeypatch.setenv("GLASSTREAM_HMAC_KEY", HMAC_KEY)
         settings = self.deployment.settings
         self.monkeypatch.setenv("GLASSTREAM_TOPICS_EVENTS", str(settings.topics.events))
-        self.monkeypatch.setenv("GLASSTREAM_TOPICS_WORK", str(settings.topics.work))
+        self.monkeypatch.setenv("GLASSTREAM_TOPICS_REQUESTS", str(settings.topics.requests))
         self.monkeypatch.setenv("GLASSTREAM_BROKER", settings.broker)
         self.monkeypatch.setenv("GLASSTREAM_PREFIX", settings.prefix)
 

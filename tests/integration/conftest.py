@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.configuration import load
+from glasstream.configuration import load
 from tests.deployment import ROOT, Deployment
 from tests.nursery import Forked, nursery
 
@@ -75,7 +75,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
         process: subprocess.Popen[str] | Forked
         with log_path.open("w") as log:
             if cold or "PYTHONHASHSEED" in variables:
-                whole = [sys.executable, "-m", "pipeline.command.main", *command]
+                whole = [sys.executable, "-m", "glasstream.command.main", *command]
                 process = subprocess.Popen(
                     whole, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, text=True
                 )

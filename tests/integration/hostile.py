@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from pipeline.command.reference import Reference
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.settings import Settings
-from topics import contributions, events, frames, snapshots, work
-from topics.errors import FrameError
+from glasstream.command.reference import Reference
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.settings import Settings
+from glasstream_topics import contributions, events, frames, requests, snapshots
+from glasstream_topics.errors import FrameError
 
 GHOSTS = tuple(f"ghost-{number}" for number in range(4))
 PHANTOMS = tuple(f"phantom-{number}" for number in range(8))
 """Streams of snapshots that nothing asks for."""
-FRAMES = {"work": ("work", work), "contributions": ("contributions", contributions)}
+FRAMES = {"explain.requests": ("request", requests), "contributions": ("contributions", contributions)}
 KEY = b"of this process only"
 
 
@@ -44,7 +44,7 @@ class Hostile(NamedTuple):
 class Genuine:
     """What the stages write for some events, in one process."""
 
-    work: list[bytes] = field(default_factory=list)
+    requests: list[bytes] = field(default_factory=list)
     contributions: list[bytes] = field(default_factory=list)
     snapshots: dict[int, bytes] = field(default_factory=dict)
     """By version."""
@@ -63,8 +63,8 @@ class Genuine:
                 learner.outbox.snapshots.clear()
             learner.cut()
             outbox, _ = learner.take_outbox()
-            for block in outbox.work:
-                made.work.append(work.encode(block))
+            for block in outbox.requests:
+                made.requests.append(requests.encode(block))
                 model = codec.decode(made.snapshots[block.version], key=KEY) if block.count else None
                 made.contributions += [contributions.encode(one) for one in explain(block, model)]
         return made
@@ -197,7 +197,7 @@ def _resealed(rng: Random, topic: str, value: bytes, versions: Iterable[int]) ->
             arrays = _changed_arrays(rng, arrays) if arrays else arrays
         named, version = kind, contract.VERSION
         if rng.random() < 0.1:
-            named = rng.choice(("model", "work", "contributions", "snapshot-chunk"))
+            named = rng.choice(("model", "explain.requests", "contributions", "snapshot-chunk"))
             version += rng.choice((0, -1, 1, 1_000))
         try:
             made = frames.encode(named, version, meta, arrays)
@@ -209,12 +209,12 @@ def _resealed(rng: Random, topic: str, value: bytes, versions: Iterable[int]) ->
             return made
         stream = rng.choice(GHOSTS)
         meta = {**meta, "stream": stream}
-        if topic == "work" and read.count:  # a version that never comes would be waited for
+        if topic == "explain.requests" and read.count:  # a version that never comes would be waited for
             chosen = [one for one in versions if one <= read.first_row]
             if not chosen:
                 continue
             meta |= {"epoch": frame.meta["epoch"], "version": rng.choice(chosen)}
-        if stream != GHOSTS[0]:  # the others stay in their epoch, so that they are folded
+        if stream != GHOSTS[0]:  # the others stay in their epoch, so that they are aggregated
             meta |= {"epoch": frame.meta["epoch"], "partition": frame.meta["partition"]}
         try:
             return frames.encode(kind, contract.VERSION, meta, arrays)
@@ -226,18 +226,20 @@ def _resealed(rng: Random, topic: str, value: bytes, versions: Iterable[int]) ->
 
 
 def on_frames(rng: Random, topic: str, genuine: Genuine, settings: Settings, home: int) -> Hostile:
-    """On `work` or `contributions`."""
-    own = genuine.work if topic == "work" else genuine.contributions
+    """On `explain.requests` or `contributions`."""
+    own, foreign = genuine.requests, genuine.contributions
+    if topic == "contributions":
+        own, foreign = foreign, own
     value: bytes | None
     choice = rng.random()
     if choice < 0.45:
         value = rng.choice((*BYTES, lengths))(rng, rng.choice(own))
     elif choice < 0.5:
         value = rng.choice((None, b"", b"GLSF", b"{}", rng.choice(list(genuine.snapshots.values())),
-                            rng.choice(genuine.contributions if topic == "work" else genuine.work)))  # fmt: skip
+                            rng.choice(foreign)))  # fmt: skip
     else:
         value = _resealed(rng, topic, rng.choice(own), genuine.snapshots)
-    count = settings.topics.work if topic == "work" else settings.topics.events
+    count = settings.topics.requests if topic == "explain.requests" else settings.topics.events
     partition = home if topic == "contributions" and rng.random() < 0.8 else rng.randrange(count)
     return Hostile(topic, rng.choice((None, b"", b"s", b"s/1000", rng.randbytes(8))), value, partition)
 
@@ -297,7 +299,7 @@ def hostile(
     """So many messages, over all four topics."""
     home = events.partition(key, settings.topics.events)
     for _ in range(count):
-        topic = rng.choice(("events", "work", "contributions", "snapshots"))
+        topic = rng.choice(("events", "explain.requests", "contributions", "snapshots"))
         if topic == "events":
             yield on_events(rng, values, settings, home)
         elif topic == "snapshots":

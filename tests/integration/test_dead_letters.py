@@ -5,14 +5,14 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from pipeline.command.exit_codes import DIFFERS
-from pipeline.errors import InputError
-from pipeline.operate.kept import kept
-from pipeline.stages.build import connection
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.errors import InputError
+from glasstream.operate.kept import kept
+from glasstream.stages.build import connection
+from glasstream_topics import events, events_dead
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
 from tests.logs import event, messages
-from topics import events, events_dead
 
 Deploy = Callable[..., Deployment]
 GOOD = 40

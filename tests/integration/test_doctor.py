@@ -8,19 +8,19 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.command.exit_codes import DIFFERS
-from pipeline.configuration import load
-from pipeline.operate.doctor import machine
-from pipeline.operate.doctor.examine import examine
-from pipeline.operate.doctor.finding import Finding, Level, Patient
-from pipeline.transport.worker import ExitCode
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.configuration import load
+from glasstream.operate.doctor import machine
+from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import admin, events, progress_novelty
 from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
 from tests.logs import messages
-from topics import admin, events, progress_sentinel
 
 Deploy = Callable[..., Deployment]
-GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.work=2")
+GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.requests=2")
 SEALED = {"GLASSTREAM_HMAC_KEY": HMAC_KEY}
 
 
@@ -125,14 +125,14 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     assert said.code == DIFFERS and "fail state" in said.out and "→ set them back" in said.out
     assert HMAC_KEY not in said.out
 
-    # a sentinel that has ended is missed where the settings ask for one
-    ran = progress_sentinel.encode(progress_sentinel.PartitionProgress(epoch=0, offset=0, used=0, fingerprint={}))
-    deployment.producer.produce(f"{prefix}progress.sentinel", ran[1], ran[0], partition)
+    # a novelty detector that has ended is missed where the settings ask for one
+    ran = progress_novelty.encode(progress_novelty.PartitionProgress(epoch=0, offset=0, used=0, fingerprint={}))
+    deployment.producer.produce(f"{prefix}progress.novelty", ran[1], ran[0], partition)
     assert deployment.producer.flush(30.0) == 0
     assert not causes(found(deployment))
     missed = causes(found(deployment, f"explain.methods={deployment.settings.explain.methods},novelty"))
-    assert [check for check, _ in missed] == ["sentinel lag", "state"], missed
-    assert "nobody works on it" in missed[0][1] and f"{prefix}progress.sentinel[{partition}]" in missed[1][1]
+    assert [check for check, _ in missed] == ["novelty lag", "state"], missed
+    assert "nobody works on it" in missed[0][1] and f"{prefix}progress.novelty[{partition}]" in missed[1][1]
 
     # input that is rejected
     deployment.send(b"no event")
@@ -141,7 +141,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     assert warned.level is Level.WARN and "not_json" in warned.what
 
     # nobody works
-    for worker in ("explainer-1", "fold-1", "learner-1"):
+    for worker in ("explainer-1", "aggregator-1", "learner-1"):
         assert deployment.stop(worker) == ExitCode.OK
     quiet = found(deployment)
     assert not causes(quiet)
@@ -157,7 +157,10 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
 
     # topics that are not as they should be
     alter(deployment, "contributions", "retention.ms", "1000")
-    wait_for("the broker has heard of it", lambda: admin.verify(deployment.admin, {"events": 2, "work": 2}, prefix))
+    wait_for(
+        "the broker has heard of it",
+        lambda: admin.verify(deployment.admin, {"events": 2, "requests": 2}, prefix),
+    )
     assert_cause(found(deployment), "topics", "contributions: expected retention.ms -1, found 1000")
     alter(deployment, "contributions", "retention.ms", "-1")
     deployment.admin.delete_topics([f"{prefix}novelty"])[f"{prefix}novelty"].result()

@@ -11,17 +11,17 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.command.cli import cli
-from pipeline.command.exit_codes import DIFFERS
-from pipeline.errors import InputError, StateError
-from pipeline.operate.kept import kept
-from pipeline.stages.build import connection
-from pipeline.transport.worker import ExitCode
+from glasstream.command.cli import cli
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.errors import InputError, StateError
+from glasstream.operate.kept import kept
+from glasstream.stages.build import connection
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import contributions, events
 from tests.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for
 from tests.integration.commands import Commands
 from tests.integration.conftest import Run
 from tests.logs import event as numbers
-from topics import contributions, events
 
 Deploy = Callable[..., Deployment]
 COUNT, LATER = 1_200, 100
@@ -122,7 +122,7 @@ def publish_others(deployment: Deployment) -> None:
 def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     deploy: Deploy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = ("topics.events=2", "topics.work=2")
+    counts = ("topics.events=2", "topics.requests=2")
     deployment = deploy(*SETTINGS, *OFTEN, *counts, "explain.methods=ipfi,isage,ipdp")
     commands = Commands(deployment, monkeypatch)
     deployment.start_all()
@@ -130,7 +130,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     count = rows[-1] + 1
     deployment.send(*labelled_late(300), events.FLUSH, key=b"t")
     deployment.wait_published("t", 293)
-    for worker in ("explainer-1", "fold-1", "learner-1"):
+    for worker in ("explainer-1", "aggregator-1", "learner-1"):
         assert deployment.stop(worker) == ExitCode.OK
 
     # 50 random events, from what was sent and from the log alone
@@ -182,7 +182,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     s, t = sorted(state["streams"], key=lambda one: str(one["stream"]))
     unlabelled = (count + LATER) // 50
     assert (s["stream"], s["seqs"], s["rows"], s["unlabelled"]) == ("s", count + LATER, len(rows) + 98, unlabelled)
-    assert (s["folded"], s["published"], s["behind"]) == (len(rows), len(rows) - 1, 98)
+    assert (s["aggregated"], s["published"], s["behind"]) == (len(rows), len(rows) - 1, 98)
     assert 0 < s["version"] <= s["rows"] and 0 < s["checkpoint"] <= s["rows"] and s["epoch"] == 0
     assert (t["stream"], t["rows"], t["behind"]) == ("t", 294, 0)
     behind = {(one["stage"], one["partition"]): one["behind"] for one in state["partitions"]}
@@ -200,11 +200,13 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     assert made["source"] == "log" and made["published"]["equal"]
     assert f"of the model is no longer on {prefix}snapshots" in made["notes"][0]
     assert "min.compaction.lag.ms" in made["notes"][0]
-    forget(deployment, "work", {0: -1, 1: -1})
+    forget(deployment, "explain.requests", {0: -1, 1: -1})
     (made,) = commands.well("explain-at", "s", seq, "--json").records
     assert made["source"] == "log" and "retention.bytes" in made["notes"][0] and made["published"]["equal"]
     said = commands.run("explain-at", "s", seq, "--from", "topics")
-    assert isinstance(said.error, StateError) and f"there is no block with seq {seq} on {prefix}work" in str(said.error)
+    assert isinstance(
+        said.error, StateError
+    ) and f"there is no block with seq {seq} on {prefix}explain.requests" in str(said.error)
     late = rows[-1]
     forget(deployment, "events", {events.partition(b"s", 2): 20})
     (made,) = commands.well("explain-at", "s", late, "--json").records

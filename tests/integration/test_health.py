@@ -9,10 +9,10 @@ from collections.abc import Callable
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.health import catalogue
+from glasstream.health import catalogue
+from glasstream_topics import events
 from tests.deployment import OFTEN, SETTINGS, Deployment, wait_for
 from tests.logs import messages
-from topics import events
 
 Deploy = Callable[..., Deployment]
 
@@ -61,7 +61,7 @@ def test_metrics_say_what_has_happened(deploy: Deploy) -> None:
     deployment.start_all()
     deployment.send(*messages(0, 1_000), orjson.dumps([3]), b"no event", events.FLUSH)
     deployment.wait_published("s", 999)
-    for worker in ("learner-1", "explainer-1", "fold-1"):
+    for worker in ("learner-1", "explainer-1", "aggregator-1"):
         for path in ("/healthz", "/readyz"):
             status, body = ask(address(deployment, worker) + path)
             assert (status, json.loads(body)["stage"]) == (200, worker[:-2])
@@ -77,8 +77,10 @@ def test_metrics_say_what_has_happened(deploy: Deploy) -> None:
     explainer = metrics(deployment, "explainer-1")
     assert explainer["rows_explained_total"] == 900 and explainer["blocks_total failed"] == 0
     assert explainer["step_seconds_total explain"] > 0
-    fold = metrics(deployment, "fold-1")
-    assert fold["rows_folded_total s"] == 1_000 and fold["coverage s"] == 1.0
-    assert total(fold, "records_total", "importance") == len([row for row in range(100, 1_000) if (row + 1) % 50 == 0])
+    aggregator = metrics(deployment, "aggregator-1")
+    assert aggregator["rows_aggregated_total s"] == 1_000 and aggregator["coverage s"] == 1.0
+    assert total(aggregator, "records_total", "importance") == len(
+        [row for row in range(100, 1_000) if (row + 1) % 50 == 0]
+    )
     partition = str(events.partition(b"s", deployment.settings.topics.events))
-    assert fold[f"input_lag {partition}"] <= 2  # markers of transactions have offsets too
+    assert aggregator[f"input_lag {partition}"] <= 2  # markers of transactions have offsets too

@@ -18,33 +18,33 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from pipeline.brokers.local import Kafka
-from pipeline.configuration import load
-from pipeline.models import snapshot as codec
-from pipeline.settings import Settings
-from pipeline.stages.build import connection
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.transport.decompression import LIMIT
-from pipeline.transport.records import Message as Read
-from pipeline.transport.topic_sizes import SizeCheck
+from glasstream.brokers.local import Kafka
+from glasstream.configuration import load
+from glasstream.models import snapshot as codec
+from glasstream.settings import Settings
+from glasstream.stages.aggregator import AggregatorTask
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.build import connection
+from glasstream.stages.explainer import Explainer
+from glasstream.transport.decompression import LIMIT
+from glasstream.transport.records import Message as Read
+from glasstream.transport.topic_sizes import SizeCheck
+from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
+from glasstream_topics.errors import FrameError, TopicError
 from tests.deployment import Deployment, wait_for
 from tests.integration.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
 from tests.integration.test_health import address, ask, metrics, total
-from topics import contributions, events, events_dead, frames, importance, snapshots, work
-from topics.errors import FrameError, TopicError
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
     "model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp,novelty",
     "explain.reservoir=20", "publish.every=50", "drift.detector=adwin", "limits.features=12", "limits.categories=20",
-    "limits.streams=10", "limits.message_bytes=100000", "sentinel.window=200", "sentinel.stride=300",
-    "sentinel.delay=150", "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=5",
+    "limits.streams=10", "limits.message_bytes=100000", "novelty.window=200", "novelty.stride=300",
+    "novelty.delay=150", "novelty.held=0.5", "novelty.rate=0.05", "novelty.learners=5",
 )  # fmt: skip
 SEED = 7
 COUNT = int(os.environ.get("HOSTILE_MESSAGES", "5000"))
-WORKERS = ("learner-1", "explainer-1", "fold-1", "sentinel-1")
+WORKERS = ("learner-1", "explainer-1", "aggregator-1", "novelty-1")
 
 
 def event(number: int) -> dict:
@@ -113,26 +113,28 @@ def read_all(deployment: Deployment, topic: str) -> list[Message]:
     return found
 
 
-def is_work(value: bytes | None, settings: Settings) -> bool:
+def is_request(value: bytes | None, settings: Settings) -> bool:
     try:
-        return work.decode(value or b"").partition < settings.topics.events
+        return requests.decode(value or b"").partition < settings.topics.events
     except FrameError:
         return False
 
 
 async def refused(messages: list[Message], settings: Settings) -> int:
-    """How many of `contributions` a fold leaves out."""
-    folds = [FoldPartition(partition, settings) for partition in range(settings.topics.events)]
+    """How many of `contributions` an aggregator leaves out."""
+    aggregators = [AggregatorTask(partition, settings) for partition in range(settings.topics.events)]
     for message in messages:
-        fold = folds[message.partition()]
-        await fold.feed(Read("contributions", message.partition(), message.offset(), message.key(), message.value()))
-        fold.collect()
-    return sum(fold.damaged for fold in folds)
+        aggregator = aggregators[message.partition()]
+        await aggregator.feed(
+            Read("contributions", message.partition(), message.offset(), message.key(), message.value())
+        )
+        aggregator.collect()
+    return sum(aggregator.damaged for aggregator in aggregators)
 
 
 def an_explainer() -> tuple[Explainer, Genuine, Settings]:
     settings = load(assignments=SETTINGS)
-    return Explainer(settings, None, FoldProgress()), Genuine.of(settings, b"s", values(0, 200)), settings
+    return Explainer(settings, None, AggregatorProgress()), Genuine.of(settings, b"s", values(0, 200)), settings
 
 
 def chunk(settings: Settings, version: int, data: bytes) -> tuple[bytes, bytes]:
@@ -142,13 +144,13 @@ def chunk(settings: Settings, version: int, data: bytes) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("wrong", ["bytes", "another version"])
 def test_a_snapshot_that_is_not_what_its_key_says_is_left_out_until_it_comes_again(wrong: str) -> None:
     explainer, genuine, settings = an_explainer()
-    block = work.decode(genuine.work[-1])
+    block = requests.decode(genuine.requests[-1])
     right = genuine.snapshots[block.version]
     forged = b"no model" if wrong == "bytes" else genuine.snapshots[min(genuine.snapshots)]
     explainer.on_snapshot(*chunk(settings, block.version, forged))
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(explainer.handle(Read("work", 0, 0, None, genuine.work[-1])))
+        waiting = asyncio.ensure_future(explainer.handle(Read("explain.requests", 0, 0, None, genuine.requests[-1])))
         async with asyncio.timeout(30):
             while not explainer.damaged:
                 await asyncio.sleep(0.01)
@@ -167,8 +169,8 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
     numbers = [orjson.dumps({"x": {"a": n % 7, "b": n % 3}, "y": n % 7 > 3}) for n in range(100)]
     genuine = Genuine.of(settings, b"s", numbers)
     key = {"no key": None, "another key": b"some other key of ours", "forged seal": KEY}[wrong]
-    explainer = Explainer(settings, key, FoldProgress())
-    block = work.decode(genuine.work[-1])
+    explainer = Explainer(settings, key, AggregatorProgress())
+    block = requests.decode(genuine.requests[-1])
     right = genuine.snapshots[block.version]
     frame = frames.decode(zlib.decompress(right), codec.KIND, codec.VERSION)
     sealed = np.array(frame.arrays["sealed"])
@@ -178,7 +180,7 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
     lanes = {partition: SimpleNamespace(waits=None) for partition in range(3)}
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(explainer.handle(Read("work", 2, 0, None, genuine.work[-1])))
+        waiting = asyncio.ensure_future(explainer.handle(Read("explain.requests", 2, 0, None, genuine.requests[-1])))
         async with asyncio.timeout(30):
             while not lanes[2].waits:
                 await asyncio.sleep(0.01)
@@ -207,10 +209,12 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
 
 def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_failed() -> None:
     explainer, genuine, settings = an_explainer()
-    block = work.decode(genuine.work[-1])
+    block = requests.decode(genuine.requests[-1])
     explainer.on_snapshot(*chunk(settings, block.version, genuine.snapshots[block.version]))
     places = {**block.draws, "ipdp.place": block.draws["ipdp.place"] + 1_000}
-    records = asyncio.run(explainer.handle(Read("work", 0, 0, None, work.encode(replace(block, draws=places)))))
+    records = asyncio.run(
+        explainer.handle(Read("explain.requests", 0, 0, None, requests.encode(replace(block, draws=places))))
+    )
     (answer,) = [contributions.decode(record.value or b"") for record in records]
     assert (answer.kind, answer.count) == ("failed", block.count) and "changes of grids" in answer.reason
     assert explainer.blocks["failed"] == 1
@@ -218,16 +222,16 @@ def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_f
 
 def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> None:
     explainer, genuine, settings = an_explainer()
-    elsewhere = replace(work.decode(genuine.work[-1]), partition=settings.topics.events)
-    assert asyncio.run(explainer.handle(Read("work", 0, 0, None, work.encode(elsewhere)))) == []
+    elsewhere = replace(requests.decode(genuine.requests[-1]), partition=settings.topics.events)
+    assert asyncio.run(explainer.handle(Read("explain.requests", 0, 0, None, requests.encode(elsewhere)))) == []
     assert explainer.damaged == 1
     answer = contributions.decode(genuine.contributions[0])
-    fold = FoldPartition(answer.partition, settings)
+    aggregator = AggregatorTask(answer.partition, settings)
     some = {name: array for name, array in answer.values.items() if not name.startswith("isage")}
     for other in (replace(answer, partition=9), replace(answer, values=some), replace(answer, loss="hinge")):
         message = Read("contributions", answer.partition, 0, b"s", contributions.encode(other))
-        asyncio.run(fold.feed(message))
-    assert fold.damaged == 3 and fold.core.streams == {}
+        asyncio.run(aggregator.feed(message))
+    assert aggregator.damaged == 3 and aggregator.core.streams == {}
 
 
 DEFAULT_LIMIT = {"message.max.bytes": "1048588", "replica.fetch.max.bytes": "1048588"}
@@ -240,8 +244,8 @@ def test_what_users_send_by_mistake_ends_no_stage_and_changes_no_other_stream(
     """On a broker with default limits, and with a topic of dead letters that an operator made with them."""
     own = ("topics.events=1", "limits.rows_ahead=800", f"broker={local_broker(settings=DEFAULT_LIMIT).bootstrap}")
     only = {"model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp,novelty",
-            "explain.reservoir=20", "publish.every=50", "sentinel.window=200", "sentinel.stride=300",
-            "sentinel.delay=150", "sentinel.held=0.5", "sentinel.learners=5"}  # fmt: skip
+            "explain.reservoir=20", "publish.every=50", "novelty.window=200", "novelty.stride=300",
+            "novelty.delay=150", "novelty.held=0.5", "novelty.learners=5"}  # fmt: skip
     settings = load(assignments=[*sorted(only), *own, f"prefix={prefix}", "worker.session_seconds=60",
                                  "health.stall_seconds=600"])  # fmt: skip
     deployment = Deployment(settings, tmp_path)
@@ -260,7 +264,7 @@ def _send_mistakes(deployment: Deployment) -> None:
         future.result(30.0)
     good, made = values(0, 480), list(mistakes())
     deployment.start_all()
-    deployment.start("sentinel")
+    deployment.start("novelty")
     deployment.start("labels")
     client = Producer(
         {"bootstrap.servers": settings.broker, "compression.type": "zstd", "message.max.bytes": 200_000_000,
@@ -317,7 +321,7 @@ def _send_mistakes(deployment: Deployment) -> None:
 
 def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_its_place(deploy: Deploy) -> None:
     deployment = deploy("model.name=tests.integration.models:knn", "model.task=regression")
-    deployment.start("fold")
+    deployment.start("aggregator")
     deployment.start("learner")
     deployment.start("explainer", "explainer-1", GLASSTREAM_HMAC_KEY="not-the-key-of-the-learner")
     numbers = [{"x": {"a": n % 11, "b": n % 5}, "y": n % 7} for n in range(300)]
@@ -377,7 +381,7 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
         if one.topic == "events":
             quiet.add(one.key, one.value, one.partition)
     deployment.start_all()
-    deployment.start("sentinel")
+    deployment.start("novelty")
     started = time.monotonic()
     send(deployment, messages)
     quiet_rows = [orjson.loads(record) for topic, record in quiet.published if topic == "importance"]
@@ -395,26 +399,26 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
             expected, got = sorted(expected), sorted(got)
         assert got == expected, topic
         assert expected or topic == "drift", topic
-    learner, explainer, fold = (metrics(deployment, worker) for worker in WORKERS[:3])
+    learner, explainer, aggregator = (metrics(deployment, worker) for worker in WORKERS[:3])
     letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
     dead = [record for topic, record in quiet.published if topic == "events.dead"]
     assert len(letters) == len(dead)
     assert total(learner, "dead_letters_total") == len(dead)
 
-    blocks = [is_work(message.value(), settings) for message in read_all(deployment, "work")]
+    blocks = [is_request(message.value(), settings) for message in read_all(deployment, "explain.requests")]
     handled = sum(explainer[f"blocks_total {outcome}"] for outcome in ("ok", "failed", "stale"))
     assert handled == sum(blocks)
     assert total(explainer, "damaged_messages_total") >= len(blocks) - sum(blocks) + unusable(messages)
     answers = read_all(deployment, "contributions")
-    assert total(fold, "damaged_messages_total") == asyncio.run(refused(answers, settings))
-    assert fold["coverage s"] == 1.0
+    assert total(aggregator, "damaged_messages_total") == asyncio.run(refused(answers, settings))
+    assert aggregator["coverage s"] == 1.0
     sizes = {name: psutil.Process(deployment.workers[name].pid).memory_info().rss >> 20 for name in WORKERS}
     by_topic = Counter(one.topic for one in messages)
     print(
-        f"\n{COUNT:,} hostile messages, {seconds:.0f} s; {dict(by_topic)}; dead letters {len(dead):,}; work left out "
+        f"\n{COUNT:,} hostile messages, {seconds:.0f} s; {dict(by_topic)}; dead letters {len(dead):,}; requests out "
         f"{len(blocks) - sum(blocks):,}, explained {explainer['blocks_total ok']:,.0f}, failed "
         f"{explainer['blocks_total failed']:,.0f}; contributions {len(answers):,}, left out "
-        f"{total(fold, 'damaged_messages_total'):,.0f}; resident MiB {sizes}"
+        f"{total(aggregator, 'damaged_messages_total'):,.0f}; resident MiB {sizes}"
     )
     for name in WORKERS:
         assert deployment.stop(name) == 0, deployment.log(name)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from pipeline.stages.build import connection
-from pipeline.transport.progress import watermarks
+from glasstream.stages.build import connection
+from glasstream.transport.progress import watermarks
+from glasstream_topics import events, events_dead
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.integration.conftest import Run
 from tests.logs import event, reference
-from topics import events, events_dead
 
 Deploy = Callable[..., Deployment]
 Finish = Callable[..., Run]

@@ -1,4 +1,4 @@
-"""Records of `work` and `contributions` that the broker loses under running workers come again, and nothing changes."""
+"""Requests and contributions that the broker loses under running workers come again, and nothing changes."""
 
 import signal
 import time
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.stages.build import connection
-from pipeline.transport.progress import watermarks
+from glasstream.stages.build import connection
+from glasstream.transport.progress import watermarks
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.logs import messages, reference
-from topics import events
 
 pytestmark = pytest.mark.kafka
 
@@ -20,11 +20,11 @@ Deploy = Callable[..., Deployment]
 
 def ends(deployment: Deployment, topic: str) -> dict[TopicPartition, int]:
     link, name = connection(deployment.settings), deployment.settings.prefix + topic
-    count = deployment.settings.topics.work if topic == "work" else deployment.settings.topics.events
+    count = deployment.settings.topics.requests if topic == "explain.requests" else deployment.settings.topics.events
     return {TopicPartition(name, number): watermarks(link, name, number, 30.0)[1] for number in range(count)}
 
 
-def test_a_hole_in_work_and_one_in_contributions_are_repaired(deploy: Deploy) -> None:
+def test_a_hole_in_requests_and_one_in_contributions_are_repaired(deploy: Deploy) -> None:
     """While the reader of the queue sleeps, everything that it has not read is removed."""
     deployment = deploy(*SETTINGS, "limits.rows_ahead=5000", "worker.session_seconds=60", "topics.events=1")
     log = [*messages(0, 3_000), events.FLUSH]
@@ -32,11 +32,11 @@ def test_a_hole_in_work_and_one_in_contributions_are_repaired(deploy: Deploy) ->
     deployment.start_all()
     third = len(log) // 3
     deployment.send(*log[:third])
-    wait_for("500 rows folded", lambda: deployment.folded("s") >= 500)
+    wait_for("500 rows aggregated", lambda: deployment.aggregated("s") >= 500)
     took = {}
     for topic, reader, first, end in (
-        ("work", "explainer-1", third, 2 * third),
-        ("contributions", "fold-1", 2 * third, len(log)),
+        ("explain.requests", "explainer-1", third, 2 * third),
+        ("contributions", "aggregator-1", 2 * third, len(log)),
     ):
         before = ends(deployment, topic)
         deployment.workers[reader].send_signal(signal.SIGSTOP)
@@ -53,10 +53,10 @@ def test_a_hole_in_work_and_one_in_contributions_are_repaired(deploy: Deploy) ->
             future.result()
         deployment.workers[reader].send_signal(signal.SIGCONT)
         begun = time.monotonic()
-        wait_for(f"{rows} rows folded", lambda rows=rows: deployment.folded("s") >= rows)
+        wait_for(f"{rows} rows aggregated", lambda rows=rows: deployment.aggregated("s") >= rows)
         took[topic] = round(time.monotonic() - begun, 1)
     deployment.wait_published("s", 2_999)
     assert_same(deployment, expected)
     said = deployment.log("learner-1")
     print(f"seconds until it was repaired: {took}")
-    assert said.count("blocks of work and the snapshots again") >= 2, said
+    assert said.count("requests and the snapshots again") >= 2, said

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from confluent_kafka import TopicPartition
 
-from pipeline.transport.worker import ExitCode
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.logs import messages, reference
-from topics import events
 
 Deploy = Callable[..., Deployment]
 
@@ -24,8 +24,8 @@ def test_a_killed_worker_has_a_successor_that_goes_on_exactly(deploy: Deploy) ->
     expected = reference(deployment.settings, log)
     deployment.start_all()
     deployment.send(*log)
-    for row, victims in ((500, ["learner-1"]), (1_200, ["fold-1"]), (1_900, ["learner-1", "fold-1"])):
-        wait_for(f"row {row} folded", lambda row=row: deployment.folded("s") >= row)
+    for row, victims in ((500, ["learner-1"]), (1_200, ["aggregator-1"]), (1_900, ["learner-1", "aggregator-1"])):
+        wait_for(f"row {row} aggregated", lambda row=row: deployment.aggregated("s") >= row)
         for victim in victims:
             deployment.kill(victim)
             deployment.start(victim.split("-")[0], victim)
@@ -40,7 +40,7 @@ def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deplo
     expected = reference(deployment.settings, log)
     deployment.start_all()
     deployment.send(*log[: len(log) // 2])
-    wait_for("row 500 folded", lambda: deployment.folded("s") >= 500)
+    wait_for("row 500 aggregated", lambda: deployment.aggregated("s") >= 500)
     sleeper = deployment.workers["learner-1"]
     os.kill(sleeper.pid, signal.SIGSTOP)
     deployment.start("learner", "learner-2")
@@ -72,7 +72,7 @@ def test_a_learner_whose_first_events_are_gone_stays_and_says_so_until_a_new_epo
     said = deployment.log("learner-1")
     assert "again from offset 0" in said and "--set epoch=N" in said and "another --prefix" in said
     assert deployment.stop("learner-1") == ExitCode.OK
-    for stage in ("learner", "explainer", "fold"):
+    for stage in ("learner", "explainer", "aggregator"):
         if stage != "learner":
             deployment.stop(f"{stage}-1")
         deployment.start(stage, f"{stage}-2", GLASSTREAM_EPOCH="1")
@@ -88,9 +88,9 @@ def test_a_learner_whose_first_events_are_gone_stays_and_says_so_until_a_new_epo
 def test_a_missing_topic_and_a_wrong_partition_count_are_said_before_the_start(deploy: Deploy) -> None:
     """Only a broker says which topics there are, and with how many partitions."""
     deployment = deploy(*SETTINGS)
-    deployment.start("learner", GLASSTREAM_TOPICS_WORK="5")
+    deployment.start("learner", GLASSTREAM_TOPICS_REQUESTS="5")
     assert deployment.exit_code("learner-1") == ExitCode.BROKER
-    assert f"{deployment.settings.prefix}work" in deployment.log("learner-1")
-    deployment.start("fold", "fold-1", GLASSTREAM_PREFIX="nothing-here.")
-    assert deployment.exit_code("fold-1") == ExitCode.BROKER
-    assert "nothing-here.contributions" in deployment.log("fold-1")
+    assert f"{deployment.settings.prefix}explain.requests" in deployment.log("learner-1")
+    deployment.start("aggregator", "aggregator-1", GLASSTREAM_PREFIX="nothing-here.")
+    assert deployment.exit_code("aggregator-1") == ExitCode.BROKER
+    assert "nothing-here.contributions" in deployment.log("aggregator-1")

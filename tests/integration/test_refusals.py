@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.transport.worker import ExitCode
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.conftest import Run
 from tests.logs import messages
-from topics import events
 
 Deploy = Callable[..., Deployment]
 NOBODY = "127.0.0.1:1"
@@ -17,7 +17,7 @@ NOBODY = "127.0.0.1:1"
 def test_a_worker_without_a_broker_says_so_and_ends(deploy: Deploy) -> None:
     """Only the client library shows what it says of an address where nobody listens."""
     deployment = deploy(*SETTINGS)
-    stages = ("learner", "explainer", "fold", "sentinel")
+    stages = ("learner", "explainer", "aggregator", "novelty")
     for stage in stages:
         deployment.start(stage, GLASSTREAM_BROKER=NOBODY)
     for stage in stages:
@@ -30,9 +30,9 @@ def test_a_worker_without_a_broker_says_so_and_ends(deploy: Deploy) -> None:
 def test_settings_that_librdkafka_does_not_take_are_named(deploy: Deploy) -> None:
     """Only the client library says which of its settings there are."""
     deployment = deploy(*SETTINGS)
-    deployment.start("fold", GLASSTREAM_KAFKA_SSL_KEYS="none")
-    assert deployment.exit_code("fold-1") == ExitCode.USAGE
-    said = deployment.log("fold-1")
+    deployment.start("aggregator", GLASSTREAM_KAFKA_SSL_KEYS="none")
+    assert deployment.exit_code("aggregator-1") == ExitCode.USAGE
+    said = deployment.log("aggregator-1")
     assert 'librdkafka does not take these settings: No such configuration property: "ssl.keys"' in said
     assert "Traceback" not in said
 
@@ -87,7 +87,7 @@ def test_a_topic_that_is_deleted_while_running_ends_who_writes_it(deploy: Deploy
     assert_names_the_missing(deployment, "learner", "predictions")
 
 
-def test_a_fold_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
+def test_an_aggregator_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
     """Only a broker deletes a topic under a producer."""
     deployment = deploy(*SETTINGS)
     deployment.start_all()
@@ -95,7 +95,7 @@ def test_a_fold_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> Non
     deployment.wait_published("s", 399)
     delete(deployment, "importance")
     deployment.send(*messages(400, 800), events.FLUSH)
-    assert_names_the_missing(deployment, "fold", "importance")
+    assert_names_the_missing(deployment, "aggregator", "importance")
 
 
 def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> None:
@@ -104,7 +104,7 @@ def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> Non
     deployment.start_all()
     deployment.send(*messages(0, 300), events.FLUSH)
     deployment.wait_published("s", 299)
-    for stage in ("learner", "fold"):
+    for stage in ("learner", "aggregator"):
         assert deployment.stop(f"{stage}-1") == ExitCode.OK
         deployment.start(stage, GLASSTREAM_SEED="4")
         assert deployment.exit_code(f"{stage}-1") == ExitCode.STATE

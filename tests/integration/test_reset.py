@@ -4,30 +4,30 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.errors import InputError
+from glasstream.errors import InputError
+from glasstream_topics import events
 from tests.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
 from tests.integration.commands import Commands
 from tests.logs import messages, reference
-from topics import events
 
 Deploy = Callable[..., Deployment]
 
 
 def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a broker shows the commands on a log that workers write, and what of it they read as committed."""
-    deployment = deploy(*SETTINGS, *OFTEN, "topics.events=1", "topics.work=2")
+    deployment = deploy(*SETTINGS, *OFTEN, "topics.events=1", "topics.requests=2")
     commands = Commands(deployment, monkeypatch)
     before, after, other = list(messages(0, 400)), [*messages(400, 640), events.FLUSH], list(messages(0, 200))
     deployment.start_all(explainers=2)
     deployment.send(*before)
     deployment.send(*other, key=b"t")
-    wait_for("row 100 folded", lambda: deployment.folded("s") >= 100)
+    wait_for("row 100 aggregated", lambda: deployment.aggregated("s") >= 100)
     said = commands.run("reset", "nobody", "--yes").error
     assert isinstance(said, InputError) and "expected a stream that the learner has seen, got 'nobody'" in str(said)
 
     said = commands.well("reset", "s", "--yes").out
     assert "stream s, epoch 0: " in said and f"{deployment.settings.prefix}events[0]@" in said
-    for name in ("learner-1", "fold-1", "explainer-1"):
+    for name in ("learner-1", "aggregator-1", "explainer-1"):
         deployment.kill(name)
         deployment.start(name.split("-")[0], name)
     deployment.send(*after)
@@ -50,7 +50,7 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     said = commands.well("reset", "s", "--yes", "--wait").out
     assert "epoch 1: 240 events, 240 rows, version " in said and "what comes after this is of epoch 2" in said
     (state,) = commands.well("state", "show", "--json").records
-    told = ("epoch", "seqs", "rows", "folded", "behind")
+    told = ("epoch", "seqs", "rows", "aggregated", "behind")
     found = {one["stream"]: tuple(one[name] for name in told) for one in state["streams"]}
     assert found == {"s": (2, 0, 0, 0, 0), "t": (0, 200, 200, 200, 0)}
     assert "there is nothing to forget" in commands.well("reset", "s", "--yes").out

@@ -7,19 +7,19 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.command.reference import Reference
-from pipeline.stages.build import connection
-from pipeline.transport.progress import read_to_end, watermarks
+from glasstream.command.reference import Reference
+from glasstream.stages.build import connection
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream_topics import checkpoints, events, progress_learner, progress_novelty
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.logs import messages
-from topics import checkpoints, events, progress_learner, progress_sentinel
 
 pytestmark = pytest.mark.kafka
 
 Deploy = Callable[..., Deployment]
 WATCHED = (
-    "topics.events=1", "explain.methods=ipfi,novelty", "sentinel.window=100", "sentinel.stride=200",
-    "sentinel.delay=100", "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=3", "sentinel.anchor=1000000",
+    "topics.events=1", "explain.methods=ipfi,novelty", "novelty.window=100", "novelty.stride=200",
+    "novelty.delay=100", "novelty.held=0.5", "novelty.rate=0.05", "novelty.learners=3", "novelty.anchor=1000000",
     "checkpoint.seconds=0.02", "checkpoint.share=1",
 )  # fmt: skip
 Log = list[tuple[bytes, bytes]]
@@ -33,15 +33,15 @@ def by_stream(published: list[tuple[str, bytes]]) -> dict[tuple[str, str], list[
 
 
 def kept(deployment: Deployment, log: Log) -> bool:
-    """Whether learner and sentinel have used the whole log, and kept every stream as it is."""
+    """Whether learner and novelty detector have used the whole log, and kept every stream as it is."""
     settings, link = deployment.settings, connection(deployment.settings)
     name = f"{settings.prefix}{events.TOPIC.name}"
     state = {
         topic: read_to_end(link, f"{settings.prefix}{topic}", 0, 30.0)
-        for topic in ("progress.learner", "progress.sentinel", "checkpoints")
+        for topic in ("progress.learner", "progress.novelty", "checkpoints")
     }
     learned = progress_learner.restore(state["progress.learner"])
-    watched = progress_sentinel.restore(state["progress.sentinel"])
+    watched = progress_novelty.restore(state["progress.novelty"])
     places = {checkpoints.Key.decode(key).identity for key in state["checkpoints"]}
     end = watermarks(link, name, 0, 30.0)[1]
     streams = {key.decode() for key, _ in log}
@@ -60,15 +60,15 @@ def test_what_retention_has_removed_is_not_asked_for(deploy: Deploy) -> None:
     busy: Log = [(b"busy", value) for value in messages(0, 1_000)]
     later: Log = [(key, value) for key in (b"few", b"busy") for value in (*messages(1_000, 1_600), events.FLUSH)]
     deployment.start_all()
-    deployment.start("sentinel")
+    deployment.start("novelty")
     for key, value in [*few, *busy]:
         deployment.send(value, key=key)
     wait_for("every stream is kept as it is", lambda: kept(deployment, [*few, *busy]))
-    for worker in ("learner-1", "sentinel-1"):
+    for worker in ("learner-1", "novelty-1"):
         deployment.kill(worker)
     place = TopicPartition(f"{deployment.settings.prefix}{events.TOPIC.name}", 0, -1)
     deployment.admin.delete_records([place])[place].result()
-    for stage in ("learner", "sentinel"):
+    for stage in ("learner", "novelty"):
         deployment.start(stage)
     for key, value in later:
         deployment.send(value, key=key)

@@ -13,12 +13,12 @@ import orjson
 import pytest
 from river import metrics
 
-from pipeline.command.monitor import Monitor
-from pipeline.command.sources import CsvFile
-from pipeline.configuration import load
-from pipeline.ingest.admission import Task
-from pipeline.models.catalogue import model_factory
-from pipeline.stages.build import connection
+from glasstream.command.monitor import Monitor
+from glasstream.command.sources import CsvFile
+from glasstream.configuration import load
+from glasstream.ingest.admission import Task
+from glasstream.models.catalogue import model_factory
+from glasstream.stages.build import connection
 from tests.deployment import ROOT, wait_for
 
 from .conftest import Run
@@ -110,15 +110,15 @@ def follow(kafka: str, prefix: str) -> Monitor:
     return Monitor(connection(settings), settings, lambda topic, messages: None, public=())
 
 
-def folded(monitor: Monitor, stream: str) -> int:
+def aggregated(monitor: Monitor, stream: str) -> int:
     monitor.poll(0.05)
-    return monitor.progress.folded.get(stream, 0)
+    return monitor.progress.aggregated.get(stream, 0)
 
 
 def topics_are_there(kafka: str, prefix: str) -> bool:
     from confluent_kafka.admin import AdminClient
 
-    return f"{prefix}progress.fold" in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
+    return f"{prefix}progress.aggregator" in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
 
 
 def test_an_explainer_killed_three_times(
@@ -134,7 +134,9 @@ def test_an_explainer_killed_three_times(
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
     for kill in range(1, 4):
-        wait_for(f"row {kill * 1_500} folded\n{run.log}", lambda kill=kill: folded(monitor, "elec2") >= kill * 1_500)
+        wait_for(
+            f"row {kill * 1_500} aggregated\n{run.log}", lambda kill=kill: aggregated(monitor, "elec2") >= kill * 1_500
+        )
         wait_for("a living explainer", lambda: run.worker_pids("explainer"))
         os.kill(run.worker_pids("explainer")[0], signal.SIGKILL)
     assert run.wait() == 0, run.log
@@ -157,8 +159,8 @@ def test_an_explainer_joins_and_another_leaves(
     )  # fmt: skip
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
-    wait_for("row 1,000 folded", lambda: folded(monitor, "elec2") >= 1_000)
-    command = [sys.executable, "-m", "pipeline.command.main", "worker", "explainer", "--instance", "guest"]
+    wait_for("row 1,000 aggregated", lambda: aggregated(monitor, "elec2") >= 1_000)
+    command = [sys.executable, "-m", "glasstream.command.main", "worker", "explainer", "--instance", "guest"]
     options = ["--broker", kafka, "--prefix", prefix, "--set", "worker.session_seconds=6", "--tether"]
     guest_log = run.log_path.with_name("guest.log")
     with guest_log.open("w") as log:
@@ -170,11 +172,11 @@ def test_an_explainer_joins_and_another_leaves(
             cwd=ROOT,
             env={**os.environ, "GLASSTREAM_HMAC_KEY": key},
         )
-    joined = folded(monitor, "elec2")
-    wait_for("2,000 rows with the guest", lambda: folded(monitor, "elec2") >= min(joined + 2_000, 9_000))
+    joined = aggregated(monitor, "elec2")
+    wait_for("2,000 rows with the guest", lambda: aggregated(monitor, "elec2") >= min(joined + 2_000, 9_000))
     os.kill(run.worker_pids("explainer")[0], signal.SIGTERM)
-    left = folded(monitor, "elec2")
-    wait_for("1,000 rows more", lambda: folded(monitor, "elec2") >= min(left + 1_000, 9_999))
+    left = aggregated(monitor, "elec2")
+    wait_for("1,000 rows more", lambda: aggregated(monitor, "elec2") >= min(left + 1_000, 9_999))
     wait_for("the guest", lambda: "health and metrics on" in guest_log.read_text() or guest.poll() is not None)
     guest.send_signal(signal.SIGTERM)
     assert guest.wait(60) == 0, guest_log.read_text()
@@ -198,7 +200,7 @@ def test_the_children_die_with_the_run(kafka: str, prefix: str, start_run: Finis
     import psutil
 
     run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", cold=True)
-    wait_for("all stages", lambda: all(run.worker_pids(stage) for stage in ("learner", "explainer", "fold")))
+    wait_for("all stages", lambda: all(run.worker_pids(stage) for stage in ("learner", "explainer", "aggregator")))
     children = psutil.Process(run.process.pid).children()
     run.process.kill()
     run.process.wait()
@@ -211,7 +213,7 @@ def test_ctrl_c_drains_and_ends_cleanly(kafka: str, prefix: str, start_run: Fini
     run = start_run("--broker", kafka, "--prefix", prefix, "--model", "linear", "--rows", "300000")
     wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     monitor = follow(kafka, prefix)
-    wait_for("row 500 folded", lambda: folded(monitor, "agrawal") >= 500)
+    wait_for("row 500 aggregated", lambda: aggregated(monitor, "agrawal") >= 500)
     run.process.send_signal(signal.SIGINT)
     code = run.wait()
     monitor.close()

@@ -12,18 +12,18 @@ import trustme
 from confluent_kafka import Producer
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from pipeline.brokers.local import Kafka
-from pipeline.brokers.local.node import free_ports
-from pipeline.command.acls import apply_acls
-from pipeline.configuration import load
-from pipeline.consume import importance
-from pipeline.operate.doctor.examine import examine
-from pipeline.operate.doctor.finding import Finding, Level, Patient
-from pipeline.transport.worker import ExitCode
+from glasstream.brokers.local import Kafka
+from glasstream.brokers.local.node import free_ports
+from glasstream.command.acls import apply_acls
+from glasstream.configuration import load
+from glasstream.consume import importance
+from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.transport.worker import ExitCode
+from glasstream_topics import events
+from glasstream_topics.access import ROLES
 from tests.deployment import HMAC_KEY, SETTINGS, Deployment
 from tests.logs import messages
-from topics import events
-from topics.access import ROLES
 
 PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
 GUESS = secrets.token_hex(16)
@@ -119,7 +119,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
 ) -> None:
     prefix = deployment.settings.prefix
     topic = f"{prefix}events"
-    for stage in ("fold", "learner", "explainer", "sentinel"):
+    for stage in ("aggregator", "learner", "explainer", "novelty"):
         deployment.start(stage, **secured.variables(stage))
     events_of = Producer(secured.client("producer"))
     for value in (*messages(0, 400), events.FLUSH):
@@ -131,7 +131,12 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
         assert next(iter(records)).coverage == 1.0
 
     # Nobody does another one's work.
-    for stage, role in (("learner", "explainer"), ("explainer", "fold"), ("fold", "nobody"), ("sentinel", "consumer")):
+    for stage, role in (
+        ("learner", "explainer"),
+        ("explainer", "aggregator"),
+        ("aggregator", "nobody"),
+        ("novelty", "consumer"),
+    ):
         name = f"{stage}-with-the-rights-of-{role}"
         deployment.start(stage, name, **secured.variables(role))
         assert deployment.exit_code(name) == ExitCode.BROKER, deployment.log(name)
@@ -166,7 +171,9 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
         assert secret not in str([well, *told])
 
     # Nobody comes in with a guess.
-    deployment.start("fold", "guesser", **{**secured.variables("fold"), "GLASSTREAM_KAFKA_SASL_PASSWORD": GUESS})
+    deployment.start(
+        "aggregator", "guesser", **{**secured.variables("aggregator"), "GLASSTREAM_KAFKA_SASL_PASSWORD": GUESS}
+    )
     assert deployment.exit_code("guesser") == ExitCode.BROKER
     assert "does not let this client in" in deployment.log("guesser")
 

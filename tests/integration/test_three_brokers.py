@@ -6,18 +6,18 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-import topics
-from pipeline.brokers.local import LocalCluster
-from pipeline.command import topic_commands
-from pipeline.configuration import load
-from pipeline.operate.doctor.cluster import kind
-from pipeline.operate.doctor.finding import Level, Patient
-from pipeline.operate.doctor.layout import contracts, copies
-from pipeline.settings import Settings
+import glasstream_topics
+from glasstream.brokers.local import LocalCluster
+from glasstream.command import topic_commands
+from glasstream.configuration import load
+from glasstream.operate.doctor.cluster import kind
+from glasstream.operate.doctor.finding import Level, Patient
+from glasstream.operate.doctor.layout import contracts, copies
+from glasstream.settings import Settings
+from glasstream_topics import admin as topic_admin
+from glasstream_topics.admin import Finding
 from tests.brokers.test_local_kafka import DEADLINE_S, received, send, until
 from tests.integration.test_topics_admin import alter, config
-from topics import admin as topic_admin
-from topics.admin import Finding
 
 pytestmark = pytest.mark.kafka
 
@@ -61,12 +61,12 @@ def test_a_dead_leader_and_a_dead_controller_are_succeeded_and_two_dead_brokers_
 
 def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster: LocalCluster, prefix: str) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.work=2"]
-    name = f"{prefix}work"
+    given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.requests=2"]
+    name = f"{prefix}explain.requests"
 
     # the brokers' default
     settings = load(assignments=given)
-    assert topic_commands.create(settings) == [f"{topic.full_name(prefix)}: created" for topic in topics.ALL]
+    assert topic_commands.create(settings) == [f"{topic.full_name(prefix)}: created" for topic in glasstream_topics.ALL]
     assert config(client, name)["min.insync.replicas"].value == "2"
     assert topic_commands.verify(settings) == []
     assert until(lambda: [one.level for one in copies(patient(settings))] == [Level.OK])
@@ -86,14 +86,16 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
     # what somebody chose is made, with a warning
     chosen = load(assignments=[*given, "topics.replication=1"])
     lines = topic_commands.create(chosen)
-    assert len([line for line in lines if line.startswith("warning: ") and "found 1" in line]) == len(topics.ALL)
+    assert len([line for line in lines if line.startswith("warning: ") and "found 1" in line]) == len(
+        glasstream_topics.ALL
+    )
     # a broker that is behind still tells of the topic of that name that was deleted
     assert until(lambda: config(client, name)["min.insync.replicas"].value == "1")
     assert topic_commands.verify(chosen) == []
     assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(patient(chosen))] == [(Level.WARN, True)]
     # what nobody chose is a deviation
     found = topic_admin.verify(client, settings.partitions, prefix)
-    assert Finding(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(topics.ALL)
+    assert Finding(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(glasstream_topics.ALL)
     topic_admin.delete(client, prefix)
 
 

@@ -13,14 +13,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-import topics
-from topics import admin
-from topics.admin import Finding
-from topics.errors import TopicError
+import glasstream_topics
+from glasstream_topics import admin
+from glasstream_topics.admin import Finding
+from glasstream_topics.errors import TopicError
 
 pytestmark = pytest.mark.kafka
 
-COUNTS = {"events": 2, "work": 3}
+COUNTS = {"events": 2, "requests": 3}
 TIMEOUT_S = 30.0
 
 
@@ -60,7 +60,7 @@ def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
 
 
 def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) -> None:
-    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in topics.ALL]
+    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in glasstream_topics.ALL]
     assert admin.verify(client, COUNTS, prefix) == []
     present = client.list_topics(timeout=TIMEOUT_S).topics
     for description in admin.show(COUNTS, prefix):
@@ -70,7 +70,7 @@ def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) 
 def test_create_leaves_what_is_there(client: AdminClient, prefix: str) -> None:
     admin.create(client, COUNTS, prefix)
     alter(client, f"{prefix}events", "retention.ms", "123456789")
-    assert admin.create(client, {"events": 9, "work": 9}, prefix) == []
+    assert admin.create(client, {"events": 9, "requests": 9}, prefix) == []
     assert admin.verify(client, COUNTS, prefix) == []  # retention of public topics is the operator's
 
 
@@ -84,23 +84,23 @@ def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
     wait_until(lambda: name("importance") not in partitions(client) and partitions(client)[name("contributions")] == 4)
     alter(client, name("snapshots"), "cleanup.policy", "compact,delete")
     alter(client, name("snapshots"), "segment.bytes", "1048576")
-    alter(client, name("progress.fold"), "min.cleanable.dirty.ratio", "0.5")
-    alter(client, name("work"), "retention.bytes", "-1")
+    alter(client, name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.5")
+    alter(client, name("explain.requests"), "retention.bytes", "-1")
     assert sorted(admin.verify(client, COUNTS, prefix), key=str) == [
         Finding(name("contributions"), "partitions", "2", "4"),
         Finding(name("importance"), "the topic", "to exist", "none"),
-        Finding(name("progress.fold"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
+        Finding(name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
         Finding(name("snapshots"), "cleanup.policy", "compact", "compact,delete"),
         Finding(name("snapshots"), "segment.bytes", "16777216", "1048576"),
-        Finding(name("work"), "retention.bytes", "1073741824", "-1"),
+        Finding(name("explain.requests"), "retention.bytes", "1073741824", "-1"),
     ]
     assert str(Finding("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
 
 
 def test_other_counts_are_other_contracts(client: AdminClient, prefix: str) -> None:
     admin.create(client, COUNTS, prefix)
-    found = admin.verify(client, {"events": 2, "work": 5}, prefix)
-    assert found == [Finding(f"{prefix}work", "partitions", "5", "3")]
+    found = admin.verify(client, {"events": 2, "requests": 5}, prefix)
+    assert found == [Finding(f"{prefix}explain.requests", "partitions", "5", "3")]
 
 
 def test_settings_take_the_place_of_the_contracts_configuration(client: AdminClient, prefix: str) -> None:
@@ -116,7 +116,7 @@ def test_delete_takes_what_is_there_and_nothing_else(client: AdminClient, prefix
     other = f"other-{prefix}"
     admin.create(client, COUNTS, other)
     admin.create(client, COUNTS, prefix)
-    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in topics.ALL)
+    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in glasstream_topics.ALL)
     assert admin.delete(client, prefix) == []
     assert admin.verify(client, COUNTS, other) == []
     admin.delete(client, other)

@@ -16,17 +16,17 @@ from faust.transport.consumer import Consumer as FaustConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
-from pipeline.errors import FencedError
-from pipeline.transport.app import StreamApp
-from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import Consumer, ConsumerThread, Transport
-from pipeline.transport.lane import Lane
-from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message, Record
-from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stateful import StatefulStage
-from pipeline.transport.stateless import StatelessStage
-from pipeline.transport.transactions import TransactionalProducer
+from glasstream.errors import FencedError
+from glasstream.transport.app import StreamApp
+from glasstream.transport.connection import Connection
+from glasstream.transport.consumer import Consumer, ConsumerThread, Transport
+from glasstream.transport.lane import Lane
+from glasstream.transport.options import StageOptions
+from glasstream.transport.records import Message, Record
+from glasstream.transport.snapshot_table import TableSpec
+from glasstream.transport.stateful import StatefulStage
+from glasstream.transport.stateless import StatelessStage
+from glasstream.transport.transactions import TransactionalProducer
 from tests.transport.harness import (
     Total,
     Totals,
@@ -238,7 +238,7 @@ def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_wa
 ) -> None:
     """As after a time in which only one broker was alive, when this one goes and the others are back."""
     if not cured:
-        monkeypatch.setattr("pipeline.transport.consumer._remember_bootstrap", lambda client: None)
+        monkeypatch.setattr("glasstream.transport.consumer._remember_bootstrap", lambda client: None)
     totals = Totals(topics)
 
     async def run() -> int:

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline.stages.health import StageHealth
-from pipeline.transport.connection import Connection
-from pipeline.transport.consumer import POLL_RECORDS
-from pipeline.transport.records import Message, Record
-from pipeline.transport.stateless import StatelessStage
+from glasstream.stages.health import StageHealth
+from glasstream.transport.connection import Connection
+from glasstream.transport.consumer import POLL_RECORDS
+from glasstream.transport.records import Message, Record
+from glasstream.transport.stateless import StatelessStage
 from tests.transport.harness import (
     Total,
     Totals,

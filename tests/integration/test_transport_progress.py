@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.errors import BrokerError, FencedError, StateError, TopicError, UnavailableError
-from pipeline.transport.connection import Connection
-from pipeline.transport.producers import ConfirmedProducer
-from pipeline.transport.progress import read_to_end, watermarks
-from pipeline.transport.records import Record
-from pipeline.transport.topic_check import check_topics, partition_count
-from pipeline.transport.transactions import TransactionalProducer
-from pipeline.transport.watch import Follower
+from glasstream.errors import BrokerError, FencedError, StateError, TopicError, UnavailableError
+from glasstream.transport.connection import Connection
+from glasstream.transport.producers import ConfirmedProducer
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream.transport.records import Record
+from glasstream.transport.topic_check import check_topics, partition_count
+from glasstream.transport.transactions import TransactionalProducer
+from glasstream.transport.watch import Follower
 from tests.transport.harness import make_topics, produce, produce_in_transactions, until
 
 

@@ -11,16 +11,16 @@ import pytest
 from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from pipeline.brokers.embedded import EmbeddedKafka
-from pipeline.errors import StateError, TopicError
-from pipeline.health import catalogue
-from pipeline.stages.health import StageHealth
-from pipeline.transport.connection import Connection
-from pipeline.transport.producers import ConfirmedProducer
-from pipeline.transport.records import Message, Record
-from pipeline.transport.snapshot_table import TableSpec
-from pipeline.transport.stateless import StatelessStage
-from pipeline.transport.worker import ExitCode
+from glasstream.brokers.embedded import EmbeddedKafka
+from glasstream.errors import StateError, TopicError
+from glasstream.health import catalogue
+from glasstream.stages.health import StageHealth
+from glasstream.transport.connection import Connection
+from glasstream.transport.producers import ConfirmedProducer
+from glasstream.transport.records import Message, Record
+from glasstream.transport.snapshot_table import TableSpec
+from glasstream.transport.stateless import StatelessStage
+from glasstream.transport.worker import ExitCode
 from tests.transport.harness import (
     Total,
     Totals,

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from pipeline.brokers.local import Kafka
-from pipeline.errors import FencedError
-from pipeline.stages.health import StageHealth
-from pipeline.transport import consumer, transactions
-from pipeline.transport.connection import Connection
-from pipeline.transport.progress import watermarks
-from pipeline.transport.records import Message, Record
-from pipeline.transport.stateless import StatelessStage
-from pipeline.transport.transactions import TransactionalProducer
-from pipeline.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
+from glasstream.brokers.local import Kafka
+from glasstream.errors import FencedError
+from glasstream.stages.health import StageHealth
+from glasstream.transport import consumer, transactions
+from glasstream.transport.connection import Connection
+from glasstream.transport.progress import watermarks
+from glasstream.transport.records import Message, Record
+from glasstream.transport.stateless import StatelessStage
+from glasstream.transport.transactions import TransactionalProducer
+from glasstream.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
 from tests.transport.harness import (
     Gate,
     Totals,

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.configuration import load
-from pipeline.errors import AuthenticationError, ModelError, StateError
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models.authentication import seal
-from pipeline.settings import Settings
+from glasstream.configuration import load
+from glasstream.errors import AuthenticationError, ModelError, StateError
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.authentication import seal
+from glasstream.settings import Settings
+from glasstream_topics import events
+from glasstream_topics.checkpoints import Checkpoint, decode, encode
 from tests.learn.test_partition_learner import BASE, Collected, event, message, same
-from topics import events
-from topics.checkpoints import Checkpoint, decode, encode
 
 KEY = b"a key of sixteen bytes"
 PLACE = Checkpoint(stream="s", epoch=0, rows=8, seqs=9, offset=1, used=0, fingerprint={}, sealed=b"")

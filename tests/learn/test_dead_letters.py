@@ -4,14 +4,14 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.configuration import load
-from pipeline.ingest.decode import decode
-from pipeline.ingest.message import Message, Oversized, Rejections
-from pipeline.learn.dead_letters import DeadLetter, dead_letter, origin_only
-from pipeline.learn.partition import PartitionLearner
-from pipeline.transport.connection import MAX_RECORD_BYTES
-from topics import events_dead
-from topics.events_dead import KEY_BYTES, LISTED, MAX_LETTER_BYTES, ORIGIN_BYTES, Reason
+from glasstream.configuration import load
+from glasstream.ingest.decode import decode
+from glasstream.ingest.message import Message, Oversized, Rejections
+from glasstream.learn.dead_letters import DeadLetter, dead_letter, origin_only
+from glasstream.learn.partition import PartitionLearner
+from glasstream.transport.connection import MAX_RECORD_BYTES
+from glasstream_topics import events_dead
+from glasstream_topics.events_dead import KEY_BYTES, LISTED, MAX_LETTER_BYTES, ORIGIN_BYTES, Reason
 
 BROKERS_DEFAULT = 1_048_588
 """Kafka's own max.message.bytes, for a batch with all that is in it."""

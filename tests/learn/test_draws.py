@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.draws import below, philox, stream_key
+from glasstream.draws import below, philox, stream_key
 
 ONES = 0xFFFFFFFF
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from pipeline.command.delayed import Delayed, LabelDelay
-from pipeline.command.sources import BundledStream
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.checkpoint import opened, sealed
-from pipeline.learn.partition import PartitionLearner
-from pipeline.settings import Settings
+from glasstream.command.delayed import Delayed, LabelDelay
+from glasstream.command.sources import BundledStream
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.checkpoint import opened, sealed
+from glasstream.learn.partition import PartitionLearner
+from glasstream.settings import Settings
+from glasstream_topics import predictions
 from tests.late_labels import apart, delays
 from tests.learn.test_checkpoint import PLACE
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
-from topics import predictions
 
 KEY = b"a key of sixteen bytes"
 

@@ -6,14 +6,14 @@ import orjson
 import pytest
 from river import base
 
-from pipeline.configuration import load
-from pipeline.fold.partition import PartitionFold
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.predictor import Predictor
-from pipeline.settings import Settings
-from topics import events, predictions, work
+from glasstream.aggregator.partition import PartitionAggregator
+from glasstream.configuration import load
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Predictor
+from glasstream.settings import Settings
+from glasstream_topics import events, predictions, requests
 
 BASE = [
     "model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20",
@@ -55,8 +55,8 @@ class Collected:
         self.predictions += [record for _, record in outbox.predictions]
         self.snapshots += [(one.version, content(one.predictor)) for one in outbox.snapshots]
         self.dead += [[(found.index, found.reason) for found in one.found] for one in dead]
-        for block in outbox.work:
-            block = work.decode(work.encode(block))
+        for block in outbox.requests:
+            block = requests.decode(requests.encode(block))
             if block.flush_before:
                 self.flushes.add(block.first_row)
             for i in range(block.count):
@@ -131,7 +131,7 @@ def test_a_row_is_drawn_from_rows_before_it_only() -> None:
         for _ in learner.consume(one):
             pass
     learner.cut()
-    blocks = learner.take_outbox()[0].work
+    blocks = learner.take_outbox()[0].requests
     for block in blocks:
         for i in range(block.count):
             assert block.draws["ipfi"][i, 0, 0] < block.x[i, 0] == block.first_row + i
@@ -338,14 +338,14 @@ def test_wide_rows_make_short_blocks() -> None:
         for _ in learner.consume(one):
             pass
     learner.cut()
-    sizes = [len(work.encode(block)) for block in learner.take_outbox()[0].work]
+    sizes = [len(requests.encode(block)) for block in learner.take_outbox()[0].requests]
     assert max(sizes) < 65_536 + 400 * 20 + 1_000
     assert len(sizes) > 5
 
 
 def test_positions_are_ordered_like_the_log() -> None:
     assert Position(1, 5) < Position(2, 0) < Position(2, 1)
-    assert PartitionFold(0, settings().fold(), next_offset=7).offset == 7
+    assert PartitionAggregator(0, settings().aggregator(), next_offset=7).offset == 7
 
 
 def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> None:
@@ -422,7 +422,7 @@ def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> No
     at_mark = PartitionLearner(0, settings().learn(), silent_until=Position(10, 0))
     found = [one for part in log for one in at_mark.consume(part) if one.ended]
     assert [one.epoch for one in found] == [0]
-    first, *rest = at_mark.take_outbox()[0].work
+    first, *rest = at_mark.take_outbox()[0].requests
     assert (first.ends, first.first_row, first.epoch) == (True, 50, 0) and {one.epoch for one in rest} <= {1}
     assert at_mark.streams["s"].learner.rows == 20
 

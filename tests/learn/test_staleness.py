@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.explain import ipfi
-from pipeline.learn.schedule import Schedule
-from pipeline.learn.staleness import MOST_ROWS, scale, staleness
+from glasstream.explain import ipfi
+from glasstream.learn.schedule import Schedule
+from glasstream.learn.staleness import MOST_ROWS, scale, staleness
 from tests.examples import examples
 from tests.function_predictor import FunctionPredictor
 

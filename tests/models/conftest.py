@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
-from pipeline.ingest.features import FeatureTable
-from pipeline.models import snapshot
-from pipeline.models.checks import check_splits
-from pipeline.models.compile import compile_model
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.predictor import NO_LABEL, Output, Predictor
+from glasstream.ingest.features import FeatureTable
+from glasstream.models import snapshot
+from glasstream.models.checks import check_splits
+from glasstream.models.compile import compile_model
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import NO_LABEL, Output, Predictor
 from tests.models.examples import EXAMPLES, Example
 
 Event = tuple[dict[str, Any], Any]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import ModelError
-from pipeline.models.checks import check_splits
-from pipeline.models.predictor import Output
+from glasstream.errors import ModelError
+from glasstream.models.checks import check_splits
+from glasstream.models.predictor import Output
 
 
 class _OwnPredictor:

@@ -11,9 +11,9 @@ import pytest
 from river import ensemble, forest, tree
 from river.tree import utils
 
-from pipeline.ingest.admission import Task
-from pipeline.models import event_memo
-from pipeline.models.stream_model import StreamModel
+from glasstream.ingest.admission import Task
+from glasstream.models import event_memo
+from glasstream.models.stream_model import StreamModel
 
 ROWS = 2_500
 TREES = {

@@ -18,12 +18,12 @@ from river import (
 )
 from river.tree.nodes.branch import DTBranch
 
-from pipeline.errors import ModelError, NotCompilable
-from pipeline.ingest.features import FeatureTable
-from pipeline.models import average, bayes, committee, conclude, linear_forms, mondrian, softmax, transform, walk
-from pipeline.models.compile import compile_model
-from pipeline.models.generic import GenericPredictor
-from pipeline.models.warm_up import warm_up
+from glasstream.errors import ModelError, NotCompilable
+from glasstream.ingest.features import FeatureTable
+from glasstream.models import average, bayes, committee, conclude, linear_forms, mondrian, softmax, transform, walk
+from glasstream.models.compile import compile_model
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.warm_up import warm_up
 
 
 def _branches(node):

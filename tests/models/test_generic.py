@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from river import base, compose, forest, linear_model, naive_bayes, neighbors, preprocessing, tree
 
-from pipeline.errors import ModelError
-from pipeline.ingest.features import FeatureLimits, FeatureTable
-from pipeline.models.checks import check_splits
-from pipeline.models.generic import GenericPredictor
+from glasstream.errors import ModelError
+from glasstream.ingest.features import FeatureLimits, FeatureTable
+from glasstream.models.checks import check_splits
+from glasstream.models.generic import GenericPredictor
 
 
 class _LabelsOnly(base.Classifier):

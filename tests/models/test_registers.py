@@ -6,18 +6,18 @@ import pkgutil
 
 import pytest
 
-from pipeline import models
-from pipeline.errors import NotCompilable
-from pipeline.models.compile import FAMILIES
-from pipeline.models.forms import FORMS
-from pipeline.models.transformers import TRANSFORMERS
+from glasstream import models
+from glasstream.errors import NotCompilable
+from glasstream.models.compile import FAMILIES
+from glasstream.models.forms import FORMS
+from glasstream.models.transformers import TRANSFORMERS
 from tests.models.examples import EXAMPLES, parts
 
 
 def test_every_form_is_registered():
     found = set()
     for module in pkgutil.iter_modules(models.__path__):
-        for _, kind in inspect.getmembers(importlib.import_module(f"pipeline.models.{module.name}"), inspect.isclass):
+        for _, kind in inspect.getmembers(importlib.import_module(f"glasstream.models.{module.name}"), inspect.isclass):
             if isinstance(vars(kind).get("form"), str):
                 found.add(kind)
     assert found == set(FORMS.values())

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import forest, linear_model, multiclass, preprocessing, tree
 
-from pipeline.errors import AuthenticationError, FrameError, GlasstreamError, ModelError
-from pipeline.models import snapshot
-from pipeline.models.authentication import open_sealed, seal
-from pipeline.models.compile import compile_model
+from glasstream.errors import AuthenticationError, FrameError, GlasstreamError, ModelError
+from glasstream.models import snapshot
+from glasstream.models.authentication import open_sealed, seal
+from glasstream.models.compile import compile_model
+from glasstream_topics import frames
 from tests.examples import examples
 from tests.models.examples import EXAMPLES
-from topics import frames
 
 KEY = b"k" * 32
 MAKERS = {

@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 from numba import TypingError
 
-from pipeline.errors import AuthenticationError, FrameError, ModelError
-from pipeline.explain import variants
-from pipeline.models import snapshot, softmax
-from pipeline.models.compile import compile_model
-from pipeline.models.predictor import Output
-from topics import frames
+from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.explain import variants
+from glasstream.models import snapshot, softmax
+from glasstream.models.compile import compile_model
+from glasstream.models.predictor import Output
+from glasstream_topics import frames
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
 FAST, SLOW = 1_500, ASKED or 20_000

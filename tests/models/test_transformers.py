@@ -5,9 +5,9 @@ import pickle
 import pytest
 from river import compose, linear_model, preprocessing, tree
 
-from pipeline.errors import FrameError, NotCompilable
-from pipeline.models import forms, snapshot
-from pipeline.models.compile import compile_model
+from glasstream.errors import FrameError, NotCompilable
+from glasstream.models import forms, snapshot
+from glasstream.models.compile import compile_model
 
 
 def _after(watch, model, events, classification=False):

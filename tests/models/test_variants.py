@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from river import drift, forest, linear_model, multiclass, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
 
-from pipeline.explain import variants
-from pipeline.models import leaf_sets
-from pipeline.models.predictor import Output
+from glasstream.explain import variants
+from glasstream.models import leaf_sets
+from glasstream.models.predictor import Output
 from tests.examples import examples
 from tests.models.random_trees import NUMBERS as TESTED
 from tests.models.random_trees import random_trees

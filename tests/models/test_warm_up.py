@@ -11,14 +11,14 @@ from typing import Any
 import orjson
 from river import base, forest, linear_model, multiclass, naive_bayes, preprocessing
 
-import pipeline.models
-from pipeline.ingest.features import FeatureTable
-from pipeline.models import forms, snapshot
-from pipeline.models.compile import compile_model
-from pipeline.models.warm_up import SAMPLES, warm_up
-from topics import frames
+import glasstream.models
+from glasstream.ingest.features import FeatureTable
+from glasstream.models import forms, snapshot
+from glasstream.models.compile import compile_model
+from glasstream.models.warm_up import SAMPLES, warm_up
+from glasstream_topics import frames
 
-FILE = Path(pipeline.models.__file__).with_name(SAMPLES)
+FILE = Path(glasstream.models.__file__).with_name(SAMPLES)
 MODELS = (
     forest.ARFClassifier(n_models=1, seed=0),
     forest.AMFClassifier(n_estimators=1, seed=0),

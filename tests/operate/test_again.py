@@ -6,28 +6,30 @@ import numpy as np
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.ingest.message import Message, Position
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.operate.again import learn_again
-from pipeline.operate.beginning import Beginning
-from pipeline.operate.place import place
-from pipeline.settings import Settings
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.operate.again import learn_again
+from glasstream.operate.beginning import Beginning
+from glasstream.operate.place import place
+from glasstream.settings import Settings
+from glasstream_topics import events
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
 from tests.learn.test_checkpoint import LOG, METHODS, VARIANTS
 from tests.learn.test_partition_learner import BASE
-from topics import events
-from topics.contributions import Contributions
-from topics.work import Work
 
 KEY = b"a key of sixteen bytes"
 
 
-def sent(settings: Settings, *, at_rest: bool = False) -> tuple[dict[int, tuple[Work, Contributions]], list[Beginning]]:
+def sent(
+    settings: Settings, *, at_rest: bool = False
+) -> tuple[dict[int, tuple[ExplainRequest, Contributions]], list[Beginning]]:
     """What is sent and made of every explained event, by seq, and every place that could be begun at."""
     learner = PartitionLearner(0, settings.learn())
-    found: dict[int, tuple[Work, Contributions]] = {}
+    found: dict[int, tuple[ExplainRequest, Contributions]] = {}
     begins = [Beginning(Position(0, 0))]
     models: dict[int, bytes] = {}
     for message in LOG:
@@ -41,15 +43,17 @@ def sent(settings: Settings, *, at_rest: bool = False) -> tuple[dict[int, tuple[
                 state = learner.state("s", at_rest=at_rest)
                 if state.tells_model:
                     begins.append(Beginning(learner.position, stream.seqs, deepcopy(state)))
-            for block in outbox.work:
+            for block in outbox.requests:
                 _add(found, block, models)
     learner.cut()
-    for block in learner.take_outbox()[0].work:
+    for block in learner.take_outbox()[0].requests:
         _add(found, block, models)
     return found, begins
 
 
-def _add(found: dict[int, tuple[Work, Contributions]], block: Work, models: dict[int, bytes]) -> None:
+def _add(
+    found: dict[int, tuple[ExplainRequest, Contributions]], block: ExplainRequest, models: dict[int, bytes]
+) -> None:
     if block.count:
         (answer,) = explain(block, codec.decode(models[block.version], key=KEY))
         found.update((seq, (block, answer)) for seq in block.seqs.tolist())
@@ -73,7 +77,7 @@ def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> Non
         rest = [one for one in messages if one.offset >= begin.at.offset]
         found = learn_again(settings.learn(), "s", 0, begin, rest, seqs)
         assert sorted(found) == seqs
-        counted = place(settings.watch(), begin, rest, seqs)
+        counted = place(settings.novelty_detector(), begin, rest, seqs)
         assert sorted(counted.events) == seqs
         for seq, (block, model) in found.items():
             theirs, published = expected[seq]
@@ -103,7 +107,9 @@ def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
         found = learn_again(settings.learn(), "s", 0, begin, log, asked)
         assert found.keys() == alone.keys() and 60 in found
         assert all(found[seq][0].epoch == 0 and "new" not in found[seq][0].names for seq in found)
-        assert place(settings.watch(), begin, log, asked) == place(settings.watch(), begin, LOG, asked)
+        assert place(settings.novelty_detector(), begin, log, asked) == place(
+            settings.novelty_detector(), begin, LOG, asked
+        )
 
 
 def test_events_that_are_not_explained_are_not_among_them() -> None:
@@ -112,7 +118,7 @@ def test_events_that_are_not_explained_are_not_among_them() -> None:
     begin = Beginning(Position(0, 0))
     everything = range(max(expected) + 1)
     found = learn_again(settings.learn(), "s", 0, begin, LOG, everything)
-    counted = place(settings.watch(), begin, LOG, everything)
+    counted = place(settings.novelty_detector(), begin, LOG, everything)
     assert found.keys() == expected.keys()
     assert sorted(counted.events) == list(everything)
     assert all(counted.events[seq].target is not None for seq in expected)

@@ -5,13 +5,13 @@ import json
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import InputError
-from pipeline.operate.mend import Letter, Mend, Mended, Unmended, filter_named, known_keys, mended, nan_as_null
-from topics import events, events_dead
+from glasstream.configuration import load
+from glasstream.errors import InputError
+from glasstream.operate.mend import Letter, Mend, Mended, Unmended, filter_named, known_keys, mended, nan_as_null
+from glasstream_topics import events, events_dead
 
 LIMIT = 1_000
-RULES = load(assignments=["topics.events=4"]).watch()
+RULES = load(assignments=["topics.events=4"]).novelty_detector()
 
 
 def letter(

@@ -4,22 +4,22 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import SettingsError
-from pipeline.explain.explainer import explain
-from pipeline.learn.partition import PartitionLearner
-from pipeline.models import snapshot as codec
-from pipeline.operate import sent as module
-from pipeline.operate.lived import Life, adopt
-from pipeline.operate.sent import sent
-from pipeline.stages.names import fingerprint
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.errors import SettingsError
+from glasstream.explain.explainer import explain
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.operate import sent as module
+from glasstream.operate.lived import Life, adopt
+from glasstream.operate.sent import sent
+from glasstream.stages.names import fingerprint
+from glasstream.transport.records import Message
+from glasstream_topics import contributions, requests, snapshots
+from glasstream_topics.progress_learner import StreamProgress
 from tests.learn.test_partition_learner import BASE, event, message
-from topics import contributions, snapshots, work
-from topics.progress_learner import StreamProgress
 
 KEY = b"a key of sixteen bytes"
-SETTINGS = load(assignments=[*BASE, "prefix=p.", "topics.work=1", "model.name=river.neighbors:KNNClassifier"])
+SETTINGS = load(assignments=[*BASE, "prefix=p.", "topics.requests=1", "model.name=river.neighbors:KNNClassifier"])
 
 
 class Topics:
@@ -55,9 +55,9 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
                     made.write("snapshots", key, None)
                 for key, _ in snapshots.split("s", 1, one.version, data):
                     made.write("snapshots", key, b"of another epoch, and damaged")
-            for block in outbox.work:
-                made.write("work", work.key("s", block.first_row), work.encode(block))
-                made.write("work", work.key("t", block.first_row), b"of another stream, and damaged")
+            for block in outbox.requests:
+                made.write("explain.requests", requests.key("s", block.first_row), requests.encode(block))
+                made.write("explain.requests", requests.key("t", block.first_row), b"of another stream, and damaged")
                 for answer in explain(block, codec.decode(models[block.version], key=KEY)):
                     made.write("contributions", contributions.key("s"), contributions.encode(answer))
                 made.write("contributions", contributions.key("s"), b"damaged")
@@ -65,14 +65,14 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 
 def life() -> Life:
-    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0), SETTINGS, ())
+    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ())
 
 
 def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
     found = sent(life(), {12, 30}, KEY)
-    assert found.published.keys() == found.work.keys() == {12, 30} and not found.notes
-    assert found.models.keys() == {found.work[12].version, found.work[30].version}
-    for seq, block in found.work.items():
+    assert found.published.keys() == found.requests.keys() == {12, 30} and not found.notes
+    assert found.models.keys() == {found.requests[12].version, found.requests[30].version}
+    for seq, block in found.requests.items():
         assert seq in block.seqs and seq in found.published[seq].contributions.seqs
     assert found.published[12].place.startswith("p.contributions[0]@")
 
@@ -82,7 +82,7 @@ def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
 )
 def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: bytes | None, why: str) -> None:
     found = sent(life(), {12}, key)
-    assert not found.models and found.work.keys() == {12}
+    assert not found.models and found.requests.keys() == {12}
     (note,) = found.notes
     assert "of the model on p.snapshots cannot be read" in note and why in note
 

@@ -102,7 +102,7 @@ def _ready(stage: str, instance: str) -> str:
     return f'glasstream_ready{{stage="{stage}",instance="{instance}"}}'
 
 
-_OTHERS: Final = {_ready("learner", "learner-0"): hold(1, 60), _ready("fold", "fold-0"): hold(1, 60)}
+_OTHERS: Final = {_ready("learner", "learner-0"): hold(1, 60), _ready("aggregator", "aggregator-0"): hold(1, 60)}
 _ALL: Final = {**_OTHERS, _ready("explainer", "explainer-0"): hold(1, 60)}
 
 
@@ -137,12 +137,12 @@ _STAGE_GONE: Final = (
         "all workers of all stages are killed: the alerts stay",
         {
             _ready(stage, f"{stage}-0"): hold(1, 5) + gone(240)
-            for stage in ("learner", "explainer", "fold", "sentinel", "labels")
+            for stage in ("learner", "explainer", "aggregator", "novelty", "labels")
         },
         (5, 245),
         [8, 30, 120, 240],
         [4],
-        *map(_gone, ("explainer", "fold", "labels", "learner", "sentinel")),
+        *map(_gone, ("explainer", "aggregator", "labels", "learner", "novelty")),
     )
     .fires(
         "nothing has ever been scraped",
@@ -150,20 +150,23 @@ _STAGE_GONE: Final = (
         (0, 30),
         [3, 29],
         [1],
-        *map(_gone, ("explainer", "fold", "learner")),
+        *map(_gone, ("explainer", "aggregator", "learner")),
     )
     .fires(
         "a worker that Prometheus has a target for never answered",
-        {**_ALL, 'up{job="glasstream",stage="sentinel",instance="sentinel:8080"}': hold(0, 30)},
+        {**_ALL, 'up{job="glasstream",stage="novelty",instance="novelty:8080"}': hold(0, 30)},
         (0, 30),
         [3, 29],
         [1],
-        _gone("sentinel"),
+        _gone("novelty"),
     )
     .never("one of two explainers is gone", {**_ALL, _ready("explainer", "explainer-1"): hold(1, 5) + gone(20)})
     .never(
         "each worker is restarted",
-        {_ready(stage, f"{stage}-0"): hold(1, 5) + gone(1) + hold(1, 10) for stage in ("learner", "explainer", "fold")},
+        {
+            _ready(stage, f"{stage}-0"): hold(1, 5) + gone(1) + hold(1, 10)
+            for stage in ("learner", "explainer", "aggregator")
+        },
     )
     .never(
         "a worker is up and not ready: another alert says so",
@@ -201,23 +204,23 @@ _RESTARTING: Final = (
     _Of("GlasstreamRestarting")
     .fires(
         "a worker with a fixed name starts again and again, until its cause is mended",
-        {_started("sentinel", "sentinel-0"): hold(1000, 5) + _starts(8, 2000) + hold(9000, 50)},
+        {_started("novelty", "novelty-0"): hold(1000, 5) + _starts(8, 2000) + hold(9000, 50)},
         (5, 17),
         [10, 30],
         [4, 9, 48, 60],
-        ({"stage": "sentinel"}, "the workers of the stage sentinel started 10 times in half an hour"),
+        ({"stage": "novelty"}, "the workers of the stage novelty started 10 times in half an hour"),
         played=True,
     )
     .fires(
         "a worker that gets a new name at every start",
         {
-            _started("fold", f"{number:x}"): gone(1.5 * number) + hold(1000 + 90 * number, 1) + gone(40)
+            _started("aggregator", f"{number:x}"): gone(1.5 * number) + hold(1000 + 90 * number, 1) + gone(40)
             for number in range(9)
         },
         (0, 13),
         [13],
         [5],
-        ({"stage": "fold"}, "the workers of the stage fold started 9 times in half an hour"),
+        ({"stage": "aggregator"}, "the workers of the stage aggregator started 9 times in half an hour"),
     )
     .never(
         "eight explainers are replaced by others at once",
@@ -229,7 +232,8 @@ _RESTARTING: Final = (
         },
     )
     .never(
-        "a worker is restarted three times", {_started("fold", "fold-0"): hold(1, 5) + _starts(2, 2) + hold(500, 30)}
+        "a worker is restarted three times",
+        {_started("aggregator", "aggregator-0"): hold(1, 5) + _starts(2, 2) + hold(500, 30)},
     )
 )
 
@@ -255,19 +259,19 @@ _NOT_READY: Final = (
     _Of("GlasstreamNotReady")
     .fires(
         "a worker takes over no partition for a quarter of an hour; a scrape is lost meanwhile",
-        {_ready("fold", "fold-7"): hold(1, 5) + hold(0, 9) + gone(0.25) + hold(0, 5.75) + hold(1, 5)},
+        {_ready("aggregator", "aggregator-7"): hold(1, 5) + hold(0, 9) + gone(0.25) + hold(0, 5.75) + hold(1, 5)},
         (5, 20),
         [16, 19],
         [4, 14, 21],
         (
-            {"stage": "fold", "instance": "fold-7"},
-            "the fold worker fold-7 has not been ready for ten minutes; /readyz says why",
+            {"stage": "aggregator", "instance": "aggregator-7"},
+            "the aggregator worker aggregator-7 has not been ready for ten minutes; /readyz says why",
         ),
         played=True,
     )
     .never(
         "a rebalance of a minute, each five minutes",
-        {_ready("fold", "fold-7"): (hold(1, 4) + hold(0, 1)) * 6},
+        {_ready("aggregator", "aggregator-7"): (hold(1, 4) + hold(0, 1)) * 6},
     )
     .never(
         "a stalled partition: another alert says so",
@@ -312,17 +316,17 @@ def _ahead(stream: str) -> str:
     return f'glasstream_rows_ahead{{stage="learner",instance="learner-0",stream="{stream}"}}'
 
 
-def _folded(stream: str) -> str:
-    return f'glasstream_rows_folded_total{{stage="fold",instance="fold-0",stream="{stream}"}}'
+def _aggregated(stream: str) -> str:
+    return f'glasstream_rows_aggregated_total{{stage="aggregator",instance="aggregator-0",stream="{stream}"}}'
 
 
 _NOTHING: Final = (
     _Of("GlasstreamNothingExplained")
     .fires(
-        "rows are learned until the bound, and none is folded for a while",
+        "rows are learned until the bound, and none is aggregated for a while",
         {
             _ahead("orders"): hold(40, 5) + grow(40, 40, 5) + hold(900, 15) + hold(40, 10),
-            _folded("orders"): grow(0, 10, 5) + hold(190, 20) + grow(200, 10, 10),
+            _aggregated("orders"): grow(0, 10, 5) + hold(190, 20) + grow(200, 10, 10),
         },
         (5, 25),
         [16, 24],
@@ -331,27 +335,27 @@ _NOTHING: Final = (
         played=True,
     )
     .fires(
-        "the fold is gone",
-        {_ahead("orders"): hold(900, 30), _folded("orders"): grow(0, 10, 5) + gone(25)},
+        "the aggregator is gone",
+        {_ahead("orders"): hold(900, 30), _aggregated("orders"): grow(0, 10, 5) + gone(25)},
         (5, 30),
         [16, 29],
         [4, 8],
         ({"stream": "orders"}, "900 learned rows of orders wait, and none has been explained for ten minutes"),
     )
-    .never("an idle stream", {_ahead("orders"): hold(0, 40), _folded("orders"): hold(100, 40)})
+    .never("an idle stream", {_ahead("orders"): hold(0, 40), _aggregated("orders"): hold(100, 40)})
     .never(
-        "an event every five minutes, each folded",
+        "an event every five minutes, each aggregated",
         {
             _ahead("orders"): (hold(1, 0.25) + hold(0, 4.75)) * 8,
-            _folded("orders"): [float(row) for row in range(8) for _ in range(20)],
+            _aggregated("orders"): [float(row) for row in range(8) for _ in range(20)],
         },
     )
-    .never("explained slowly", {_ahead("orders"): hold(900, 40), _folded("orders"): grow(0, 1, 40)})
+    .never("explained slowly", {_ahead("orders"): hold(900, 40), _aggregated("orders"): grow(0, 1, 40)})
     .never(
-        "the learner and the fold are restarted",
+        "the learner and the aggregator are restarted",
         {
             _ahead("orders"): hold(90, 10) + gone(1) + hold(0, 1) + hold(90, 20),
-            _folded("orders"): grow(0, 10, 10) + gone(1) + grow(350, 10, 21),
+            _aggregated("orders"): grow(0, 10, 10) + gone(1) + grow(350, 10, 21),
         },
     )
 )
@@ -364,14 +368,14 @@ def _held(partition: int) -> str:
 _HOLDING: Final = (
     _Of("GlasstreamHoldingBack")
     .fires(
-        "the learner waits for the fold, but for a moment in every five minutes",
+        "the learner waits for the aggregator, but for a moment in every five minutes",
         {_held(5): hold(0, 5) + (hold(1, 4.75) + hold(0, 0.25)) * 5 + hold(0, 15)},
         (5, 30),
         [21, 29],
         [4, 12, 34],
         (
             {"instance": "learner-0", "partition": "5"},
-            "the learner learner-0 waits for the fold on partition 5 most of the time",
+            "the learner learner-0 waits for the aggregator on partition 5 most of the time",
         ),
         played=True,
     )
@@ -381,7 +385,7 @@ _HOLDING: Final = (
 
 
 def _unexplained(stream: str) -> str:
-    return f'glasstream_rows_unexplained_total{{stage="fold",instance="fold-0",stream="{stream}"}}'
+    return f'glasstream_rows_unexplained_total{{stage="aggregator",instance="aggregator-0",stream="{stream}"}}'
 
 
 _COVERAGE: Final = (
@@ -390,7 +394,7 @@ _COVERAGE: Final = (
         "a twentieth of the rows cannot be explained for twenty minutes",
         {
             _unexplained("claims"): hold(0, 5) + grow(0, 1, 20) + hold(80, 30),
-            _folded("claims"): grow(0, 20, 55),
+            _aggregated("claims"): grow(0, 20, 55),
         },
         (5, 25),
         [24.75],
@@ -400,14 +404,14 @@ _COVERAGE: Final = (
     )
     .never(
         "rows that could not be explained long ago",
-        {_unexplained("claims"): hold(5_000, 60), _folded("claims"): grow(6_000, 20, 60)},
+        {_unexplained("claims"): hold(5_000, 60), _aggregated("claims"): grow(6_000, 20, 60)},
     )
-    .never("an idle stream", {_unexplained("claims"): hold(50, 60), _folded("claims"): hold(100, 60)})
+    .never("an idle stream", {_unexplained("claims"): hold(50, 60), _aggregated("claims"): hold(100, 60)})
     .never(
-        "a fold that goes on from its state, some rows back",
+        "an aggregator that goes on from its state, some rows back",
         {
             _unexplained("claims"): hold(5_000, 60),
-            _folded("claims"): grow(6_000, 20, 30) + gone(1) + grow(8_200, 20, 29),
+            _aggregated("claims"): grow(6_000, 20, 30) + gone(1) + grow(8_200, 20, 29),
         },
     )
 )
@@ -516,7 +520,7 @@ _CHECKPOINT: Final = (
     )
 )
 
-_DAMAGE: Final = _counter("damaged_messages", stage="fold", instance="fold-0", partition="1")
+_DAMAGE: Final = _counter("damaged_messages", stage="aggregator", instance="aggregator-0", partition="1")
 _DAMAGED: Final = (
     _Of("GlasstreamDamagedMessages")
     .fires(
@@ -525,7 +529,7 @@ _DAMAGED: Final = (
         (5, 5.25),
         [6, 28],
         [4, 36, 45],
-        ({"stage": "fold"}, "fold left out 2 damaged internal messages"),
+        ({"stage": "aggregator"}, "aggregator left out 2 damaged internal messages"),
         played=True,
     )
     .never("nothing happens", {_DAMAGE: hold(0, 60)})
@@ -549,7 +553,7 @@ _READ_AGAIN: Final = (
     .never("four times in an hour", {_AGAIN: hold(0, 20) + hold(2, 20) + hold(4, 50)})
 )
 
-_MAP: Final = 'glasstream_waiting_for_map{stage="sentinel",instance="sentinel-0",partition="6"}'
+_MAP: Final = 'glasstream_waiting_for_map{stage="novelty",instance="novelty-0",partition="6"}'
 _WAITING: Final = (
     _Of("GlasstreamWaitingForMap")
     .fires(
@@ -564,7 +568,7 @@ _WAITING: Final = (
     .never("it waits half of the time", {_MAP: [0.0, 1.0] * 80})
 )
 
-_UNFITTED: Final = _counter("windows_without_map", stage="sentinel", instance="sentinel-0", stream="loans")
+_UNFITTED: Final = _counter("windows_without_map", stage="novelty", instance="novelty-0", stream="loans")
 _NO_MAP: Final = (
     _Of("GlasstreamNoMap")
     .fires(
@@ -576,11 +580,15 @@ _NO_MAP: Final = (
         ({"stream": "loans"}, "no map could be fitted to 2 windows of loans"),
         played=True,
     )
-    .never("a sentinel that goes on from its state", {_UNFITTED: hold(5, 50) + gone(2) + hold(3, 2) + hold(5, 50)}, 35)
-    .never("a sentinel that was away for two hours", {_UNFITTED: hold(5, 50) + gone(120) + hold(5, 50)}, 35)
+    .never(
+        "a novelty detector that goes on from its state",
+        {_UNFITTED: hold(5, 50) + gone(2) + hold(3, 2) + hold(5, 50)},
+        35,
+    )
+    .never("a novelty detector that was away for two hours", {_UNFITTED: hold(5, 50) + gone(120) + hold(5, 50)}, 35)
 )
 
-_DRIFTED: Final = _counter("drift_alarms", stage="fold", instance="fold-0", stream="quotes")
+_DRIFTED: Final = _counter("drift_alarms", stage="aggregator", instance="aggregator-0", stream="quotes")
 _DRIFT: Final = (
     _Of("GlasstreamDrift")
     .fires(
@@ -595,7 +603,7 @@ _DRIFT: Final = (
     .never("nothing happens", {_DRIFTED: hold(0, 40)})
 )
 
-_NOVEL: Final = _counter("novelty_alarms", stage="sentinel", instance="sentinel-0", stream="trades")
+_NOVEL: Final = _counter("novelty_alarms", stage="novelty", instance="novelty-0", stream="trades")
 _NOVELTY: Final = (
     _Of("GlasstreamNovelty")
     .fires(
@@ -610,7 +618,9 @@ _NOVELTY: Final = (
         ),
         played=True,
     )
-    .never("a sentinel that goes on from its state", {_NOVEL: hold(5, 30) + gone(2) + hold(3, 2) + hold(5, 30)}, 11)
+    .never(
+        "a novelty detector that goes on from its state", {_NOVEL: hold(5, 30) + gone(2) + hold(3, 2) + hold(5, 30)}, 11
+    )
 )
 
 CASES: Final[list[Case]] = [

@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.command.cli import cli
+from glasstream.command.cli import cli
 
 
 def parsed(arguments: list[str]) -> click.Context:

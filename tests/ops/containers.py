@@ -33,7 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 NO_ENGINE = 77
 USER = 10_001
-WORKERS = ("learner", "explainer", "fold", "sentinel", "labels")
+WORKERS = ("learner", "explainer", "aggregator", "novelty", "labels")
 PROFILES = ("novelty", "labels", "page")
 TOPICS = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
 STREAM = "agrawal"

@@ -22,11 +22,11 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pipeline.brokers.choose import addresses
-from pipeline.command.cli import cli
-from pipeline.configuration import load
-from pipeline.page.access import is_loopback
-from pipeline.transport.worker import STOP_PATIENCE
+from glasstream.brokers.choose import addresses
+from glasstream.command.cli import cli
+from glasstream.configuration import load
+from glasstream.page.access import is_loopback
+from glasstream.transport.worker import STOP_PATIENCE
 from tests.conftest import IN_CI
 from tests.ops.command_line import parsed
 from tests.ops.dockerfile import DOCKERFILE, final_stage, instructions, variables
@@ -129,11 +129,11 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         ["demo"],
     ]
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
+        "aggregator",
         "explainer",
-        "fold",
         "labels",
         "learner",
-        "sentinel",
+        "novelty",
     ]
     assert WORKERS["explainer"]["deploy"]["replicas"] == 2
 
@@ -276,12 +276,12 @@ def _ready(port: int) -> tuple[int, str]:
 
 def test_ready_says_what_glasstream_health_says(answering: Callable[[bytes], int]) -> None:
     ready = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready")
-    refusing = answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\npartition 3 waits for the fold\n")
+    refusing = answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\npartition 3 waits for the aggregator\n")
     silent = answering(b"")
     with socket.create_server(("127.0.0.1", 0)) as free:
         nobody = int(free.getsockname()[1])
     assert _ready(ready) == (0, "")
-    for port, why in ((refusing, "partition 3 waits for the fold"), (silent, "no answer"), (nobody, "no answer")):
+    for port, why in ((refusing, "partition 3 waits for the aggregator"), (silent, "no answer"), (nobody, "no answer")):
         code, said = _ready(port)
         theirs = CliRunner().invoke(cli, ["health", "--port", str(port)], standalone_mode=False)
         assert (code, theirs.return_value) == (1, 1)

@@ -8,10 +8,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pipeline.brokers.choose import addresses
-from pipeline.configuration import load
-from pipeline.health.catalogue import ALL
-from pipeline.transport.worker import STOP_PATIENCE
+from glasstream.brokers.choose import addresses
+from glasstream.configuration import load
+from glasstream.health.catalogue import ALL
+from glasstream.transport.worker import STOP_PATIENCE
 from tests.ops.command_line import parsed
 from tests.ops.dockerfile import final_stage, variables
 
@@ -48,7 +48,7 @@ def test_every_object_fits_its_schema(found: dict[str, Any]) -> None:
 
 
 def test_a_misspelt_key_would_be_found() -> None:
-    wrong = {**WORKERS["fold"], "spec": {**WORKERS["fold"]["spec"], "replica": 2}}
+    wrong = {**WORKERS["aggregator"], "spec": {**WORKERS["aggregator"]["spec"], "replica": 2}}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong, VERSION, strict=True)
 
@@ -57,7 +57,11 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     assert sorted(KUSTOMIZATION["resources"]) == sorted(
         path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml"
     )
-    assert set(WORKERS) == {"learner", "explainer", "fold", "sentinel", "labels"} == set(of_kind("PodDisruptionBudget"))
+    assert (
+        set(WORKERS)
+        == {"learner", "explainer", "aggregator", "novelty", "labels"}
+        == set(of_kind("PodDisruptionBudget"))
+    )
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -174,7 +178,7 @@ def test_the_page_is_asked_and_reached_where_it_answers() -> None:
 
 def test_explainers_are_scaled_by_their_lag_up_to_what_partitions_feed() -> None:
     scaler = of_kind("HorizontalPodAutoscaler")["explainer"]["spec"]
-    assert scaler["maxReplicas"] == load(environment=SETTINGS).topics.work
+    assert scaler["maxReplicas"] == load(environment=SETTINGS).topics.requests
     (metric,) = scaler["metrics"]
     assert metric["pods"]["metric"]["name"] in {one.name for one in ALL}
     assert "replicas" not in WORKERS["explainer"]["spec"], "or applying it again would undo the scaling"

@@ -27,6 +27,8 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 VERSION = PROJECT["project"]["version"]
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 DEPENDENCIES = Path(sysconfig.get_path("purelib"))
+SOURCES = (ROOT / "pipeline", ROOT / "topics")
+PACKAGES = {"glasstream", "glasstream_topics"}
 FOLDERS = ("pipeline", "topics", "tests", "ops")
 TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docker-compose.yml", "pyproject.toml")
 RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
@@ -85,7 +87,9 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(release: 
     with ZipFile(release.wheel) as wheel:
         found = {name: wheel.read(name) for name in wheel.namelist()}
     about = {name for name in found if name.startswith(f"glasstream-{VERSION}.dist-info/")}
-    assert {name: found[name] for name in found if name not in about} == files("pipeline", "topics")
+    assert {name.partition("/")[0] for name in found if name not in about} == PACKAGES
+    expected = files("glasstream", root=SOURCES[0]) | files("glasstream_topics", root=SOURCES[1])
+    assert {name: found[name] for name in found if name not in about} == expected
     assert {name.partition("/")[2] for name in about} == {
         "METADATA",
         "RECORD",
@@ -94,6 +98,23 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(release: 
         *(f"licenses/{name}" for name in PROJECT["project"]["license-files"]),
     }
     assert not [name for name in found if Path(name).name.startswith(("test_", "conftest"))]
+
+
+def test_the_contract_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    own = tomllib.loads((SOURCES[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert own["version"] == VERSION
+    assert set(own["dependencies"]) <= set(PROJECT["project"]["dependencies"])
+    done(sys.executable, "-m", "hatchling", "build", "--directory", tmp_path, "--target", "wheel", cwd=SOURCES[1])
+    packages = tmp_path / "packages"
+    with ZipFile(tmp_path / f"glasstream_topics-{VERSION}-py3-none-any.whl") as wheel:
+        wheel.extractall(packages)
+    assert files("glasstream_topics", root=packages) == files("glasstream_topics", root=SOURCES[1])
+    assert {path.name.partition("-")[0] for path in packages.iterdir()} == {"glasstream_topics"}
+    imports = f"import sys; sys.path[:0] = [{str(packages)!r}]; import glasstream_topics, glasstream_topics.admin;"
+    said = done(
+        sys.executable, "-c", imports + "print(glasstream_topics.__file__, 'glasstream' in sys.modules)", cwd=tmp_path
+    )
+    assert said.split() == [str(packages / "glasstream_topics" / "__init__.py"), "False"]
 
 
 def test_the_metadata_are_complete(release: Release) -> None:
@@ -134,14 +155,14 @@ def imported(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 found.add(str(node.module).partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"pipeline", "topics"}
+    return found - set(sys.stdlib_module_names) - PACKAGES
 
 
 def test_what_is_imported_is_asked_for_or_comes_with_what_is() -> None:
     asked = {*required(PROJECT["project"]["dependencies"]), *required(EXTRAS["all"])}
     along = {canonicalize_name(Requirement(text).name) for name in asked for text in requires(name) or []}
     providers = packages_distributions()
-    for module in imported(ROOT / "pipeline") | imported(ROOT / "topics"):
+    for module in set().union(*map(imported, SOURCES)):
         assert {canonicalize_name(name) for name in providers[module]} & (asked | along), module
 
 
@@ -168,8 +189,8 @@ def give_kernels(packages: Path) -> None:
 
     numba takes a file of the same time and size for the same.
     """
-    for source in (ROOT / "pipeline").rglob("*.py"):
-        there = packages / source.relative_to(ROOT)
+    for source in SOURCES[0].rglob("*.py"):
+        there = packages / source.relative_to(SOURCES[0])
         os.utime(there, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
         for kernel in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
             (there.parent / "__pycache__").mkdir(exist_ok=True)
@@ -179,8 +200,8 @@ def give_kernels(packages: Path) -> None:
 def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release: Release, tmp_path: Path) -> None:
     away = tmp_path / "away"
     away.mkdir()
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    done(sys.executable, "-m", "pipeline.command.main", *RUN, "source", "--broker", "none", cwd=away, env=here)
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, SOURCES), os.environ.get("PYTHONPATH", "")])}
+    done(sys.executable, "-m", "glasstream.command.main", *RUN, "source", "--broker", "none", cwd=away, env=here)
 
     packages = install(release.wheel, tmp_path / "installed")
     give_kernels(packages)
@@ -190,9 +211,11 @@ def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release:
     def glasstream(*arguments: str) -> str:
         return done(programs / "glasstream", *arguments, cwd=away, env=environment)
 
-    where = done(programs / "python", "-c", "import pipeline, topics; print(pipeline.__file__, topics.__file__)",
-                 cwd=away, env=environment)  # fmt: skip
-    assert where.split() == [str(packages / "pipeline" / "__init__.py"), str(packages / "topics" / "__init__.py")]
+    imports = "import glasstream as one, glasstream_topics as other; print(one.__file__, other.__file__)"
+    where = done(programs / "python", "-c", imports, cwd=away, env=environment)
+    assert where.split() == [str(packages / name / "__init__.py") for name in ("glasstream", "glasstream_topics")]
+    generic = "from importlib.util import find_spec as find; print(*map(find, ('pipeline', 'topics', 'tests')))"
+    assert done(programs / "python", "-c", generic, cwd=away, env=environment).split() == ["None"] * 3
     assert glasstream("--version").split()[-1] == VERSION
     assert "--port" in glasstream("page", "--help")
     for broker in ("none", "embedded"):
@@ -206,7 +229,8 @@ def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release:
 @pytest.mark.slow
 def test_tests_of_the_source_distribution_can_be_collected(release: Release) -> None:
     """Those that look at files of the project; the others import what is in the wheel as well."""
-    path = os.pathsep.join([str(release.unpacked), os.environ.get("PYTHONPATH", "")])
+    folders = [str(release.unpacked / folder) for folder in (".", "pipeline", "topics")]
+    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
     collect = (sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--slow", "-p", "no:cacheprovider")
     asked = ("tests/ops", "tests/topics", "tests/test_architecture.py", "tests/docs")
     told = done(*collect, *asked, cwd=release.unpacked, env={**os.environ, "PYTHONPATH": path})

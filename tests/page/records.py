@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from topics import drift, effects, importance, novelty, predictions
+from glasstream_topics import drift, effects, importance, novelty, predictions
 
 
 def importance_record(

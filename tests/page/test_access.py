@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.errors import SettingsError
-from pipeline.page.access import HEADERS, Access
+from glasstream.errors import SettingsError
+from glasstream.page.access import HEADERS, Access
 
 TOKEN = "0123456789abcdef"
 

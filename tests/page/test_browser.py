@@ -18,13 +18,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser
 
-from pipeline.transport.connection import Connection
+from glasstream.transport.connection import Connection
+from glasstream_topics import admin
 from tests.deployment import ROOT, wait_for
 from tests.page.browsing import Viewing, viewing
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
-from topics import admin
 
-PARTITIONS = {"events": 1, "work": 1}
+PARTITIONS = {"events": 1, "requests": 1}
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def command(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
     """`glasstream ARGUMENTS` in a process of its own, and what it says in `log`."""
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline.command.main", *arguments],
+            [sys.executable, "-m", "glasstream.command.main", *arguments],
             cwd=ROOT,
             env={**os.environ},
             stdout=out,
@@ -97,9 +97,9 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
         "explain.methods": "ipfi,isage,ipdp,novelty",
         "model.name": "tree",
         "page.port": "0",
-        "sentinel.window": "500",
-        "sentinel.delay": "500",
-        "sentinel.stride": "1000",
+        "novelty.window": "500",
+        "novelty.delay": "500",
+        "novelty.stride": "1000",
     }
     given = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
     with command(log, "run", "--page", "--hold", "--rows", "3000", "--at", "1500", "--out", str(out), *given) as run:

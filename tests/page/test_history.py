@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.page.history import Bins, Thinned
+from glasstream.page.history import Bins, Thinned
 
 
 @given(st.integers(0, 3_000), st.integers(1, 40), st.integers(1, 40))

@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 import pytest
 
-import pipeline.page
-from pipeline.page.viewer import View, Viewer
+import glasstream.page
+from glasstream.page.viewer import View, Viewer
+from glasstream_topics import effects, novelty
 from tests.page.records import drift_record, effect_record, importance_record, prediction_record
 from tests.page.test_viewer import put, sent, some, store
-from topics import effects, novelty
 
-STATIC = Path(pipeline.page.__file__).parent / "static"
+STATIC = Path(glasstream.page.__file__).parent / "static"
 CHECKS = Path(__file__).parent / "javascript"
 
 

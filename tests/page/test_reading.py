@@ -7,22 +7,22 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from pipeline.command.cli import cli
-from pipeline.errors import TopicError
-from pipeline.page.reading import Taken, Topics
-from pipeline.transport.connection import Connection
-from pipeline.transport.progress import watermarks
+from glasstream.command.cli import cli
+from glasstream.errors import TopicError
+from glasstream.page.reading import Taken, Topics
+from glasstream.transport.connection import Connection
+from glasstream.transport.progress import watermarks
+from glasstream_topics import admin
+from glasstream_topics.importance import Importance
 from tests.deployment import wait_for
 from tests.page.records import drift_record, effect_record, importance_record
-from topics import admin
-from topics.importance import Importance
 
 
 @pytest.fixture
 def deployed(kafka: str, prefix: str) -> Iterator[str]:
     """A prefix with topics."""
     client = AdminClient(Connection(kafka).client())
-    admin.create(client, {"events": 2, "work": 2}, prefix)
+    admin.create(client, {"events": 2, "requests": 2}, prefix)
     yield prefix
     admin.delete(client, prefix)
 

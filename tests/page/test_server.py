@@ -22,18 +22,18 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pipeline.command.cli import cli
-from pipeline.errors import SettingsError
-from pipeline.page import assets, viewer
-from pipeline.page import server as page_server
-from pipeline.page.access import HEADERS, Access
-from pipeline.page.reading import Taken
-from pipeline.page.server import PageServer, view_of
-from pipeline.page.store import Store
-from pipeline.page.tls import tls
-from pipeline.page.viewer import View, Viewer
+from glasstream.command.cli import cli
+from glasstream.errors import SettingsError
+from glasstream.page import assets, viewer
+from glasstream.page import server as page_server
+from glasstream.page.access import HEADERS, Access
+from glasstream.page.reading import Taken
+from glasstream.page.server import PageServer, view_of
+from glasstream.page.store import Store
+from glasstream.page.tls import tls
+from glasstream.page.viewer import View, Viewer
+from glasstream_topics import importance
 from tests.page.records import importance_record
-from topics import importance
 
 TOKEN = "a-token-of-the-tests"
 
@@ -331,5 +331,5 @@ def test_nothing_of_the_page_comes_from_elsewhere() -> None:
     for path, asset in assets.load().items():
         if not path.startswith("vendor/") and path != "icon.svg":
             assert b"//" not in re.sub(rb"^\s*//.*$|\s// .*$", b"", asset.body, flags=re.MULTILINE), path
-    found = importlib.resources.files("pipeline.page") / "static" / "vendor" / "uplot"
+    found = importlib.resources.files("glasstream.page") / "static" / "vendor" / "uplot"
     assert "MIT" in (found / "LICENSE").read_text() and "vendor/uplot/uPlot.esm.js" in assets.load()

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.page import viewer as viewer_module
-from pipeline.page.store import Store
-from pipeline.page.stream import Record
-from pipeline.page.viewer import Channel, Seat, View, Viewer
+from glasstream.page import viewer as viewer_module
+from glasstream.page.store import Store
+from glasstream.page.stream import Record
+from glasstream.page.viewer import Channel, Seat, View, Viewer
+from glasstream_topics import drift, effects, importance, novelty, predictions
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
-from topics import drift, effects, importance, novelty, predictions
 
 DECODE = {
     "importance": importance.decode,

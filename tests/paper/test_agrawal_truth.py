@@ -10,9 +10,9 @@ import pytest
 from river import base
 from river.datasets import synth
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from topics import events, importance
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream_topics import events, importance
 
 SEEDS = 40
 ROWS = 6_000

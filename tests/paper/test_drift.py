@@ -9,11 +9,11 @@ from statistics import median
 import orjson
 import pytest
 
-from pipeline.command.messages import pack
-from pipeline.command.reference import Reference
-from pipeline.command.sources import BundledStream
-from pipeline.configuration import load
-from topics import events
+from glasstream.command.messages import pack
+from glasstream.command.reference import Reference
+from glasstream.command.sources import BundledStream
+from glasstream.configuration import load
+from glasstream_topics import events
 
 CHANGE, SEEDS = 10_000, range(1, 11)
 

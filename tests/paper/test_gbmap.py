@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 
-from pipeline.errors import InputError
-from pipeline.gbmap.settings import PAPER_DRIFT
-from pipeline.gbmap.table import Table
-from pipeline.paper.contestants import CONTESTANTS, Contestant, Fitted
-from pipeline.paper.drift import FEWEST, area, drift
-from pipeline.paper.table4 import STAGED, drawn, parted, score
+from glasstream.errors import InputError
+from glasstream.gbmap.settings import PAPER_DRIFT
+from glasstream.gbmap.table import Table
+from glasstream.paper.contestants import CONTESTANTS, Contestant, Fitted
+from glasstream.paper.drift import FEWEST, area, drift
+from glasstream.paper.table4 import STAGED, drawn, parted, score
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -84,7 +84,7 @@ def test_every_number_of_learners_is_judged_as_a_fit_of_so_many(
 ) -> None:
     data, most = table(90, classes=classes), fewest + 3
     parameters = {"max_iter": 20} | {name: most}
-    monkeypatch.setattr("pipeline.paper.table4.drawn", lambda *_: parameters)
+    monkeypatch.setattr("glasstream.paper.table4.drawn", lambda *_: parameters)
     found = score(data, contestant, 1, 2, folds=3)
     cuts = np.array_split(parted(90, 1, 0)[0], 3)
     means = {}

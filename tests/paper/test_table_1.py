@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
-from pipeline.estimators.batch_pfi import batch_pfi
-from pipeline.estimators.ipfi import IncrementalPFI
-from pipeline.fold.normalised import normalised
-from pipeline.models.predictor import CLASSIFICATION, Output
+from glasstream.aggregator.normalised import normalised
+from glasstream.estimators.batch_pfi import batch_pfi
+from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.models.predictor import CLASSIFICATION, Output
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstream[test]'")
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import tree
 
-from pipeline.command.plot import plot, read_records
-from pipeline.errors import InputError
-from pipeline.estimators.ipdp import IncrementalPDP
-from pipeline.plots.canvas import apart
-from pipeline.plots.effects import plot_effects
-from pipeline.plots.embedding import plot_embedding, principal_components
-from pipeline.plots.importance import plot_importance
+from glasstream.command.plot import plot, read_records
+from glasstream.errors import InputError
+from glasstream.estimators.ipdp import IncrementalPDP
+from glasstream.plots.canvas import apart
+from glasstream.plots.effects import plot_effects
+from glasstream.plots.embedding import plot_embedding, principal_components
+from glasstream.plots.importance import plot_importance
 
 PNG = b"\x89PNG"
 
@@ -135,7 +135,7 @@ def test_an_estimator_can_be_plotted() -> None:
 
 
 def test_without_matplotlib_the_command_to_install_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pipeline.plots.drawing", raising=False)
+    monkeypatch.delitem(sys.modules, "glasstream.plots.drawing", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

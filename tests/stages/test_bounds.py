@@ -6,16 +6,16 @@ from collections import Counter
 import orjson
 import pytest
 
-from pipeline.command.run import for_embedded
-from pipeline.configuration import load
-from pipeline.explain.explainer import explain
-from pipeline.health import catalogue
-from pipeline.models import snapshot as codec
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message
-from topics import contributions, snapshots, work
+from glasstream.command.run import for_embedded
+from glasstream.configuration import load
+from glasstream.explain.explainer import explain
+from glasstream.health import catalogue
+from glasstream.models import snapshot as codec
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.learner import LearnerTask
+from glasstream.transport.records import Message
+from glasstream_topics import contributions, requests, snapshots
 
 KEPT = 5 * 1024 * 1024
 KEY = b"a key of sixteen bytes"
@@ -40,13 +40,13 @@ def events(count: int, features: int, classes: int, end: int) -> list[bytes]:
     ("features", "classes", "more"),
     [(10, 10, ()), (16, 2, ()), (120, 0, ()), (21, 40, ("ipdp.points=50",)), (30, 2, ("isage.fresh=true",))],
 )
-def test_a_fold_that_stands_still_has_no_more_before_it_than_the_embedded_broker_keeps(
+def test_an_aggregator_that_stands_still_has_no_more_before_it_than_the_embedded_broker_keeps(
     features: int, classes: int, more: tuple[str, ...]
 ) -> None:
     settings = for_embedded(
         load(assignments=["model.name=linear", "explain.methods=ipfi,isage,ipdp", "topics.events=1", *more])
     )
-    learner = LearnerPartition(0, settings, KEY, FoldProgress(), lambda topic, number: {})
+    learner = LearnerTask(0, settings, KEY, AggregatorProgress(), lambda topic, number: {})
     sent: Counter[str] = Counter()
     models = snapshots.Assembler(2**26)
 
@@ -65,10 +65,10 @@ def test_a_fold_that_stands_still_has_no_more_before_it_than_the_embedded_broker
                 topic = record.topic.removeprefix(settings.prefix)
                 if topic == "snapshots":
                     models.add(record.key or b"", record.value)
-                if topic in ("work", "snapshots"):
+                if topic in ("explain.requests", "snapshots"):
                     sent[topic] += len(record.value or b"")
-                if topic == "work":
-                    block = work.decode(record.value or b"")
+                if topic == "explain.requests":
+                    block = requests.decode(record.value or b"")
                     data = models.get(block.stream, block.epoch, block.version) or b""
                     answers = explain(block, None if block.refused else codec.decode(data, key=KEY))
                     sizes = [len(contributions.encode(answer)) for answer in answers]
@@ -80,24 +80,24 @@ def test_a_fold_that_stands_still_has_no_more_before_it_than_the_embedded_broker
 
     asyncio.run(run())
     assert sent["rows"] > 20
-    for topic in ("work", "contributions", "snapshots"):
+    for topic in ("explain.requests", "contributions", "snapshots"):
         assert 0 < sent[topic] < 0.9 * KEPT, (topic, sent)
 
 
 def test_rows_that_are_too_wide_are_answered_and_do_not_count_as_rows_on_which_the_model_raised() -> None:
     settings = load(assignments=["model.name=linear", "topics.events=1"])
-    learner = LearnerPartition(0, settings, KEY, FoldProgress(), lambda topic, number: {})
+    learner = LearnerTask(0, settings, KEY, AggregatorProgress(), lambda topic, number: {})
     asyncio.run(learner.feed(Message("events", 0, 0, b"s", events(400, 3, 2, 400)[0])))
-    explainer = Explainer(settings, KEY, FoldProgress())
+    explainer = Explainer(settings, KEY, AggregatorProgress())
     blocks = [
-        work.decode(record.value or b"")
+        requests.decode(record.value or b"")
         for record in learner.collect().records
-        if record.topic.removeprefix(settings.prefix) == "work"
+        if record.topic.removeprefix(settings.prefix) == "explain.requests"
     ]
     assert blocks
     for block in blocks:
-        value = work.encode(work.refused(block, "it is too wide"))
-        (record,) = asyncio.run(explainer.handle(Message("work", 0, 0, b"s/1", value)))
+        value = requests.encode(requests.refused(block, "it is too wide"))
+        (record,) = asyncio.run(explainer.handle(Message("explain.requests", 0, 0, b"s/1", value)))
         answer = contributions.decode(record.value or b"")
         assert (answer.kind, answer.reason, answer.count) == ("failed", "it is too wide", block.count)
     found = {sample.metric: sample.value for sample in explainer.samples()}

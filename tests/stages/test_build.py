@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.stages.build import options
+from glasstream.configuration import load
+from glasstream.stages.build import options
 
 
 def test_a_worker_has_one_name_and_a_fork_another() -> None:
     """Its name decides what is fenced, so whoever asks twice must not be told of two workers."""
     settings = load()
     name = options("learner", settings).instance
-    assert options("learner", settings).instance == options("fold", settings).instance == name
+    assert options("learner", settings).instance == options("aggregator", settings).instance == name
     assert options("learner", load(assignments=["worker.instance=mine"])).instance == "mine"
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
@@ -25,13 +25,13 @@ def test_a_worker_has_one_name_and_a_fork_another() -> None:
     assert len(other) == len(name) and other != name
 
 
-@pytest.mark.parametrize("stage", ["explainer", "fold", "sentinel"])
+@pytest.mark.parametrize("stage", ["explainer", "aggregator", "novelty"])
 def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     """Nor what River brings: two seconds of every start."""
     program = (
         "import sys\n"
-        "from pipeline.stages import build\n"
-        "from pipeline.configuration import load\n"
+        "from glasstream.stages import build\n"
+        "from glasstream.configuration import load\n"
         f"made = build._{stage}(load(), None)\n"
         "print(*sorted({'river', 'scipy.stats', 'pandas'} & set(sys.modules)))"
     )

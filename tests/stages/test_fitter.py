@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from pipeline.errors import StageError
-from pipeline.stages.fitter import Fitter, warm_up
+from glasstream.errors import StageError
+from glasstream.stages.fitter import Fitter, warm_up
 
 
 @pytest.fixture

@@ -5,22 +5,22 @@ import asyncio
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
-from pipeline.ingest.message import Oversized
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.labels import LabelsPartition, samples
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message, Outputs
-from topics import events, events_dead, progress_learner
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
+from glasstream.ingest.message import Oversized
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.labels import LabelsTask, samples
+from glasstream.stages.learner import LearnerTask
+from glasstream.transport.records import Message, Outputs
+from glasstream_topics import events, events_dead, progress_learner
 
 SETTINGS = load(assignments=["topics.events=2", "model.name=linear", "labels.window=10"])
 VALUES = [b'{"id":1,"y":2}', None, b"\xff", b'[{"id":1,"y":2}]', b'{"x":{"a":1}}']
 LOG = [Message("labels", 1, 3 + n, b"s", value, (("h", b"v"),)) for n, value in enumerate(VALUES)]
 
 
-def feed(stage: LabelsPartition, *messages: Message) -> Outputs:
+def feed(stage: LabelsTask, *messages: Message) -> Outputs:
     for message in messages:
         asyncio.run(stage.feed(message))
     return stage.collect()
@@ -31,7 +31,7 @@ def committed(outputs: Outputs) -> dict[bytes, bytes]:
 
 
 def test_messages_are_moved_as_they_are_to_the_same_partition() -> None:
-    stage = LabelsPartition(1, SETTINGS)
+    stage = LabelsTask(1, SETTINGS)
     assert stage.restore({}, 3, 8) == 3
     outputs = feed(stage, *LOG)
     assert [(one.topic, one.key, one.value, one.partition, one.headers) for one in outputs.records] == [
@@ -46,7 +46,7 @@ def test_messages_are_moved_as_they_are_to_the_same_partition() -> None:
 
 
 def test_what_events_refuses_for_its_size_is_a_dead_letter_of_its_origin() -> None:
-    stage = LabelsPartition(1, SETTINGS)
+    stage = LabelsTask(1, SETTINGS)
     stage.restore({}, 3, 8)
     large = Message("labels", 1, 3, b"k" * 3_000, b"v" * 5_000_000, (("h", b"v"),), 17)
     unread = Message("labels", 1, 4, None, Oversized(70, "expected less"))
@@ -66,7 +66,7 @@ def test_what_events_refuses_for_its_size_is_a_dead_letter_of_its_origin() -> No
 
 @pytest.mark.parametrize("killed", range(6))
 def test_a_successor_goes_on_behind_what_was_committed(killed: int) -> None:
-    first, second = LabelsPartition(1, SETTINGS), LabelsPartition(1, SETTINGS)
+    first, second = LabelsTask(1, SETTINGS), LabelsTask(1, SETTINGS)
     first.restore({}, 3, 8)
     outputs = feed(first, *LOG[:killed])
     start = second.restore(committed(outputs), 3, 8)
@@ -76,18 +76,18 @@ def test_a_successor_goes_on_behind_what_was_committed(killed: int) -> None:
 
 
 def test_labels_that_are_gone_before_they_were_moved_are_not_passed_over() -> None:
-    stage = LabelsPartition(1, SETTINGS)
+    stage = LabelsTask(1, SETTINGS)
     stage.restore({}, 3, 8)
     state = committed(feed(stage, LOG[0]))
     with pytest.raises(LostInputError, match=r"offset 4 of glasstream\.labels\[1\].*keeps it from 6.*progress\.labels"):
-        LabelsPartition(1, SETTINGS).restore(state, 6, 8)
+        LabelsTask(1, SETTINGS).restore(state, 6, 8)
     with pytest.raises(StateError, match=r"progress\.labels\[1\]"):
-        LabelsPartition(1, SETTINGS).restore({b"\xffpartition": b"{}"}, 0, 8)
+        LabelsTask(1, SETTINGS).restore({b"\xffpartition": b"{}"}, 0, 8)
 
 
 def test_the_learner_says_how_many_labels_came_and_how_many_did_not() -> None:
     home = events.partition(b"s", 2)
-    learner = LearnerPartition(home, SETTINGS, None, FoldProgress(), lambda topic, number: {})
+    learner = LearnerTask(home, SETTINGS, None, AggregatorProgress(), lambda topic, number: {})
     late = [{"id": n, "x": {"a": float(n)}} for n in range(8)]
     labelled = [{"id": n, "x": {"a": float(n)}, "y": n % 2 > 0} for n in range(8, 15)]
     labels = [{"id": n, "y": n % 2 > 0} for n in (0, 7, 6)]

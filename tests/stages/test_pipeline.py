@@ -10,25 +10,25 @@ from functools import partial
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.settings import Settings
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.settings import Settings
+from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.late_labels import apart, delays
 from tests.logs import event
 from tests.pipeline_in_memory import CRASHES, Entry, NothingMoves, Pipeline
-from topics import checkpoints, chunks, events, events_dead, frames, importance
-from topics.progress_learner import PARTITION_KEY
 
 PUBLIC = ("predictions", "importance", "effects", "drift", "novelty")
 SETTINGS = (
-    "model.name=linear", "model.task=classification", "explain.reservoir=10", "topics.events=2", "topics.work=3",
+    "model.name=linear", "model.task=classification", "explain.reservoir=10", "topics.events=2", "topics.requests=3",
     "publish.every=25", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0", "limits.rows_ahead=80",
     "checkpoint.seconds=0.000001", "checkpoint.share=1", "block.rows=8",
 )  # fmt: skip
 WATCHED = (
-    "explain.methods=ipfi,novelty", "sentinel.window=40", "sentinel.stride=30", "sentinel.delay=20",
-    "sentinel.held=0.5", "sentinel.rate=0.05", "sentinel.learners=2", "sentinel.iterations=5", "sentinel.anchor=50",
-    "sentinel.grace=20",
+    "explain.methods=ipfi,novelty", "novelty.window=40", "novelty.stride=30", "novelty.delay=20",
+    "novelty.held=0.5", "novelty.rate=0.05", "novelty.learners=2", "novelty.iterations=5", "novelty.anchor=50",
+    "novelty.grace=20",
 )  # fmt: skip
 STREAMS = (b"one", b"two", b"four")
 """Not all on one partition."""
@@ -85,7 +85,7 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str) -> 
     assert len(happened) > 10, happened
 
 
-@pytest.mark.parametrize("stage", ["learner", "fold", "sentinel"])
+@pytest.mark.parametrize("stage", ["learner", "aggregator", "novelty"])
 @pytest.mark.parametrize("point", CRASHES)
 def test_a_worker_that_dies_at_any_point_of_every_commit_has_a_successor_that_goes_on_exactly(
     stage: str, point: str
@@ -173,13 +173,13 @@ def test_with_checkpoints_the_first_events_may_be_gone() -> None:
 
 
 def test_who_waits_for_what_never_comes_is_named() -> None:
-    """So that a test of recovery cannot pass by ending early: here nobody folds."""
+    """So that a test of recovery cannot pass by ending early: here no aggregator runs."""
     pipeline = Pipeline(settings("limits.rows_ahead=20"), explainers=1)
 
     async def play() -> None:
         for key, value in log(63):
             pipeline.log.send(key, value)
-        for worker in [name for name in pipeline.workers if name[0] == "fold"]:
+        for worker in [name for name in pipeline.workers if name[0] == "aggregator"]:
             pipeline.workers.pop(worker).kill()
         await pipeline.finish()
 
@@ -261,7 +261,7 @@ def test_a_learner_whose_first_events_are_gone_refuses() -> None:
         restart(pipeline, "learner", home)
 
 
-@pytest.mark.parametrize("stage", ["learner", "fold"])
+@pytest.mark.parametrize("stage", ["learner", "aggregator"])
 def test_changed_settings_are_refused_by_name(stage: str) -> None:
     pipeline = Pipeline(settings()).run(log(42))
     pipeline.settings = settings("explain.alpha=0.05", "seed=4", "block.rows=7")
@@ -283,7 +283,7 @@ OTHERS: list[tuple[Callable[[dict], dict], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("stage", ["learner", "fold", "sentinel"])
+@pytest.mark.parametrize("stage", ["learner", "aggregator", "novelty"])
 def test_state_that_this_release_cannot_go_on_from_is_refused(stage: str) -> None:
     """State of another Python among it: from 3.12 on sums are compensated, and River's numbers differ."""
     pipeline = Pipeline(settings(*WATCHED)).run(log(42))
@@ -344,7 +344,7 @@ def test_who_sheds_goes_on_and_says_what_was_not_explained(caplog: pytest.LogCap
         newest = importance.decode(pipeline.published("importance")["importance", stream.decode()][-1])
         assert newest.row == 209 and 0.0 < newest.coverage < 0.5
     assert "old snapshots are ended" in caplog.text and "limits.lag" in caplog.text
-    assert "waits for the fold" not in caplog.text
+    assert "waits for the aggregator" not in caplog.text
 
 
 def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_explained(

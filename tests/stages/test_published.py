@@ -5,24 +5,24 @@ from collections.abc import Iterable
 
 import pytest
 
-from pipeline.configuration import load
-from pipeline.health import catalogue
-from pipeline.health.catalogue import Sample
-from pipeline.stages import checkpoints as stage_checkpoints
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition, samples
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.stages import checkpoints as stage_checkpoints
+from glasstream.stages.aggregator import AggregatorTask
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.learner import LearnerTask, samples
+from glasstream.transport.records import Message
+from glasstream_topics import events
+from glasstream_topics.events_dead import Reason
 from tests.logs import messages
-from topics import events
-from topics.events_dead import Reason
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
 
 
-def learner(number: int = 0, *more: str) -> LearnerPartition:
+def learner(number: int = 0, *more: str) -> LearnerTask:
     settings = load(assignments=[*SETTINGS, *more])
-    return LearnerPartition(number, settings, b"k" * 32, FoldProgress(), lambda topic, partition: {})
+    return LearnerTask(number, settings, b"k" * 32, AggregatorProgress(), lambda topic, partition: {})
 
 
 def told(published: Iterable[Sample]) -> dict[tuple[str, ...], float]:
@@ -34,9 +34,9 @@ def test_a_fresh_worker_publishes_its_counters_from_0_on() -> None:
     for reason in Reason:
         assert fresh["glasstream_dead_letters", reason, "3"] == 0
     assert [value for name, value in fresh.items() if name[0] == "glasstream_bound_hits"] == [0]
-    fold = told(FoldPartition(3, load(assignments=SETTINGS)).samples())
-    assert fold["glasstream_damaged_messages", "3"] == fold["glasstream_blocks_over", "3"] == 0
-    assert fold["glasstream_records", "importance", "3"] == 0
+    aggregator = told(AggregatorTask(3, load(assignments=SETTINGS)).samples())
+    assert aggregator["glasstream_damaged_messages", "3"] == aggregator["glasstream_blocks_over", "3"] == 0
+    assert aggregator["glasstream_records", "importance", "3"] == 0
 
 
 def test_counters_are_those_of_one_partition() -> None:

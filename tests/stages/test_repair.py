@@ -11,17 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.stages import explainer as explainer_stage
-from pipeline.stages.explainer import Explainer
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.standstill import LONGEST
-from pipeline.transport.records import Message, Outputs
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.stages import explainer as explainer_stage
+from glasstream.stages.aggregator import AggregatorTask
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.explainer import Explainer
+from glasstream.stages.learner import LearnerTask
+from glasstream.stages.standstill import LONGEST
+from glasstream.transport.records import Message, Outputs
+from glasstream_topics import events
 from tests.logs import event
-from topics import events
 
 KEY = b"a key of sixteen bytes"
 SETTINGS = (
@@ -30,7 +30,7 @@ SETTINGS = (
     "limits.rows_ahead=60", "checkpoint.share=1",
 )  # fmt: skip
 PUBLISHED = ("predictions", "importance", "effects", "drift")
-QUEUES = ("work", "contributions", "snapshots")
+QUEUES = ("explain.requests", "contributions", "snapshots")
 
 
 def packed(key: bytes, first: int, end: int) -> list[tuple[bytes, bytes]]:
@@ -79,14 +79,14 @@ class Lossy:
 
     def __post_init__(self) -> None:
         self.settings = load(assignments=[*SETTINGS, f"checkpoint.seconds={self.seconds}"])
-        self.progress = FoldProgress()
-        self.explainer = Explainer(self.settings, KEY, FoldProgress())
-        self.fold = FoldPartition(0, self.settings)
-        self.work: asyncio.Queue[Message] = asyncio.Queue()
+        self.progress = AggregatorProgress()
+        self.explainer = Explainer(self.settings, KEY, AggregatorProgress())
+        self.aggregator = AggregatorTask(0, self.settings)
+        self.requests: asyncio.Queue[Message] = asyncio.Queue()
 
-    def learner(self) -> LearnerPartition:
-        self.progress = FoldProgress()
-        return LearnerPartition(
+    def learner(self) -> LearnerTask:
+        self.progress = AggregatorProgress()
+        return LearnerTask(
             0, self.settings, KEY, self.progress, lambda topic, number: dict(self.state[topic]), lambda: self.now
         )
 
@@ -109,7 +109,7 @@ class Lossy:
                 continue
             if outputs:
                 learner.committed()
-            self._write(self.fold.collect(), "progress.fold")
+            self._write(self.aggregator.collect(), "progress.aggregator")
             for task in (feeding, explaining):
                 if task.done():
                     task.result()
@@ -121,7 +121,7 @@ class Lossy:
             assert self.now < 100 * LONGEST, f"nothing moves any more: {learner.stalled()}"
         explaining.cancel()
 
-    def _feed(self, learner: LearnerPartition) -> "asyncio.Task[None]":
+    def _feed(self, learner: LearnerTask) -> "asyncio.Task[None]":
         start = learner.restore(self.state["progress.learner"], 0, len(LOG))
 
         async def feed() -> None:
@@ -133,10 +133,10 @@ class Lossy:
 
     async def _explain(self) -> None:
         while True:
-            for record in await self.explainer.handle(await self.work.get()):
+            for record in await self.explainer.handle(await self.requests.get()):
                 if not self._lost("contributions"):
                     offset = self.written["contributions"] - 1
-                    await self.fold.feed(Message("contributions", 0, offset, b"", record.value))
+                    await self.aggregator.feed(Message("contributions", 0, offset, b"", record.value))
 
     def _lost(self, topic: str) -> bool:
         lost = (topic, self.written[topic]) in self.drops
@@ -150,9 +150,9 @@ class Lossy:
         for topic, key, value in [*records, *((progress, one.key or b"", one.value) for one in outputs.progress)]:
             if topic in PUBLISHED:
                 self.published[topic, orjson.loads(value or b"")["stream"]].append(value or b"")
-            elif topic == "work":
+            elif topic == "explain.requests":
                 if not self._lost(topic):
-                    self.work.put_nowait(Message(topic, 0, self.written[topic] - 1, key, value))
+                    self.requests.put_nowait(Message(topic, 0, self.written[topic] - 1, key, value))
             elif topic == "snapshots":
                 if not self._lost(topic):
                     self.explainer.on_snapshot(key, value)
@@ -160,7 +160,7 @@ class Lossy:
                 self.state[topic].pop(key, None)
             else:
                 self.state[topic][key] = value
-            if topic == "progress.fold":
+            if topic == "progress.aggregator":
                 self.progress.on_record(0, 0, key, value)
                 self.explainer.on_progress(0, 0, key, value)
 
@@ -181,7 +181,7 @@ def repaired(*args: Any) -> Lossy:
     lossy = Lossy(*args)
     asyncio.run(lossy.run())
     assert dict(lossy.published) == EXPECTED
-    assert lossy.fold.damaged == lossy.explainer.damaged == 0
+    assert lossy.aggregator.damaged == lossy.explainer.damaged == 0
     return lossy
 
 
@@ -200,23 +200,23 @@ def test_every_record_may_be_lost_whole_or_in_part(topic: str) -> None:
 
 def test_a_mark_alone_is_sent_again() -> None:
     """It carries no rows by which it would be missed."""
-    last = repaired(()).written["work"] - 1
-    assert repaired({("work", last)}).dropped["work"] == 1
+    last = repaired(()).written["explain.requests"] - 1
+    assert repaired({("explain.requests", last)}).dropped["explain.requests"] == 1
 
 
 def test_a_mark_that_a_checkpoint_lies_behind_is_sent_again() -> None:
     whole = repaired((), "0.000001")
-    last = {("work", whole.written["work"] - 1 - n) for n in range(2)}
+    last = {("explain.requests", whole.written["explain.requests"] - 1 - n) for n in range(2)}
     for kill in range(whole.commits - 2, whole.commits + 1):
-        assert repaired(last, "0.000001", kill).dropped["work"] == 2
+        assert repaired(last, "0.000001", kill).dropped["explain.requests"] == 2
 
 
 losses = st.sets(st.tuples(st.sampled_from(QUEUES), st.integers(0, 60)), max_size=25)
 
 
 @given(losses, st.sampled_from(["0", "0.000001"]), st.integers(1, 15))
-@example({("work", n) for n in range(30)}, "0", 1)
-@example({("work", n) for n in range(30)}, "0.000001", 2)
+@example({("explain.requests", n) for n in range(30)}, "0", 1)
+@example({("explain.requests", n) for n in range(30)}, "0.000001", 2)
 @settings(max_examples=8)
 def test_a_successor_sends_again_what_its_predecessor_has_sent(
     drops: set[tuple[str, int]], seconds: str, kill: int

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from pipeline.command.reference import Reference
-from pipeline.configuration import load
-from pipeline.errors import StateError
-from pipeline.explain.explainer import explain
-from pipeline.models import snapshot as codec
-from pipeline.models.authentication import Key
-from pipeline.settings import Settings
-from pipeline.stages.fold import FoldPartition
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.transport.records import Message, Outputs, Record
+from glasstream.command.reference import Reference
+from glasstream.configuration import load
+from glasstream.errors import StateError
+from glasstream.explain.explainer import explain
+from glasstream.models import snapshot as codec
+from glasstream.models.authentication import Key
+from glasstream.settings import Settings
+from glasstream.stages.aggregator import AggregatorTask
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.learner import LearnerTask
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import checkpoints, contributions, events, progress_learner, requests, snapshots
 from tests.logs import event
-from topics import checkpoints, contributions, events, progress_learner, snapshots, work
 
 KEY = b"a key of sixteen bytes"
 SETTINGS = (
@@ -63,36 +63,36 @@ class Cluster:
     """By topic: the last value of every key."""
     contributions: list[bytes] = field(default_factory=list)
     published: dict[tuple[str, str], list[bytes]] = field(default_factory=lambda: defaultdict(list))
-    progress: FoldProgress = field(default_factory=FoldProgress)
+    progress: AggregatorProgress = field(default_factory=AggregatorProgress)
     commits: int = 0
     damage: int = 0
     low: int = 0
     """The first offset that `events` still keeps."""
     key: Key = KEY
 
-    def learner(self) -> LearnerPartition:
-        self.progress = FoldProgress()
-        for key, value in self.state["progress.fold"].items():
+    def learner(self) -> LearnerTask:
+        self.progress = AggregatorProgress()
+        for key, value in self.state["progress.aggregator"].items():
             self.progress.on_record(0, 0, key, value)
-        return LearnerPartition(
-            0, self.settings, self.key, self.progress, lambda topic, number: dict(self.state[topic])
-        )
+        return LearnerTask(0, self.settings, self.key, self.progress, lambda topic, number: dict(self.state[topic]))
 
-    def fold(self) -> tuple[FoldPartition, int]:
-        fold = FoldPartition(0, self.settings)
-        return fold, fold.restore(self.state["progress.fold"], 0, len(self.contributions))
+    def aggregator(self) -> tuple[AggregatorTask, int]:
+        aggregator = AggregatorTask(0, self.settings)
+        return aggregator, aggregator.restore(self.state["progress.aggregator"], 0, len(self.contributions))
 
-    async def run(self, kill_learner: int | None = None, kill_fold: int | None = None, lost: bool = False) -> None:
+    async def run(
+        self, kill_learner: int | None = None, kill_aggregator: int | None = None, lost: bool = False
+    ) -> None:
         """Until all is published.
 
         Parameters
         ----------
-        kill_learner, kill_fold
+        kill_learner, kill_aggregator
             With which commit of the learner a successor takes over.
         lost
             Whether that commit never came to be.
         """
-        learner, (fold, at) = self.learner(), self.fold()
+        learner, (aggregator, at) = self.learner(), self.aggregator()
         feeding = self._feed(learner)
         while True:
             await asyncio.sleep(0)
@@ -111,19 +111,19 @@ class Cluster:
                 continue
             if outputs:
                 learner.committed()
-            if kill_fold == self.commits:
-                kill_fold = None
-                fold, at = self.fold()
+            if kill_aggregator == self.commits:
+                kill_aggregator = None
+                aggregator, at = self.aggregator()
             for offset in range(at, len(self.contributions)):
-                await fold.feed(Message("contributions", 0, offset, b"", self.contributions[offset]))
+                await aggregator.feed(Message("contributions", 0, offset, b"", self.contributions[offset]))
             at = len(self.contributions)
-            self._take(fold.collect(), "progress.fold")
+            self._take(aggregator.collect(), "progress.aggregator")
             if done and not outputs:
                 break
-        self.damage += fold.damaged
-        self.over, self.core = fold.core.over, learner.core
+        self.damage += aggregator.damaged
+        self.over, self.core = aggregator.core.over, learner.core
 
-    def _feed(self, learner: LearnerPartition) -> "asyncio.Task[None]":
+    def _feed(self, learner: LearnerTask) -> "asyncio.Task[None]":
         start = learner.restore(self.state["progress.learner"], self.low, len(self.log))
 
         async def feed() -> None:
@@ -144,17 +144,17 @@ class Cluster:
         key, value = record.key or b"", record.value
         if topic in ("predictions", "importance", "effects", "drift"):
             self.published[topic, key.decode()].append(value or b"")
-        elif topic == "work":
+        elif topic == "explain.requests":
             self._explain(value or b"")
         elif value is None:
             self.state[topic].pop(key, None)
         else:
             self.state[topic][key] = value
-        if topic == "progress.fold":
+        if topic == "progress.aggregator":
             self.progress.on_record(0, 0, key, value)
 
     def _explain(self, data: bytes) -> None:
-        block = work.decode(data)
+        block = requests.decode(data)
         model = None
         if block.count:
             whole = snapshots.Assembler(2**24)
@@ -163,7 +163,7 @@ class Cluster:
             found = whole.get(block.stream, block.epoch, block.version)
             if found is None:
                 assert self.progress.left(block.stream, block.epoch), (
-                    "a row's model was ended before the row was folded"
+                    "a row's model was ended before the row was aggregated"
                 )
                 return
             model = codec.decode(found, key=self.key)
@@ -199,14 +199,14 @@ def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seco
     assert whole.commits > 10
     for commit in range(1 + lost, whole.commits + 1, 2):
         cluster = Cluster(LOG, settings)
-        asyncio.run(cluster.run(kill_learner=commit, kill_fold=commit, lost=lost))
+        asyncio.run(cluster.run(kill_learner=commit, kill_aggregator=commit, lost=lost))
         assert dict(cluster.published) == EXPECTED, commit
         kept = {snapshots.Key.decode(key).identity[:2] for key in cluster.state["snapshots"]}
         assert kept == {("s", 1), ("t", 0)}, commit
 
 
 def test_learners_of_several_streams_do_not_wait_for_the_newest_snapshots_of_others() -> None:
-    """Waiting for the fold ends a snapshot only where its stream has a newer one: the newest of all may be too much."""
+    """Waiting for the aggregator ends a snapshot only where its stream has a newer one, even if that is too much."""
     cluster = Cluster(LOG, load(assignments=[*SETTINGS, "limits.snapshot_bytes=1"]))
     asyncio.run(asyncio.wait_for(cluster.run(), 120))
     assert dict(cluster.published) == EXPECTED
@@ -217,20 +217,20 @@ def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> 
     asyncio.run(cluster.run())
     read = [(contributions.decode(data), data) for data in cluster.contributions]
     old = [data for one, data in read if (one.stream, one.epoch) == ("s", 0)]
-    fold, at = cluster.fold()
+    aggregator, at = cluster.aggregator()
 
     async def again() -> None:
         for offset, data in enumerate(old, at):
-            await fold.feed(Message("contributions", 0, offset, b"", data))
+            await aggregator.feed(Message("contributions", 0, offset, b"", data))
 
     asyncio.run(again())
-    outputs = fold.collect()
-    assert outputs.records == [] and fold.core.over == len(old) > 3
-    assert fold.core.streams["s"].next_row == 96
+    outputs = aggregator.collect()
+    assert outputs.records == [] and aggregator.core.over == len(old) > 3
+    assert aggregator.core.streams["s"].next_row == 96
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_contributions_in_any_order_fold_alike(seed: int) -> None:
+def test_contributions_in_any_order_are_aggregated_alike(seed: int) -> None:
     """Of the epoch that ends, the item of the mark may come first, beside that of a flush mark at the same row."""
     log = [*packed(0, 96), (S, events.FLUSH), (S, events.RESET)]
     cluster = Cluster(log)
@@ -239,18 +239,18 @@ def test_contributions_in_any_order_fold_alike(seed: int) -> None:
     assert [contributions.decode(one).ends for one in data[-2:]] == [False, True]
     random.Random(seed).shuffle(data)
     other = Cluster(log, contributions=data)
-    fold, _ = other.fold()
+    aggregator, _ = other.aggregator()
 
     async def feed() -> None:
         for offset, one in enumerate(data):
-            await fold.feed(Message("contributions", 0, offset, b"", one))
+            await aggregator.feed(Message("contributions", 0, offset, b"", one))
 
     asyncio.run(feed())
-    other._take(fold.collect(), "progress.fold")
+    other._take(aggregator.collect(), "progress.aggregator")
     assert other.published["importance", "s"] == cluster.published["importance", "s"]
-    assert other.state["progress.fold"].keys() == cluster.state["progress.fold"].keys()
-    assert fold.core.streams["s"].settings.epoch == 1 and fold.core.offset == len(data)
-    again, at = other.fold()
+    assert other.state["progress.aggregator"].keys() == cluster.state["progress.aggregator"].keys()
+    assert aggregator.core.streams["s"].settings.epoch == 1 and aggregator.core.offset == len(data)
+    again, at = other.aggregator()
     assert at == len(data) and again.core.streams["s"].next_row == 10
 
 

@@ -6,13 +6,13 @@ import random
 import orjson
 import pytest
 
-from pipeline.configuration import load
-from pipeline.errors import LostInputError, StateError
-from pipeline.stages import checkpoints as stage_checkpoints
-from pipeline.transport.records import Message
+from glasstream.configuration import load
+from glasstream.errors import LostInputError, StateError
+from glasstream.stages import checkpoints as stage_checkpoints
+from glasstream.transport.records import Message
+from glasstream_topics import checkpoints, events
 from tests.logs import event
 from tests.stages.test_reset import SETTINGS, Cluster, packed, reference
-from topics import checkpoints, events, progress_learner
 
 
 def unlabelled(first: int, end: int) -> bytes:
@@ -69,7 +69,7 @@ def test_killed_among_streams_that_rest_it_says_the_same(seed: int) -> None:
     assert dict(whole.published) == expected
     for commit in sorted(chance.sample(range(1, whole.commits), 6)):
         cluster = Cluster(log)
-        asyncio.run(cluster.run(kill_learner=commit, kill_fold=commit, lost=bool(commit % 2)))
+        asyncio.run(cluster.run(kill_learner=commit, kill_aggregator=commit, lost=bool(commit % 2)))
         assert dict(cluster.published) == expected, commit
 
 
@@ -140,15 +140,3 @@ def test_without_checkpoints_what_retention_has_removed_is_told() -> None:
     asyncio.run(cluster.run())
     with pytest.raises(LostInputError, match="lengthen the retention"):
         cluster.learner().restore(cluster.state["progress.learner"], len(RARE), len(RARE))
-
-
-def test_state_that_does_not_say_what_has_changed_is_learned_again() -> None:
-    """Of a release before."""
-    cluster = Cluster([*RARE, *BUSY])
-    asyncio.run(cluster.run())
-    state = cluster.state["progress.learner"]
-    for key in list(state):
-        if key != progress_learner.PARTITION_KEY:
-            state[key] = orjson.dumps({**orjson.loads(state[key]), "after": -1})
-    begin = cluster.learner().restore(state, 0, len(cluster.log))
-    assert begin < len(RARE)

@@ -1,16 +1,16 @@
-"""When the fold stands still with work outstanding, what it may wait for is sent again: sooner, then more rarely."""
+"""When the aggregator stands still with rows outstanding, what it may wait for is sent again, ever more rarely."""
 
 import asyncio
 from itertools import pairwise
 
-from pipeline.configuration import load
-from pipeline.stages.fold_progress import FoldProgress
-from pipeline.stages.learner import LearnerPartition
-from pipeline.stages.standstill import LONGEST, PATIENCE, Standstill
-from pipeline.transport.records import Message, Outputs, Record
+from glasstream.configuration import load
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.learner import LearnerTask
+from glasstream.stages.standstill import LONGEST, PATIENCE, Standstill
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import events, progress_aggregator, progress_learner, requests, snapshots
+from glasstream_topics.progress_aggregator import AggregatorState, StreamProgress
 from tests.logs import messages
-from topics import events, progress_fold, progress_learner, snapshots, work
-from topics.progress_fold import FoldState, StreamProgress
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
 
@@ -51,31 +51,31 @@ def test_a_move_or_nothing_to_do_begins_anew() -> None:
 
 
 class Fed:
-    """A learner that has learned streams of 400 rows, and a fold that is where a test says."""
+    """A learner that has learned streams of 400 rows, and an aggregator that is where a test says."""
 
     def __init__(self, *streams: str) -> None:
         self.settings = load(assignments=(*SETTINGS, "topics.events=1"))
-        self.clock, self.progress = Clock(), FoldProgress()
-        self.learner = LearnerPartition(0, self.settings, None, self.progress, lambda topic, number: {}, self.clock)
+        self.clock, self.progress = Clock(), AggregatorProgress()
+        self.learner = LearnerTask(0, self.settings, None, self.progress, lambda topic, number: {}, self.clock)
         name = self.settings.prefix + events.TOPIC.name
         log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
         for offset, (key, value) in enumerate(log):
             asyncio.run(self.learner.feed(Message(name, 0, offset, key, value)))
 
-    def folded(self, stream: str, row: int, published: int) -> None:
+    def aggregated(self, stream: str, row: int, published: int) -> None:
         done = StreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
-        for key, value in progress_fold.encode_stream(FoldState(progress=done, meta={}, arrays={}), 0):
+        for key, value in progress_aggregator.encode_stream(AggregatorState(progress=done, meta={}, arrays={}), 0):
             self.progress.on_record(0, 0, key, value)
 
     def sent(self) -> tuple[list[Record], list[Record]]:
-        """Snapshots and work, since the last time."""
+        """Snapshots and requests, since the last time."""
         outputs = self.learner.collect()
-        name = self.settings.prefix + work.TOPIC.name
+        name = self.settings.prefix + requests.TOPIC.name
         return list(outputs.before), [record for record in outputs.records if record.topic == name]
 
 
-def test_an_idle_learner_publishes_what_a_standing_fold_may_lack() -> None:
-    """Until the fold has all rows, and has seen the flush mark behind them."""
+def test_an_idle_learner_publishes_what_a_standing_aggregator_may_lack() -> None:
+    """Until the aggregator has all rows, and has seen the flush mark behind them."""
     fed = Fed("s")
     published, blocks = fed.sent()
     assert {record.topic for record in published} == {fed.settings.prefix + snapshots.TOPIC.name} and len(blocks) > 2
@@ -83,13 +83,13 @@ def test_an_idle_learner_publishes_what_a_standing_fold_may_lack() -> None:
     assert fed.sent() == ([], [])
     fed.clock.now += 1
     assert fed.sent() == (published, blocks)
-    fed.folded("s", 400, 299)
+    fed.aggregated("s", 400, 299)
     ended, none = fed.sent()
     assert not none and ended and not any(record.value for record in ended)
     fed.clock.now += PATIENCE
     _, mark = fed.sent()
-    assert [work.decode(record.value or b"").first_row for record in mark] == [400] and mark == blocks[-1:]
-    fed.folded("s", 400, 399)
+    assert [requests.decode(record.value or b"").first_row for record in mark] == [400] and mark == blocks[-1:]
+    fed.aggregated("s", 400, 399)
     fed.sent()
     fed.clock.now += LONGEST
     assert fed.sent() == ([], [])
@@ -101,31 +101,37 @@ def test_a_stream_stands_still_beside_others_that_move() -> None:
     mine = [record for record in blocks if (record.key or b"").startswith(b"s/")]
     assert 0 < len(mine) < len(blocks)
     for second in range(int(PATIENCE)):
-        fed.folded("t", 110 + second, -1)
+        fed.aggregated("t", 110 + second, -1)
         assert fed.sent() == ([], [])
         assert fed.learner.stalled() is None
         fed.clock.now += 1
-    fed.folded("t", 200, 199)
+    fed.aggregated("t", 200, 199)
     assert fed.sent()[1] == mine
 
 
 def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None:
     fed = Fed("s")
     fed.learner.collect()
-    fed.folded("s", 150, 149)
+    fed.aggregated("s", 150, 149)
     fed.learner.collect()
     fed.clock.now += PATIENCE
     outputs = fed.learner.collect()
     said = fed.learner.stalled()
     assert said is not None
-    for part in ("stream 's'", "row 150 is not folded", "row 399 was learned 0 events ago", "1 time(s)", "explainers"):
+    for part in (
+        "stream 's'",
+        "row 150 is not aggregated",
+        "row 399 was learned 0 events ago",
+        "1 time(s)",
+        "explainers",
+    ):
         assert part in said, part
     assert told(outputs) == [said]
     assert not fed.learner.collect()
     name = fed.settings.prefix + events.TOPIC.name
     asyncio.run(fed.learner.feed(Message(name, 0, 21, b"s", next(messages(400, 420)))))
     assert "20 events ago" in (fed.learner.stalled() or "")
-    fed.folded("s", 151, 149)
+    fed.aggregated("s", 151, 149)
     assert told(fed.learner.collect()) == [""] and fed.learner.stalled() is None
 
 
@@ -136,13 +142,13 @@ def told(outputs: Outputs) -> list[str]:
 
 def test_where_the_learner_sheds_forgotten_blocks_come_again_as_refused_ones() -> None:
     fed = Fed("s")
-    fed.learner._backlog._settings = load(assignments=(*SETTINGS, "limits.lag=shed", "limits.work_bytes=1"))
+    fed.learner._backlog._settings = load(assignments=(*SETTINGS, "limits.lag=shed", "limits.request_bytes=1"))
     _, blocks = fed.sent()
     fed.learner._backlog.shed()
-    assert fed.learner._backlog.work_bytes == 0
+    assert fed.learner._backlog.request_bytes == 0
     fed.clock.now += PATIENCE
     _, again = fed.sent()
-    first, second = ([work.decode(record.value or b"") for record in records] for records in (blocks, again))
+    first, second = ([requests.decode(record.value or b"") for record in records] for records in (blocks, again))
     assert [(one.first_row, one.seqs.tolist()) for one in first] == [
         (one.first_row, one.seqs.tolist()) for one in second
     ]

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import orjson
 
-from topics import (
+from glasstream_topics import (
     checkpoints,
     contributions,
     drift,
@@ -22,12 +22,12 @@ from topics import (
     labels,
     novelty,
     predictions,
-    progress_fold,
+    progress_aggregator,
     progress_labels,
     progress_learner,
-    progress_sentinel,
+    progress_novelty,
+    requests,
     snapshots,
-    work,
 )
 
 DIRECTORY: Final = Path(__file__).resolve().parents[1] / "golden"
@@ -283,8 +283,8 @@ def curve_of_categories() -> bytes:
     )
 
 
-def block() -> work.Work:
-    return work.Work(
+def block() -> requests.ExplainRequest:
+    return requests.ExplainRequest(
         stream="agrawal/a",
         epoch=0,
         partition=1,
@@ -306,9 +306,9 @@ def block() -> work.Work:
         classes=["no", "yes"],
         task="classification",
         loss="zero_one",
-        new_categories={1: work.NewCategories(2, ("Škoda", "Tatra"))},
+        new_categories={1: requests.NewCategories(2, ("Škoda", "Tatra"))},
         texts={1: {0: "Praga"}},
-        grid=work.Grid(2, 10, True),
+        grid=requests.Grid(2, 10, True),
         staleness=0.0625,
         flush_before=True,
     )
@@ -384,28 +384,28 @@ def learner_stream() -> progress_learner.StreamProgress:
     )
 
 
-def fold_partition() -> progress_fold.PartitionProgress:
-    return progress_fold.PartitionProgress(epoch=0, offset=9, fingerprint=dict(FINGERPRINT))
+def aggregator_partition() -> progress_aggregator.PartitionProgress:
+    return progress_aggregator.PartitionProgress(epoch=0, offset=9, fingerprint=dict(FINGERPRINT))
 
 
-def fold_state() -> progress_fold.FoldState:
-    return progress_fold.FoldState(
-        progress=progress_fold.StreamProgress(stream="elec2", epoch=0, next_row=200, published_row=199),
+def aggregator_state() -> progress_aggregator.AggregatorState:
+    return progress_aggregator.AggregatorState(
+        progress=progress_aggregator.StreamProgress(stream="elec2", epoch=0, next_row=200, published_row=199),
         meta={"names": ["age", "car"], "count": 100},
         arrays={"raw": np.array([0.25, 0.5]), "weight": np.array([1.0, 0.5])},
     )
 
 
-def sentinel_partition() -> progress_sentinel.PartitionProgress:
-    return progress_sentinel.PartitionProgress(epoch=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
+def novelty_partition() -> progress_novelty.PartitionProgress:
+    return progress_novelty.PartitionProgress(epoch=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
 
 
-def sentinel_stream() -> progress_sentinel.StreamProgress:
-    return progress_sentinel.StreamProgress(stream="elec2", epoch=0, first_offset=5, seqs=103, anchor=100)
+def novelty_stream() -> progress_novelty.StreamProgress:
+    return progress_novelty.StreamProgress(stream="elec2", epoch=0, first_offset=5, seqs=103, anchor=100)
 
 
-def anchor() -> progress_sentinel.Anchor:
-    return progress_sentinel.Anchor(
+def anchor() -> progress_novelty.Anchor:
+    return progress_novelty.Anchor(
         stream="elec2",
         epoch=0,
         offset=11,
@@ -417,21 +417,21 @@ def anchor() -> progress_sentinel.Anchor:
 
 
 def _anchor_chunk(index: int) -> bytes:
-    _, value = progress_sentinel.encode_anchor(anchor(), limit=256)[index]
+    _, value = progress_novelty.encode_anchor(anchor(), limit=256)[index]
     if value is None:
         raise ValueError("an anchor has no tombstone for its first chunks")
     return value
 
 
-def _fold_stream(index: int) -> bytes:
-    _, value = progress_fold.encode_stream(fold_state())[index]
+def _aggregator_stream(index: int) -> bytes:
+    _, value = progress_aggregator.encode_stream(aggregator_state())[index]
     if value is None:
         raise ValueError("a state has no tombstone for its first chunk")
     return value
 
 
-def _mark_in_work(ends: bool = False) -> bytes:
-    return work.encode(work.flush_item(stream="elec2", epoch=0, partition=0, first_row=200, ends=ends))
+def _mark_in_requests(ends: bool = False) -> bytes:
+    return requests.encode(requests.flush_item(stream="elec2", epoch=0, partition=0, first_row=200, ends=ends))
 
 
 def _mark_in_contributions(ends: bool = False) -> bytes:
@@ -443,18 +443,18 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "events.v1.one.json": event,
     "events.v1.array.json": array_of_events,
     "events.v1.flush.json": lambda: events.FLUSH,
-    "events.v3.reset.json": lambda: events.RESET,
-    "events.v2.label.json": lambda: labels.encode({"id": "e-1", "y": "a"}),
-    "events.v2.array.json": lambda: events.encode([{"x": {"age": 31.5}, "id": 12}, {"id": 12, "y": 1.5}]),
+    "events.v1.reset.json": lambda: events.RESET,
+    "events.v1.label.json": lambda: labels.encode({"id": "e-1", "y": "a"}),
+    "events.v1.labelled.json": lambda: events.encode([{"x": {"age": 31.5}, "id": 12}, {"id": 12, "y": 1.5}]),
     "labels.v1.one.json": lambda: labels.encode({"id": 12, "y": True, "ts": 1_700_000_000_000}),
     "labels.v1.array.json": lambda: labels.encode([{"id": "e-1", "y": "a"}, {"id": 12, "y": 1.5}]),
     "events.dead.v1.headers.txt": dead_letter,
-    "events.dead.v2.headers.txt": large_dead_letter,
+    "events.dead.v1.cut.txt": large_dead_letter,
     "predictions.v1.json": prediction,
-    "predictions.v2.json": prediction_of_many_classes,
+    "predictions.v1.others.json": prediction_of_many_classes,
     "predictions.v1.nothing.json": prediction_of_nothing,
-    "importance.v2.json": estimate,
-    "importance.v2.isage.json": estimate_of_isage,
+    "importance.v1.json": estimate,
+    "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
     "novelty.v1.json": usual_event,
@@ -462,31 +462,27 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "novelty.v1.alarm.json": lambda: novel_event(alarm=True),
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
-    "work.v2.bin": lambda: work.encode(block()),
-    "work.v2.flush.bin": _mark_in_work,
-    "work.v2.reset.bin": lambda: _mark_in_work(ends=True),
-    "contributions.v2.ok.bin": lambda: contributions.encode(explained()),
-    "contributions.v2.failed.bin": lambda: contributions.encode(failed()),
-    "contributions.v2.flush.bin": _mark_in_contributions,
-    "contributions.v2.reset.bin": lambda: _mark_in_contributions(ends=True),
+    "explain.requests.v1.bin": lambda: requests.encode(block()),
+    "explain.requests.v1.flush.bin": _mark_in_requests,
+    "explain.requests.v1.reset.bin": lambda: _mark_in_requests(ends=True),
+    "contributions.v1.ok.bin": lambda: contributions.encode(explained()),
+    "contributions.v1.failed.bin": lambda: contributions.encode(failed()),
+    "contributions.v1.flush.bin": _mark_in_contributions,
+    "contributions.v1.reset.bin": lambda: _mark_in_contributions(ends=True),
     "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
     "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
     "checkpoints.v1.chunk-0.bin": lambda: checkpoints.split(checkpoint(), limit=4096)[0][1],
     "progress.learner.v1.partition.json": lambda: progress_learner.encode(learner_partition())[1],
-    "progress.learner.v1.stream.after.json": lambda: progress_learner.encode(learner_stream())[1],
-    "progress.fold.v1.partition.json": lambda: progress_fold.encode_partition(fold_partition())[1],
-    "progress.fold.v1.stream.json": lambda: _fold_stream(0),
-    "progress.fold.v1.state.bin": lambda: _fold_stream(1),
-    "progress.sentinel.v1.partition.json": lambda: progress_sentinel.encode(sentinel_partition())[1],
-    "progress.sentinel.v1.stream.json": lambda: progress_sentinel.encode(sentinel_stream())[1],
-    "progress.sentinel.v1.anchor-0.bin": lambda: _anchor_chunk(0),
-    "progress.sentinel.v1.anchor-1.bin": lambda: _anchor_chunk(1),
+    "progress.learner.v1.stream.json": lambda: progress_learner.encode(learner_stream())[1],
+    "progress.aggregator.v1.partition.json": lambda: progress_aggregator.encode_partition(aggregator_partition())[1],
+    "progress.aggregator.v1.stream.json": lambda: _aggregator_stream(0),
+    "progress.aggregator.v1.state.bin": lambda: _aggregator_stream(1),
+    "progress.novelty.v1.partition.json": lambda: progress_novelty.encode(novelty_partition())[1],
+    "progress.novelty.v1.stream.json": lambda: progress_novelty.encode(novelty_stream())[1],
+    "progress.novelty.v1.anchor-0.bin": lambda: _anchor_chunk(0),
+    "progress.novelty.v1.anchor-1.bin": lambda: _anchor_chunk(1),
     "progress.labels.v1.json": lambda: progress_labels.encode(progress_labels.PartitionProgress(offset=42))[1],
 }
-
-
-READ_ONLY: Final = ("importance.v1.json", "progress.learner.v1.stream.json")
-"""What is read and not written any more."""
 
 
 def checked_in(name: str) -> bytes:

@@ -3,11 +3,11 @@
 import pytest
 from click.testing import CliRunner
 
-from pipeline.command.cli import cli
-from pipeline.errors import InputError
-from topics import ALL
-from topics.access import ROLES, Grant, grants
-from topics.errors import TopicError
+from glasstream.command.cli import cli
+from glasstream.errors import InputError
+from glasstream_topics import ALL
+from glasstream_topics.access import ROLES, Grant, grants
+from glasstream_topics.errors import TopicError
 
 
 def of(role: str, kind: str) -> dict[str, Grant]:
@@ -28,7 +28,7 @@ def test_only_one_role_writes_each_topic_but_three() -> None:
 
 
 def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
-    for role in ("learner", "fold", "sentinel", "labels"):
+    for role in ("learner", "aggregator", "novelty", "labels"):
         assert set(of(role, "transactional-id")) == {f"p.{role}."}
     assert set(of("operator", "transactional-id")) == {"p.dead."}  # of `dead replay`
     for role in ("explainer", "producer", "consumer"):
@@ -36,20 +36,24 @@ def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
 
 
 def test_a_principal_may_be_of_another_name_or_kind() -> None:
-    given = {"learner": "ann", "fold": "Group:ops"}
+    given = {"learner": "ann", "aggregator": "Group:ops"}
     found = {grant.role: grant.principal for grant in grants("p.", given)}
-    assert (found["learner"], found["fold"], found["producer"]) == ("User:ann", "Group:ops", "User:glasstream-producer")
+    assert (found["learner"], found["aggregator"], found["producer"]) == (
+        "User:ann",
+        "Group:ops",
+        "User:glasstream-producer",
+    )
     with pytest.raises(TopicError, match=r"expected learner, .*; got lerner"):
         grants("p.", {"lerner": "ann"})
 
 
 def test_the_command_prints_lines_of_kafkas_own_tool() -> None:
-    done = CliRunner().invoke(cli, ["topics", "acls", "--prefix", "p.", "--principal", "fold=folder"])
+    done = CliRunner().invoke(cli, ["topics", "acls", "--prefix", "p.", "--principal", "aggregator=folder"])
     lines = done.output.splitlines()
     assert [line[2:] for line in lines if line.startswith("#")] == list(ROLES)
     assert (
         "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal 'User:folder' --operation read "
-        "--operation write --topic 'p.progress.fold'"
+        "--operation write --topic 'p.progress.aggregator'"
     ) in lines
     assert any(line.endswith("--transactional-id 'p.learner.' --resource-pattern-type prefixed") for line in lines)
 

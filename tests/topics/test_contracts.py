@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-import topics
-from topics import schema
-from topics.contract import MIB, Topic
-from topics.errors import ContractError, TopicError
+import glasstream_topics
+from glasstream_topics import schema
+from glasstream_topics.contract import MIB, Topic
+from glasstream_topics.errors import ContractError, TopicError
 
-TOPICS = {topic.name: topic for topic in topics.ALL}
-COUNTS = {"events": 4, "work": 12}
+TOPICS = {topic.name: topic for topic in glasstream_topics.ALL}
+COUNTS = {"events": 4, "requests": 12}
 
 
 def test_every_topic_is_in_the_catalogue_once() -> None:
@@ -24,21 +24,21 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "effects",
         "events",
         "events.dead",
+        "explain.requests",
         "importance",
         "labels",
         "novelty",
         "predictions",
-        "progress.fold",
+        "progress.aggregator",
         "progress.labels",
         "progress.learner",
-        "progress.sentinel",
+        "progress.novelty",
         "snapshots",
-        "work",
     ]
-    assert len(TOPICS) == len(topics.ALL)
+    assert len(TOPICS) == len(glasstream_topics.ALL)
 
 
-@pytest.mark.parametrize("topic", topics.ALL, ids=lambda topic: topic.name)
+@pytest.mark.parametrize("topic", glasstream_topics.ALL, ids=lambda topic: topic.name)
 def test_a_contract_is_complete(topic: Topic) -> None:
     assert topic.full_name() == f"glasstream.{topic.name}"
     assert topic.full_name("run-1.") == f"run-1.{topic.name}"
@@ -59,7 +59,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "drift",
         "novelty",
     }
-    for topic in topics.ALL:
+    for topic in glasstream_topics.ALL:
         if topic.name == "effects":
             assert topic.config["min.compaction.lag.ms"] == "86400000"
         elif topic.public:
@@ -76,8 +76,8 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "snapshots",
         "checkpoints",
         "progress.learner",
-        "progress.fold",
-        "progress.sentinel",
+        "progress.aggregator",
+        "progress.novelty",
         "progress.labels",
     }
 
@@ -87,10 +87,10 @@ def test_a_dead_letter_may_be_larger_than_an_event() -> None:
     assert MIB <= sizes[0] < sizes[1]
 
 
-def test_partitions_follow_events_or_work() -> None:
+def test_partitions_follow_events_or_requests() -> None:
     found = {name: topic.partition_count(COUNTS) for name, topic in TOPICS.items()}
-    assert found == {**dict.fromkeys(TOPICS, 4), "work": 12, "snapshots": 1}
-    for counts in ({}, {"events": 0}, {"work": 3}):
+    assert found == {**dict.fromkeys(TOPICS, 4), "explain.requests": 12, "snapshots": 1}
+    for counts in ({}, {"events": 0}, {"requests": 3}):
         with pytest.raises(TopicError, match="expected a count of events from 1 on"):
             TOPICS["events"].partition_count(counts)
 
@@ -107,7 +107,7 @@ def copy(tmp_path: Path) -> Path:
 
 def changed_type(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     schemas = schema.generate()
-    change(schemas["predictions.v2"]["$defs"]["Prediction"])
+    change(schemas["predictions.v1"]["$defs"]["Prediction"])
     monkeypatch.setattr(schema, "generate", lambda: schemas)
 
 
@@ -126,39 +126,39 @@ def test_a_changed_record_without_a_changed_version_is_found(
 ) -> None:
     changed_type(monkeypatch, change)
     assert schema.findings(copy) == [
-        "predictions.v2: its type changed and its version did not; raise VERSION in the topic's module"
+        "predictions.v1: its type changed and its version did not; raise VERSION in the topic's module"
     ]
-    with pytest.raises(ContractError, match=r"predictions\.v2.*raise VERSION"):
+    with pytest.raises(ContractError, match=r"predictions\.v1.*raise VERSION"):
         schema.write(copy)
 
 
 def test_a_changed_description_is_no_changed_record(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record.update(description="better"))
     assert schema.findings(copy) == [
-        "predictions.v2: the checked-in schema is not today's; run `python -m topics.schema`"
+        "predictions.v1: the checked-in schema is not today's; run `python -m glasstream_topics.schema`"
     ]
-    assert schema.write(copy) == ["predictions.v2"]
+    assert schema.write(copy) == ["predictions.v1"]
     assert schema.findings(copy) == []
 
 
 def test_a_schema_changed_together_with_its_file_is_found(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record["required"].remove("loss"))
-    path = copy / "predictions.v2.json"
-    path.write_bytes(orjson.dumps(schema.generate()["predictions.v2"]))
+    path = copy / "predictions.v1.json"
+    path.write_bytes(orjson.dumps(schema.generate()["predictions.v1"]))
     assert any("raise VERSION" in line for line in schema.findings(copy))
     assert any("not the one that was published" in line for line in schema.findings(copy))
 
 
 def test_a_new_version_stands_beside_the_old_one(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schemas = schema.generate()
-    schemas["predictions.v3"] = {**schemas.pop("predictions.v2"), "type": "object"}
+    schemas["predictions.v2"] = {**schemas.pop("predictions.v1"), "type": "object"}
     monkeypatch.setattr(schema, "generate", lambda: schemas)
     assert schema.findings(copy) == [
-        "predictions.v3: expected its digest in digests.json, got none; run `python -m topics.schema`"
+        "predictions.v2: expected its digest in digests.json, got none; run `python -m glasstream_topics.schema`"
     ]
-    assert schema.write(copy) == ["predictions.v3"]
+    assert schema.write(copy) == ["predictions.v2"]
     assert schema.findings(copy) == []
-    (copy / "predictions.v2.json").unlink()
+    (copy / "predictions.v1.json").unlink()
     assert schema.findings(copy) == [
-        "predictions.v2: expected the schema of every version on the list, got none for this one"
+        "predictions.v1: expected the schema of every version on the list, got none for this one"
     ]

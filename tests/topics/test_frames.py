@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from topics import frames
-from topics.errors import FrameError
+from glasstream_topics import frames
+from glasstream_topics.errors import FrameError
 
 DTYPES = ["<f8", "<f4", "<i8", "<i4", "<i2", "<i1", "<u8", "<u4", "<u2", "<u1", "?", ">f8", ">i4"]
 
@@ -34,7 +34,10 @@ metas = st.dictionaries(st.text(max_size=8), json_values, max_size=4)
 
 def example() -> bytes:
     return frames.encode(
-        "work", 3, {"stream": "a", "n": 2}, {"x": np.arange(6.0).reshape(2, 3), "b": np.array([True, False])}
+        "request",
+        3,
+        {"stream": "a", "n": 2},
+        {"x": np.arange(6.0).reshape(2, 3), "b": np.array([True, False])},
     )
 
 
@@ -81,23 +84,23 @@ def test_memory_layout_changes_no_byte(order: Any) -> None:
 
 def test_arrays_are_aligned_read_only_views_of_the_bytes() -> None:
     data = example()
-    for array in frames.decode(data, "work", 3).arrays.values():
+    for array in frames.decode(data, "request", 3).arrays.values():
         assert array.flags.aligned
         assert not array.flags.writeable
         assert np.may_share_memory(array, np.frombuffer(data, np.uint8))
     shifted = memoryview(b"!" + data)[1:]
-    assert frames.decode(shifted, "work", 3).arrays["x"].flags.aligned
+    assert frames.decode(shifted, "request", 3).arrays["x"].flags.aligned
     writable = bytearray(data)
-    assert not frames.decode(writable, "work", 3).arrays["x"].flags.writeable
+    assert not frames.decode(writable, "request", 3).arrays["x"].flags.writeable
 
 
 def test_every_truncation_and_every_extension_is_an_error() -> None:
     data = example()
     for length in range(len(data)):
         with pytest.raises(FrameError):
-            frames.decode(data[:length], "work", 3)
+            frames.decode(data[:length], "request", 3)
     with pytest.raises(FrameError):
-        frames.decode(data + b"\0", "work", 3)
+        frames.decode(data + b"\0", "request", 3)
 
 
 def test_every_flipped_bit_is_an_error() -> None:
@@ -106,7 +109,7 @@ def test_every_flipped_bit_is_an_error() -> None:
         damaged = bytearray(data)
         damaged[position // 8] ^= 1 << position % 8
         with pytest.raises(FrameError):
-            frames.decode(damaged, "work", 3)
+            frames.decode(damaged, "request", 3)
 
 
 @given(st.data())
@@ -117,21 +120,25 @@ def test_damage_under_a_right_checksum_gives_a_frame_or_a_frame_error(data: st.D
         body[position] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(8, len(body)) | st.just(len(body)))
     with contextlib.suppress(FrameError):
-        frames.decode(reseal(bytes(body[:cut])), "work", 3)
+        frames.decode(reseal(bytes(body[:cut])), "request", 3)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_frame_error(data: bytes) -> None:
     for candidate in (data, reseal(bytes(16) + data), with_header(data)):
         with pytest.raises(FrameError):
-            frames.decode(candidate, "work", 3)
+            frames.decode(candidate, "request", 3)
 
 
 @given(json_values, json_values)
 def test_any_json_header_gives_a_frame_or_a_frame_error(first: object, table: object) -> None:
-    for header in (first, {"arrays": table, "kind": "work", "meta": {}, "version": 3}, {"arrays": [table, first]}):
+    for header in (
+        first,
+        {"arrays": table, "kind": "request", "meta": {}, "version": 3},
+        {"arrays": [table, first]},
+    ):
         with contextlib.suppress(FrameError):
-            frames.decode(with_header(orjson.dumps(header)), "work", 3)
+            frames.decode(with_header(orjson.dumps(header)), "request", 3)
 
 
 @pytest.mark.parametrize(
@@ -153,20 +160,20 @@ def test_any_json_header_gives_a_frame_or_a_frame_error(first: object, table: ob
     ],
 )
 def test_a_crafted_table_is_refused_before_anything_is_allocated(table: bytes, rest: bytes, message: str) -> None:
-    header = b'{"arrays":%s,"kind":"work","meta":{},"version":3}' % table
+    header = b'{"arrays":%s,"kind":"request","meta":{},"version":3}' % table
     padded = header + b" " * (-(40 + len(header)) % 8)
     with pytest.raises(FrameError, match=message):
-        frames.decode(with_header(padded, rest), "work", 3)
+        frames.decode(with_header(padded, rest), "request", 3)
 
 
 def test_deep_nesting_is_an_error() -> None:
     with pytest.raises(FrameError):
-        frames.decode(with_header(b"[" * 100_000), "work", 3)
+        frames.decode(with_header(b"[" * 100_000), "request", 3)
 
 
-@pytest.mark.parametrize(("kind", "version"), [("contributions", 3), ("work", 2), ("work", 4)])
+@pytest.mark.parametrize(("kind", "version"), [("contributions", 3), ("request", 2), ("request", 4)])
 def test_another_kind_or_version_is_named(kind: str, version: int) -> None:
-    with pytest.raises(FrameError, match=f"expected a {kind} frame of version {version}, got 'work' of version 3"):
+    with pytest.raises(FrameError, match=f"expected a {kind} frame of version {version}, got 'request' of version 3"):
         frames.decode(example(), kind, version)
 
 
@@ -189,4 +196,4 @@ def test_foreign_arrays_are_refused(array: np.ndarray[Any, Any]) -> None:
 
 def test_a_strided_view_is_refused() -> None:
     with pytest.raises(FrameError, match="contiguous"):
-        frames.decode(memoryview(example())[::2], "work", 3)
+        frames.decode(memoryview(example())[::2], "request", 3)

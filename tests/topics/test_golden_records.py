@@ -2,16 +2,37 @@
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
-import topics
+import glasstream_topics
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    drift,
+    effects,
+    events,
+    events_dead,
+    importance,
+    labels,
+    novelty,
+    predictions,
+    progress_aggregator,
+    progress_labels,
+    progress_learner,
+    progress_novelty,
+    requests,
+    snapshots,
+)
+from glasstream_topics.errors import RecordError
+from glasstream_topics.labels import Label
+from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.topics.golden_records import (
     DIRECTORY,
     GOLDEN,
-    READ_ONLY,
     SNAPSHOT,
+    aggregator_partition,
+    aggregator_state,
     alarm,
     anchor,
     block,
@@ -23,37 +44,14 @@ from tests.topics.golden_records import (
     explained,
     failed,
     fields,
-    fold_partition,
-    fold_state,
     learner_partition,
     learner_stream,
     novel_event,
+    novelty_partition,
+    novelty_stream,
     prediction,
-    sentinel_partition,
-    sentinel_stream,
     usual_event,
 )
-from topics import (
-    checkpoints,
-    contributions,
-    drift,
-    effects,
-    events,
-    events_dead,
-    importance,
-    labels,
-    novelty,
-    predictions,
-    progress_fold,
-    progress_labels,
-    progress_learner,
-    progress_sentinel,
-    snapshots,
-    work,
-)
-from topics.errors import RecordError
-from topics.labels import Label
-from topics.progress_learner import PARTITION_KEY
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -62,8 +60,8 @@ def test_todays_encoder_writes_the_golden_bytes(name: str) -> None:
 
 
 def test_every_golden_file_belongs_to_a_record_and_every_topic_has_one() -> None:
-    assert {path.name for path in Path(DIRECTORY).iterdir()} == {*GOLDEN, *READ_ONLY}
-    for topic in topics.ALL:
+    assert {path.name for path in Path(DIRECTORY).iterdir()} == {*GOLDEN}
+    for topic in glasstream_topics.ALL:
         assert any(name.startswith(f"{topic.name}.v{topic.schema_version}") for name in GOLDEN), topic.name
 
 
@@ -99,16 +97,16 @@ def test_events_are_read() -> None:
     two = events.decode(checked_in("events.v1.array.json"))
     assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
     assert events.is_flush(checked_in("events.v1.flush.json"))
-    assert events.is_reset(checked_in("events.v3.reset.json"))
+    assert events.is_reset(checked_in("events.v1.reset.json"))
 
 
 def test_labels_are_read() -> None:
-    assert events.decode_with_labels(checked_in("events.v2.label.json")) == [Label("e-1", "a")]
+    assert events.decode_with_labels(checked_in("events.v1.label.json")) == [Label("e-1", "a")]
     both = [events.Event(x={"age": 31.5}, id=12), Label(12, 1.5)]
-    assert events.decode_with_labels(checked_in("events.v2.array.json")) == both
+    assert events.decode_with_labels(checked_in("events.v1.labelled.json")) == both
     assert labels.decode(checked_in("labels.v1.one.json")) == [Label(12, True, 1_700_000_000_000)]
     assert labels.decode(checked_in("labels.v1.array.json")) == [Label("e-1", "a"), Label(12, 1.5)]
-    for name in ("events.v2.label.json", "events.v2.array.json"):
+    for name in ("events.v1.label.json", "events.v1.labelled.json"):
         with pytest.raises(RecordError):
             events.decode(checked_in(name))
     value = checked_in("progress.labels.v1.json")
@@ -146,27 +144,26 @@ def test_predictions_are_read() -> None:
 
 
 def test_a_dead_letter_that_leaves_things_out_is_read() -> None:
-    lines = checked_in("events.dead.v2.headers.txt").split(b"\n")
+    lines = checked_in("events.dead.v1.cut.txt").split(b"\n")
     read = events_dead.decode([(name.decode(), text) for name, text in (line.split(b": ", 1) for line in lines)])
-    assert (read.schema_version, read.omitted_bytes, read.omitted_key_bytes) == (2, 9_000_000, 5_000)
+    assert (read.schema_version, read.omitted_bytes, read.omitted_key_bytes) == (1, 9_000_000, 5_000)
     assert read.rejected is not None and (len(read.rejected), read.rejected_count) == (1_000, 1_001)
 
 
 def test_a_prediction_of_many_classes_is_read() -> None:
-    read = predictions.decode(checked_in("predictions.v2.json"))
-    assert (read.schema_version, len(read.probabilities or {})) == (2, 100)
+    read = predictions.decode(checked_in("predictions.v1.others.json"))
+    assert (read.schema_version, len(read.probabilities or {})) == (1, 100)
     assert read.others == predictions.Others(26, 0.13)
 
 
 def test_importance_is_read() -> None:
-    for version, staleness in ((1, None), (2, 0.0625)):
-        record = importance.decode(checked_in(f"importance.v{version}.json"))
-        assert (record.schema_version, record.staleness) == (version, staleness)
-        assert list(record.features) == ["age", "car", "salary"]
-        assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
-        assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
-        assert record.interval == importance.Interval(None, None)
-    isage = importance.decode(checked_in("importance.v2.isage.json"))
+    record = importance.decode(checked_in("importance.v1.json"))
+    assert (record.schema_version, record.staleness, record.total) == (1, 0.0625, None)
+    assert list(record.features) == ["age", "car", "salary"]
+    assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
+    assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
+    assert record.interval == importance.Interval(None, None)
+    isage = importance.decode(checked_in("importance.v1.isage.json"))
     assert (isage.marginal_loss, isage.model_loss, isage.total) == (0.5, 0.125, 0.375)
     assert isage.interval == importance.Interval("normal", 0.95)
 
@@ -204,8 +201,8 @@ def test_novelty_is_read() -> None:
     assert (flagged.alarm, alarmed.alarm) == (None, novelty.Alarm(0.0625, 0.5, 64))
 
 
-def test_work_is_read() -> None:
-    read, written = work.decode(checked_in("work.v2.bin")), block()
+def test_a_request_is_read() -> None:
+    read, written = requests.decode(checked_in("explain.requests.v1.bin")), block()
     for name in ("seqs", "x", "y"):
         np.testing.assert_array_equal(getattr(read, name), getattr(written, name), strict=True)
     assert read.draws.keys() == written.draws.keys()
@@ -216,22 +213,22 @@ def test_work_is_read() -> None:
     assert (read.texts, read.staleness) == (written.texts, written.staleness)
     assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
     assert read.flush_before
-    flush = work.decode(checked_in("work.v2.flush.bin"))
+    flush = requests.decode(checked_in("explain.requests.v1.flush.bin"))
     assert (flush.count, flush.first_row, flush.flush_before, flush.ends) == (0, 200, True, False)
-    reset = work.decode(checked_in("work.v2.reset.bin"))
+    reset = requests.decode(checked_in("explain.requests.v1.reset.bin"))
     assert (reset.count, reset.first_row, reset.flush_before, reset.ends) == (0, 200, True, True)
 
 
 def test_contributions_are_read() -> None:
-    read = contributions.decode(checked_in("contributions.v2.ok.bin"))
+    read = contributions.decode(checked_in("contributions.v1.ok.bin"))
     for name, given in explained().values.items():
         np.testing.assert_array_equal(read.values[name], given, strict=True)
     assert (read.classes, read.outputs, read.texts) == (["no", "yes"], ["yes"], {1: {0: "Praga"}})
     assert (read.kind, read.first_row, read.loss, read.flush_before) == ("ok", 100, "zero_one", True)
-    no = contributions.decode(checked_in("contributions.v2.failed.bin"))
+    no = contributions.decode(checked_in("contributions.v1.failed.bin"))
     assert (no.kind, no.reason, no.count, no.values) == ("failed", failed().reason, 1, {})
     for name, ends in (("flush", False), ("reset", True)):
-        mark = contributions.decode(checked_in(f"contributions.v2.{name}.bin"))
+        mark = contributions.decode(checked_in(f"contributions.v1.{name}.bin"))
         assert (mark.kind, mark.ends) == ("flush", ends)
 
 
@@ -250,35 +247,33 @@ def test_a_checkpoint_is_read() -> None:
     assert checkpoints.decode(data) == checkpoint()
 
 
-@pytest.mark.parametrize(("name", "after"), [("stream", -1), ("stream.after", 12)])
-def test_progress_of_the_learner_is_read(name: str, after: int) -> None:
+def test_progress_of_the_learner_is_read() -> None:
     restored = progress_learner.restore(
         {
             progress_learner.PARTITION_KEY: checked_in("progress.learner.v1.partition.json"),
-            b"elec2": checked_in(f"progress.learner.v1.{name}.json"),
+            b"elec2": checked_in("progress.learner.v1.stream.json"),
         }
     )
-    stream = msgspec.structs.replace(learner_stream(), after=after)
-    assert restored == progress_learner.Restored(learner_partition(), {"elec2": stream})
+    assert restored == progress_learner.Restored(learner_partition(), {"elec2": learner_stream()})
 
 
-def test_progress_of_the_fold_is_read() -> None:
-    restored = progress_fold.restore(
+def test_progress_of_the_aggregator_is_read() -> None:
+    restored = progress_aggregator.restore(
         {
-            progress_learner.PARTITION_KEY: checked_in("progress.fold.v1.partition.json"),
-            b"elec2": checked_in("progress.fold.v1.stream.json"),
-            b"\xffstate/elec2/0": checked_in("progress.fold.v1.state.bin"),
+            progress_learner.PARTITION_KEY: checked_in("progress.aggregator.v1.partition.json"),
+            b"elec2": checked_in("progress.aggregator.v1.stream.json"),
+            b"\xffstate/elec2/0": checked_in("progress.aggregator.v1.state.bin"),
         }
     )
-    assert restored.partition == fold_partition()
+    assert restored.partition == aggregator_partition()
     state = restored.state("elec2")
-    assert restored.streams["elec2"] == state.progress == fold_state().progress
-    assert state.meta == fold_state().meta
-    for name, array in fold_state().arrays.items():
+    assert restored.streams["elec2"] == state.progress == aggregator_state().progress
+    assert state.meta == aggregator_state().meta
+    for name, array in aggregator_state().arrays.items():
         np.testing.assert_array_equal(state.arrays[name], array, strict=True)
 
 
-SENTINEL = {
+NOVELTY = {
     progress_learner.PARTITION_KEY: "partition.json",
     b"elec2": "stream.json",
     b"\xffanchor/elec2/1": "anchor-1.bin",
@@ -286,14 +281,14 @@ SENTINEL = {
 }
 
 
-def test_progress_of_the_sentinel_is_read() -> None:
-    latest = {key: checked_in(f"progress.sentinel.v1.{name}") for key, name in SENTINEL.items()}
-    restored = progress_sentinel.restore(latest)
-    assert (restored.partition, restored.streams) == (sentinel_partition(), {"elec2": sentinel_stream()})
+def test_progress_of_the_novelty_detector_is_read() -> None:
+    latest = {key: checked_in(f"progress.novelty.v1.{name}") for key, name in NOVELTY.items()}
+    restored = progress_novelty.restore(latest)
+    assert (restored.partition, restored.streams) == (novelty_partition(), {"elec2": novelty_stream()})
     found, written = restored.anchor("elec2"), anchor()
     assert found is not None
     for name in ("stream", "epoch", "offset", "used", "seqs", "meta"):
         assert getattr(found, name) == getattr(written, name)
     for name, array in written.arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
-    assert restored.chunks["elec2"] == len(progress_sentinel.encode_anchor(written, limit=256))
+    assert restored.chunks["elec2"] == len(progress_novelty.encode_anchor(written, limit=256))

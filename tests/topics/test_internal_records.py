@@ -1,4 +1,4 @@
-"""Laws of `work` and `contributions`: they come back bit for bit, and a block that contradicts itself is refused."""
+"""Laws of requests and contributions: they come back bit for bit, and a block that contradicts itself is refused."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from glasstream_topics import contributions, frames, requests
+from glasstream_topics.errors import FrameError
 from tests.topics.golden_records import block, explained, failed
-from topics import contributions, frames, work
-from topics.errors import FrameError
 
 any_float = st.floats(width=64)
 NO_CHANGES = {"ipdp.row": np.zeros(0, np.int32), "ipdp.place": np.zeros(0, np.int32), "ipdp.value": np.zeros(0)}
@@ -31,7 +31,7 @@ def sage(**changes: Any) -> dict[str, frames.Array]:
 
 
 @st.composite
-def blocks(draw: st.DrawFn) -> work.Work:
+def blocks(draw: st.DrawFn) -> requests.ExplainRequest:
     count, d, n = draw(st.integers(1, 4)), draw(st.integers(0, 3)), draw(st.integers(1, 2))
     first_row = draw(st.integers(1, 2**40))
     steps = draw(st.lists(st.integers(1, 5), min_size=count, max_size=count))
@@ -42,7 +42,7 @@ def blocks(draw: st.DrawFn) -> work.Work:
         st.integers(0, 9), st.lists(st.text(max_size=3), min_size=1, max_size=2, unique=True).map(tuple)
     )
     finite = st.floats(allow_nan=False, allow_infinity=False)
-    return work.Work(
+    return requests.ExplainRequest(
         stream=draw(st.text(min_size=1, max_size=8)),
         epoch=draw(st.integers(0, 3)),
         partition=draw(st.integers(0, 3)),
@@ -61,7 +61,9 @@ def blocks(draw: st.DrawFn) -> work.Work:
         classes=classes,
         task="classification" if classification else "regression",
         loss="zero_one",
-        new_categories={slot: work.NewCategories(*draw(categories)) for slot, kind in enumerate(kinds) if kind == 2},
+        new_categories={
+            slot: requests.NewCategories(*draw(categories)) for slot, kind in enumerate(kinds) if kind == 2
+        },
         flush_before=draw(st.booleans()),
     )
 
@@ -81,15 +83,15 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 @given(blocks())
-def test_a_block_comes_back_bit_for_bit(written: work.Work) -> None:
-    data = work.encode(written)
-    read = work.decode(data)
+def test_a_block_comes_back_bit_for_bit(written: requests.ExplainRequest) -> None:
+    data = requests.encode(written)
+    read = requests.decode(data)
     assert_same(read, written)
-    assert work.encode(read) == data
+    assert requests.encode(read) == data
 
 
 @given(blocks(), st.sampled_from(["ok", "failed"]))
-def test_contributions_come_back_bit_for_bit(of: work.Work, kind: str) -> None:
+def test_contributions_come_back_bit_for_bit(of: requests.ExplainRequest, kind: str) -> None:
     values = np.where(np.abs(of.x) <= contributions.LARGEST, of.x, -0.0)
     written = contributions.Contributions(
         stream=of.stream,
@@ -114,8 +116,8 @@ def test_contributions_come_back_bit_for_bit(of: work.Work, kind: str) -> None:
 
 
 def test_flush_items_come_back() -> None:
-    item = work.flush_item(stream="s", epoch=0, partition=2, first_row=0)
-    assert_same(work.decode(work.encode(item)), item)
+    item = requests.flush_item(stream="s", epoch=0, partition=2, first_row=0)
+    assert_same(requests.decode(requests.encode(item)), item)
     answer = contributions.flush_item(stream="s", epoch=0, partition=2, first_row=0)
     assert_same(contributions.decode(contributions.encode(answer)), answer)
     assert item.count == answer.count == 0
@@ -135,10 +137,10 @@ def test_flush_items_come_back() -> None:
         ({"names": ["age", "age"]}, "2 different names"),
         ({"kinds": [0]}, "as many kinds"),
         ({"kinds": [0, 3]}, None),
-        ({"new_categories": {0: work.NewCategories(0, ("a",))}}, "a slot of kind text"),
-        ({"new_categories": {2: work.NewCategories(0, ("a",))}}, "a slot of kind text"),
-        ({"new_categories": {1: work.NewCategories(0, ())}}, "some texts"),
-        ({"new_categories": {1: work.NewCategories(0, ("a", "a"))}}, "different texts"),
+        ({"new_categories": {0: requests.NewCategories(0, ("a",))}}, "a slot of kind text"),
+        ({"new_categories": {2: requests.NewCategories(0, ("a",))}}, "a slot of kind text"),
+        ({"new_categories": {1: requests.NewCategories(0, ())}}, "some texts"),
+        ({"new_categories": {1: requests.NewCategories(0, ("a", "a"))}}, "different texts"),
         ({"first_row": -1}, "from 0 on"),
         ({"epoch": -1}, "from 0 on"),
         ({"partition": -1}, "from 0 on"),
@@ -158,21 +160,21 @@ def test_flush_items_come_back() -> None:
         ({"draws": {"ipfi": np.zeros((3, 0, 2))}}, "at least one value"),
         ({"draws": {"isage": np.zeros((3, 2, 1, 2)), "isage.order": np.tile([0, 1], (3, 1))}}, "for each of 1"),
         ({"draws": {"isage": np.zeros((3, 1, 0, 2)), "isage.order": np.tile([0, 1], (3, 1))}}, "for each of 1"),
-        ({"draws": NO_CHANGES, "grid": work.Grid(2**40, 10, True)}, "grids of 2 to 1000"),
-        ({"draws": NO_CHANGES, "grid": work.Grid(1, 10, True)}, "grids of 2 to 1000"),
-        ({"draws": NO_CHANGES, "grid": work.Grid(10, 1, True)}, "grids of 2 to 1000"),
+        ({"draws": NO_CHANGES, "grid": requests.Grid(2**40, 10, True)}, "grids of 2 to 1000"),
+        ({"draws": NO_CHANGES, "grid": requests.Grid(1, 10, True)}, "grids of 2 to 1000"),
+        ({"draws": NO_CHANGES, "grid": requests.Grid(10, 1, True)}, "grids of 2 to 1000"),
     ],
 )
 def test_a_block_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str | None) -> None:
     with pytest.raises(FrameError, match=message):
-        data = work.encode(replace(block(), **changes))
-        work.decode(data)
+        data = requests.encode(replace(block(), **changes))
+        requests.decode(data)
 
 
 def test_an_item_without_rows_is_a_flush() -> None:
-    item = work.flush_item(stream="s", epoch=0, partition=2, first_row=7)
+    item = requests.flush_item(stream="s", epoch=0, partition=2, first_row=7)
     with pytest.raises(FrameError, match="expected rows or a flush mark"):
-        work.encode(replace(item, flush_before=False))
+        requests.encode(replace(item, flush_before=False))
 
 
 @pytest.mark.parametrize(
@@ -209,9 +211,9 @@ def test_contributions_that_contradict_themselves_are_refused(
         contributions.encode(replace(record(), **changes))
 
 
-@pytest.mark.parametrize("decode", [work.decode, contributions.decode])
+@pytest.mark.parametrize("decode", [requests.decode, contributions.decode])
 def test_one_record_is_not_taken_for_the_other(decode: Callable[[bytes], object]) -> None:
-    other = work.encode(block()) if decode is contributions.decode else contributions.encode(explained())
+    other = requests.encode(block()) if decode is contributions.decode else contributions.encode(explained())
     with pytest.raises(FrameError):
         decode(other)
 
@@ -219,37 +221,37 @@ def test_one_record_is_not_taken_for_the_other(decode: Callable[[bytes], object]
 @pytest.mark.parametrize(
     ("kind", "decode", "data"),
     [
-        ("work", work.decode, work.encode(block())),
+        ("request", requests.decode, requests.encode(block())),
         ("contributions", contributions.decode, contributions.encode(explained())),
     ],
 )
 def test_every_other_frame_under_the_same_kind_is_refused(
     kind: str, decode: Callable[[bytes], object], data: bytes
 ) -> None:
-    frame = frames.decode(data, kind, 2)
-    decode(frames.encode(kind, 2, frame.meta, frame.arrays))
+    frame = frames.decode(data, kind, 1)
+    decode(frames.encode(kind, 1, frame.meta, frame.arrays))
     for left_out in frame.meta:
         with pytest.raises(FrameError, match=left_out):
-            decode(frames.encode(kind, 2, {n: v for n, v in frame.meta.items() if n != left_out}, frame.arrays))
+            decode(frames.encode(kind, 1, {n: v for n, v in frame.meta.items() if n != left_out}, frame.arrays))
         with pytest.raises(FrameError):
-            decode(frames.encode(kind, 2, {**frame.meta, left_out: {"?": 1}}, frame.arrays))
+            decode(frames.encode(kind, 1, {**frame.meta, left_out: {"?": 1}}, frame.arrays))
     with pytest.raises(FrameError, match="more"):
-        decode(frames.encode(kind, 2, {**frame.meta, "more": 1}, frame.arrays))
+        decode(frames.encode(kind, 1, {**frame.meta, "more": 1}, frame.arrays))
     with pytest.raises(FrameError, match="more"):
-        decode(frames.encode(kind, 2, frame.meta, {**frame.arrays, "more": np.zeros(1)}))
+        decode(frames.encode(kind, 1, frame.meta, {**frame.arrays, "more": np.zeros(1)}))
     for left_out in frame.arrays:
         if left_out not in ("draws/ipfi", "values/ipfi"):  # a method of one array may be left out whole
             with pytest.raises(FrameError):
-                decode(frames.encode(kind, 2, frame.meta, {n: a for n, a in frame.arrays.items() if n != left_out}))
+                decode(frames.encode(kind, 1, frame.meta, {n: a for n, a in frame.arrays.items() if n != left_out}))
 
 
 def test_a_slot_given_twice_is_refused() -> None:
-    frame = frames.decode(work.encode(block()), "work", 2)
+    frame = frames.decode(requests.encode(block()), "request", 1)
     twice = {**frame.meta, "new_categories": [[1, 2, ["a"]], [1, 3, ["b"]]]}
     with pytest.raises(FrameError, match="once per slot"):
-        work.decode(frames.encode("work", 2, twice, frame.arrays))
+        requests.decode(frames.encode("request", 1, twice, frame.arrays))
 
 
 def test_the_key_of_a_block_says_where_it_begins() -> None:
-    assert work.key("a/b", 120) == b"a/b/120"
+    assert requests.key("a/b", 120) == b"a/b/120"
     assert contributions.key("Škoda") == "Škoda".encode()

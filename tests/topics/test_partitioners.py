@@ -5,9 +5,9 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topics import events, work
-from topics.errors import TopicError
-from topics.murmur2 import crc32_partition, murmur2, murmur2_partition
+from glasstream_topics import events, requests
+from glasstream_topics.errors import TopicError
+from glasstream_topics.murmur2 import crc32_partition, murmur2, murmur2_partition
 
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
@@ -52,6 +52,6 @@ def test_blocks_of_a_stream_spread_over_all_partitions() -> None:
     # Rows that are multiples of the block's size modulo partitions would not.
     rows = [0] * 6
     for first_row in range(100, 12_100, 60):
-        rows[work.partition(work.key("elec2", first_row), 6)] += 60
+        rows[requests.partition(requests.key("elec2", first_row), 6)] += 60
     assert min(rows) > 0.5 * sum(rows) / 6
     assert max(rows) < 1.6 * sum(rows) / 6

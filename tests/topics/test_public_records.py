@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glasstream_topics import events, events_dead, importance, predictions, schema
+from glasstream_topics.errors import RecordError
 from tests.topics.golden_records import GOLDEN, checked_in
-from topics import events, events_dead, importance, predictions, schema
-from topics.errors import RecordError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 natural = st.integers(0, 2**53)
@@ -25,10 +25,10 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(document)
 
 
-EVENTS = validator("events.v3")
-PREDICTIONS = validator("predictions.v2")
-IMPORTANCE = validator("importance.v2")
-DEAD = validator("events.dead.v2")
+EVENTS = validator("events.v1")
+PREDICTIONS = validator("predictions.v1")
+IMPORTANCE = validator("importance.v1")
+DEAD = validator("events.dead.v1")
 
 
 def a_prediction(**changes: Any) -> bytes:
@@ -71,9 +71,7 @@ def an_importance(**changes: Any) -> bytes:
     return importance.encode(**{**fields, **changes})
 
 
-@pytest.mark.parametrize(
-    "name", ["events.v1", "events.v2", "events.v3", "labels.v1", "predictions.v1", "importance.v2", "effects.v1"]
-)
+@pytest.mark.parametrize("name", ["events.v1", "labels.v1", "predictions.v1", "importance.v1", "effects.v1"])
 def test_golden_records_fit_their_schema(name: str) -> None:
     for file in GOLDEN:
         if file.startswith(name + "."):
@@ -190,7 +188,7 @@ def test_fields_of_a_later_release_are_skipped_and_another_version_is_refused() 
     later = {**orjson.loads(a_prediction()), "novelty": 0.5}
     assert predictions.decode(orjson.dumps(later)) == predictions.decode(a_prediction())
     with pytest.raises(RecordError, match="schema_version"):
-        predictions.decode(orjson.dumps({**later, "schema_version": 3}))
+        predictions.decode(orjson.dumps({**later, "schema_version": 2}))
 
 
 @pytest.mark.parametrize(
@@ -307,7 +305,7 @@ def test_a_prediction_of_many_classes_names_the_most_probable_and_sums_the_other
     assert len(record) < 700_000
     read = predictions.decode(record)
     PREDICTIONS.validate(orjson.loads(record))
-    assert (read.schema_version, len(read.probabilities or ())) == (2, predictions.NAMED)
+    assert (read.schema_version, len(read.probabilities or ())) == (1, predictions.NAMED)
     assert list(read.probabilities or ()) == sorted(chances)[-predictions.NAMED :]
     assert read.others is not None and read.others.classes == 1_000 - predictions.NAMED
     assert read.others.probability == pytest.approx(sum(chances.values()) - sum((read.probabilities or {}).values()))
@@ -316,7 +314,7 @@ def test_a_prediction_of_many_classes_names_the_most_probable_and_sums_the_other
 def test_a_prediction_of_as_many_classes_as_are_named_is_what_it_was() -> None:
     chances = {f"{number:04}": 1 / 128 for number in range(predictions.NAMED)}
     record = orjson.loads(a_prediction(probabilities=chances))
-    assert record["schema_version"] == 1 and "others" not in record and record["probabilities"] == chances
+    assert "others" not in record and record["probabilities"] == chances
 
 
 def test_an_encoder_keeps_nothing_of_the_event_before() -> None:

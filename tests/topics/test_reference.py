@@ -3,11 +3,11 @@
 import msgspec
 import orjson
 
-from topics import ALL, reference
+from glasstream_topics import ALL, reference
 
 
 def test_the_documents_are_todays() -> None:
-    assert reference.findings() == [], "run `python -m topics.reference`"
+    assert reference.findings() == [], "run `python -m glasstream_topics.reference`"
 
 
 def test_another_document_would_be_found(tmp_path) -> None:

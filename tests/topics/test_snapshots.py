@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topics import chunks, snapshots
-from topics.contract import CHUNK_BYTES, DEFAULT_MAX_MESSAGE_BYTES
-from topics.errors import FrameError
-from topics.snapshots import Assembler, Identity, Key
+from glasstream_topics import chunks, snapshots
+from glasstream_topics.contract import CHUNK_BYTES, DEFAULT_MAX_MESSAGE_BYTES
+from glasstream_topics.errors import FrameError
+from glasstream_topics.snapshots import Assembler, Identity, Key
 
 ENOUGH = 1 << 20
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pipeline.transport.connection import Connection
-from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message, Outputs, Record
-from pipeline.transport.stage import Stage
-from pipeline.transport.stateful import StatefulStage
-from pipeline.transport.worker import run_worker
+from glasstream.transport.connection import Connection
+from glasstream.transport.options import StageOptions
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.stage import Stage
+from glasstream.transport.stateful import StatefulStage
+from glasstream.transport.worker import run_worker
 
 
 def options(prefix: str, instance: str = "a", name: str = "total", **changes: object) -> StageOptions:

@@ -5,7 +5,7 @@ import logging
 import pytest
 from faust.types.auth import AuthProtocol
 
-from pipeline.errors import (
+from glasstream.errors import (
     BrokerError,
     FencedError,
     LostInputError,
@@ -15,11 +15,11 @@ from pipeline.errors import (
     StateError,
     TopicError,
 )
-from pipeline.transport.app import make_app
-from pipeline.transport.connection import Connection
-from pipeline.transport.options import StageOptions
-from pipeline.transport.records import Message, Outputs, Record
-from pipeline.transport.worker import ExitCode, configure_logging, exit_code
+from glasstream.transport.app import make_app
+from glasstream.transport.connection import Connection
+from glasstream.transport.options import StageOptions
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.worker import ExitCode, configure_logging, exit_code
 
 
 def test_every_producer_partitions_as_java_does_and_waits_for_all_replicas() -> None:
@@ -66,9 +66,9 @@ def test_what_faust_cannot_speak_is_said_before_it_tries(extra: dict[str, str], 
 
 
 def test_the_application_starts_nothing_by_surprise() -> None:
-    app = make_app(Connection("h:1"), StageOptions("fold", "fold-0", prefix="p."))
-    assert app.conf.id == "p.fold"
-    assert app.conf.consumer_group_instance_id == "p.fold.fold-0"
+    app = make_app(Connection("h:1"), StageOptions("aggregator", "aggregator-0", prefix="p."))
+    assert app.conf.id == "p.aggregator"
+    assert app.conf.consumer_group_instance_id == "p.aggregator.aggregator-0"
     assert not app.boot_strategy._should_enable_web()
     assert not app.conf.topic_allow_declare
     assert app.conf.topic_disable_leader
@@ -96,16 +96,16 @@ def test_every_end_has_its_code(error: Exception | None, code: ExitCode) -> None
 
 
 def test_our_lines_are_seen_and_others_only_from_warnings_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    root, ours = logging.getLogger(), logging.getLogger("pipeline")
+    root, ours = logging.getLogger(), logging.getLogger("glasstream")
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(ours, "level", ours.level)
     configure_logging(StageOptions("learner", "learner"))
-    assert logging.getLogger("pipeline.stages.learner").isEnabledFor(logging.INFO)
+    assert logging.getLogger("glasstream.stages.learner").isEnabledFor(logging.INFO)
     assert not logging.getLogger("asyncio").isEnabledFor(logging.INFO)
     assert logging.getLogger("asyncio").isEnabledFor(logging.WARNING)
     assert not logging.getLogger("aiokafka.consumer").isEnabledFor(logging.WARNING)
-    assert not logging.getLogger("pipeline.transport.app").isEnabledFor(logging.INFO)
+    assert not logging.getLogger("glasstream.transport.app").isEnabledFor(logging.INFO)
 
 
 def test_records_say_where_they_are_and_outputs_whether_there_are_any() -> None:

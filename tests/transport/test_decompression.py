@@ -15,9 +15,9 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingest.message import Oversized
-from pipeline.transport import decompression
-from pipeline.transport.decompression import InflatesTooMuch
+from glasstream.ingest.message import Oversized
+from glasstream.transport import decompression
+from glasstream.transport.decompression import InflatesTooMuch
 
 CODECS = {
     "gzip": (1, codec.gzip_encode, decompression.gzip),

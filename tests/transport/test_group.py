@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.health import catalogue
-from pipeline.stages.health import StageHealth
-from pipeline.transport.group import Cut, Look, Unknown, View, ends_of, owners_of
-from pipeline.transport.sequence import Sequence
+from glasstream.health import catalogue
+from glasstream.stages.health import StageHealth
+from glasstream.transport.group import Cut, Look, Unknown, View, ends_of, owners_of
+from glasstream.transport.sequence import Sequence
 
 HERE = {"in": ("first-id", 2)}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from faust.types import TP
 
-from pipeline.transport.app import STREAM_QUEUE, make_app
-from pipeline.transport.connection import Connection
+from glasstream.transport.app import STREAM_QUEUE, make_app
+from glasstream.transport.connection import Connection
 from tests.transport.harness import options
 
 FIRST, SECOND = TP("in", 0), TP("in", 1)

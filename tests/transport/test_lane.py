@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faust.types import TP
 
-from pipeline.transport.lane import Lane, StalledLane
+from glasstream.transport.lane import Lane, StalledLane
 
 HERE = TP("in", 0)
 

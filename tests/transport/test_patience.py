@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipeline.errors import BrokerError, FencedError, UnavailableError
-from pipeline.transport import stateful, transactions
-from pipeline.transport.connection import Connection
-from pipeline.transport.patience import Patience
-from pipeline.transport.producers import ConfirmedProducer
-from pipeline.transport.records import Record
-from pipeline.transport.stateful import StateLane, digests
-from pipeline.transport.transactions import ReplacedError, TransactionalProducer
+from glasstream.errors import BrokerError, FencedError, UnavailableError
+from glasstream.transport import stateful, transactions
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import Patience
+from glasstream.transport.producers import ConfirmedProducer
+from glasstream.transport.records import Record
+from glasstream.transport.stateful import StateLane, digests
+from glasstream.transport.transactions import ReplacedError, TransactionalProducer
 
 RECORD = Record("out", b"k", b"v", 0)
 

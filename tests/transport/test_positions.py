@@ -9,9 +9,9 @@ import pytest
 from aiokafka.errors import IllegalStateError, KafkaError, KafkaTimeoutError, NodeNotReadyError
 from faust.types import TP
 
-from pipeline.transport import stateless
-from pipeline.transport.connection import Connection
-from pipeline.transport.stateless import StatelessStage, WorkLane
+from glasstream.transport import stateless
+from glasstream.transport.connection import Connection
+from glasstream.transport.stateless import StatelessStage, WorkLane
 from tests.transport.harness import options
 
 HERE = TP("in", 0)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pipeline.transport.redact import RedactingFormatter, secrets_of
+from glasstream.transport.redact import RedactingFormatter, secrets_of
 
 
 @pytest.mark.parametrize("secret", ["hunter2-hunter2", "quo\"te's", "back\\slash", "ümläut", "tab\there"])

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.transport.sequence import Sequence, Verdict
+from glasstream.transport.sequence import Sequence, Verdict
 
 
 @given(

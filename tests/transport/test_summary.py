@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.transport.options import StageOptions
-from pipeline.transport.redact import RedactingFormatter
-from pipeline.transport.summary import EVERY, KINDS, SummarisingHandler
-from pipeline.transport.worker import configure_logging
+from glasstream.transport.options import StageOptions
+from glasstream.transport.redact import RedactingFormatter
+from glasstream.transport.summary import EVERY, KINDS, SummarisingHandler
+from glasstream.transport.worker import configure_logging
 
 
 class Log:
@@ -22,7 +22,7 @@ class Log:
     def __init__(self) -> None:
         self.now = 100.0
         self.stream = io.StringIO()
-        self.handler = SummarisingHandler(self.stream, "pipeline", lambda: self.now)
+        self.handler = SummarisingHandler(self.stream, "glasstream", lambda: self.now)
 
     def write(self, name: str, text: str, *arguments: object, level: int = logging.ERROR) -> None:
         self.handler.handle(logging.LogRecord(name, level, "", 0, text, arguments, None))
@@ -62,10 +62,10 @@ def test_kinds_are_told_apart_by_logger_level_and_text_and_not_by_numbers(log: L
 
 def test_our_own_lines_are_all_written_and_in_their_place(log: Log) -> None:
     for _ in range(3):
-        log.write("pipeline.stages.learner", "rejected")
+        log.write("glasstream.stages.learner", "rejected")
         log.write("aiokafka", "down")
     log.now += EVERY
-    log.write("pipeline", "rejected")
+    log.write("glasstream", "rejected")
     assert log.lines == [
         "rejected",
         "down",
@@ -95,7 +95,7 @@ def test_every_line_is_written_or_counted_and_none_too_often(happened: list[tupl
     for text, pause, own in happened:
         log.now += pause
         before = len(log.lines)
-        log.write("pipeline" if own else "aiokafka", text)
+        log.write("glasstream" if own else "aiokafka", text)
         for line in log.lines[before:]:
             written.setdefault(line.split(" ")[0], []).append(log.now)
     log.handler.close()
@@ -128,7 +128,7 @@ def test_a_secret_in_a_line_that_is_counted_is_not_written(log: Log) -> None:
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_workers_have_it_unless_they_are_told_to_say_everything(debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, ours = logging.getLogger(), logging.getLogger("pipeline")
+    root, ours = logging.getLogger(), logging.getLogger("glasstream")
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(ours, "level", ours.level)
@@ -142,5 +142,5 @@ def test_a_line_that_cannot_be_written_ends_nothing(log: Log, monkeypatch: pytes
         log.write("aiokafka", "%d", "no number")
     log.now += EVERY
     log.write("aiokafka", "%d", "no number")
-    log.write("pipeline", "goes on")
+    log.write("glasstream", "goes on")
     assert log.lines[-1] == "goes on"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pytest
 from faust.types import TP
 
-from pipeline.transport.connection import Connection
-from pipeline.transport.lane import Lane
-from pipeline.transport.stage import Stage
+from glasstream.transport.connection import Connection
+from glasstream.transport.lane import Lane
+from glasstream.transport.stage import Stage
 from tests.transport.harness import options
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.brokers.choose import TopicRequest, open_broker
-from pipeline.transport import topic_sizes
-from pipeline.transport.connection import Connection
-from pipeline.transport.topic_sizes import SizeCheck
+from glasstream.brokers.choose import TopicRequest, open_broker
+from glasstream.transport import topic_sizes
+from glasstream.transport.connection import Connection
+from glasstream.transport.topic_sizes import SizeCheck
 
 
 def test_the_embedded_broker_is_not_asked_for_what_it_never_answers(

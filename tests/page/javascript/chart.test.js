@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { read } from "../../../pipeline/page/static/address.js";
-import { around, eventRange, fitted, ink, ticks, tint } from "../../../pipeline/page/static/chart.js";
-import { aligned, newestUpTo, tight } from "../../../pipeline/page/static/effects.js";
-import { merged } from "../../../pipeline/page/static/feed.js";
-import { axis, listed, sums } from "../../../pipeline/page/static/reliance.js";
+import { read } from "../../../pipeline/glasstream/page/static/address.js";
+import { around, eventRange, fitted, ink, ticks, tint } from "../../../pipeline/glasstream/page/static/chart.js";
+import { aligned, newestUpTo, tight } from "../../../pipeline/glasstream/page/static/effects.js";
+import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
+import { axis, listed, sums } from "../../../pipeline/glasstream/page/static/reliance.js";
 import { quality, ranking, state } from "./messages.js";
 
 test("neighbouring ticks have different texts, all with the same number of decimals", () => {

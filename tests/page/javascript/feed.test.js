@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged } from "../../../pipeline/page/static/feed.js";
-/** @import { Quality } from "../../../pipeline/page/static/messages.js" */
+import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
+/** @import { Quality } from "../../../pipeline/glasstream/page/static/messages.js" */
 
 import { alarm, delta, quality, state } from "./messages.js";
 

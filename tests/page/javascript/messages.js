@@ -2,7 +2,7 @@
 
 /**
  * @import { Alarm, Delta, Importance, Last, Outline, Quality, Ranked, State }
- *   from "../../../pipeline/page/static/messages.js"
+ *   from "../../../pipeline/glasstream/page/static/messages.js"
  */
 
 /** @type {Outline} */

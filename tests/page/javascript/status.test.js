@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged } from "../../../pipeline/page/static/feed.js";
-import { entries, notice } from "../../../pipeline/page/static/status.js";
-/** @import { State } from "../../../pipeline/page/static/messages.js" */
+import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
+import { entries, notice } from "../../../pipeline/glasstream/page/static/status.js";
+/** @import { State } from "../../../pipeline/glasstream/page/static/messages.js" */
 
 import { importance, quality, state } from "./messages.js";
 

@@ -1,0 +1,71 @@
+"""Explain River models while they learn: estimators for a program of your own, and the stages of a Kafka application.
+
+Explain one event at a time, and learn it afterwards:
+
+>>> from glasstream import IncrementalPFI
+>>> from river import linear_model
+>>> model = linear_model.LinearRegression()
+>>> importance = IncrementalPFI(model, alpha=0.05, reservoir=20)
+>>> for t in range(200):
+...     x, y = {"used": t % 5, "noise": t % 3}, 2.0 * (t % 5)
+...     values = importance.explain_one(x, y)
+...     model.learn_one(x, y)
+>>> values["used"] > abs(values["noise"])
+True
+
+`glasstream.consume` reads what the application publishes. `glasstream.checks` holds the laws that a predictor, a
+sampler, an explainer or a detector of your own can be checked against. `glasstream.errors` is the tree of all errors.
+
+Importing this package loads nothing else: a name is imported from its module when it is used first.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from glasstream.errors import GlasstreamError as GlasstreamError
+    from glasstream.estimators.batch_pdp import batch_pdp as batch_pdp
+    from glasstream.estimators.batch_pfi import batch_pfi as batch_pfi
+    from glasstream.estimators.batch_sage import batch_sage as batch_sage
+    from glasstream.estimators.exact_pfi import exact_pfi as exact_pfi
+    from glasstream.estimators.interval_pfi import IntervalPFI as IntervalPFI
+    from glasstream.estimators.ipdp import IncrementalPDP as IncrementalPDP
+    from glasstream.estimators.ipfi import IncrementalPFI as IncrementalPFI
+    from glasstream.estimators.isage import IncrementalSAGE as IncrementalSAGE
+    from glasstream.estimators.live_model import LiveModel as LiveModel
+    from glasstream.estimators.mdi import mean_decrease_impurity as mean_decrease_impurity
+    from glasstream.estimators.shapley import exact_sage as exact_sage
+    from glasstream.estimators.window_sage import WindowSAGE as WindowSAGE
+    from glasstream.explain.losses import CustomLoss as CustomLoss
+    from glasstream.gbmap.estimators import GBMAPClassifier as GBMAPClassifier
+    from glasstream.gbmap.estimators import GBMAPRegressor as GBMAPRegressor
+
+_MODULES: Final = {
+    "CustomLoss": "glasstream.explain.losses",
+    "GBMAPClassifier": "glasstream.gbmap.estimators",
+    "GBMAPRegressor": "glasstream.gbmap.estimators",
+    "GlasstreamError": "glasstream.errors",
+    "IncrementalPDP": "glasstream.estimators.ipdp",
+    "IncrementalPFI": "glasstream.estimators.ipfi",
+    "IncrementalSAGE": "glasstream.estimators.isage",
+    "IntervalPFI": "glasstream.estimators.interval_pfi",
+    "LiveModel": "glasstream.estimators.live_model",
+    "WindowSAGE": "glasstream.estimators.window_sage",
+    "batch_pdp": "glasstream.estimators.batch_pdp",
+    "batch_pfi": "glasstream.estimators.batch_pfi",
+    "batch_sage": "glasstream.estimators.batch_sage",
+    "exact_pfi": "glasstream.estimators.exact_pfi",
+    "exact_sage": "glasstream.estimators.shapley",
+    "mean_decrease_impurity": "glasstream.estimators.mdi",
+}
+__all__ = tuple(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,0 +1,174 @@
+"""The alarms of one stream: what its rows say goes through the detectors, and what they find becomes records.
+
+An alarm carries two smoothed curves of its feature where iPDP is among the methods: the one at its own row, and one
+from before the change. For that the curves are kept as they are after every `EVERY`-th row, the newest `KEPT` of them;
+the one before the change is the newest that no number on the newer side of the change has entered, or the oldest kept.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.methods import IpdpAggregator, MethodAggregator, Moment, Record
+from glasstream.aggregator.settings import AggregatorSettings
+from glasstream.drift.settings import DriftSettings
+from glasstream.drift.watch import Found, Watch, Watched
+from glasstream.errors import StateError
+from glasstream_topics import drift
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.drift import CurveFields
+
+EVERY, KEPT = 1_000, 4
+"""With α = 0.001, the default, a smoothed curve looks back on about 1,000 rows."""
+
+_OF_CURVES = ("pd_importance", "curve_shape")
+
+Curves = Mapping[int, list[CurveFields]]
+
+
+class _Kept(NamedTuple):
+    row: int
+    """The newest in the curves."""
+    curves: Curves
+
+
+@dataclass(slots=True)
+class Alarms:
+    """Watches one stream; a function of its rows in order, however they are cut."""
+
+    settings: AggregatorSettings
+    drift: DriftSettings
+    watch: Watch
+    kept: list[_Kept] = field(default_factory=list)
+
+    @classmethod
+    def empty(cls, settings: AggregatorSettings) -> "Alarms | None":
+        """Nothing seen yet; None if nothing is to be watched."""
+        return cls(settings, settings.drift, Watch(settings.drift)) if settings.drift is not None else None
+
+    def update(
+        self, methods: Sequence[MethodAggregator], block: Contributions, rows: slice, moment: Callable[[int], Moment]
+    ) -> Iterator[Record]:
+        """Let rows of a block enter the methods in order, and watch.
+
+        Parameters
+        ----------
+        methods
+            The methods' parts of the aggregator.
+        moment
+            What a record states of the i-th of the rows.
+        """
+        before = next((method.copy() for method in methods if isinstance(method, IpdpAggregator)), None)
+        watched = []
+        for method in methods:
+            said = method.update(block, rows)
+            watched += [self._watched(signal, method.name, said) for signal in self.drift.signals if signal in said]
+        if "loss" in self.drift.signals:
+            watched.append(Watched("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
+        for found in self.watch.feed(watched):
+            at = found.alarm.row
+            if before is not None:
+                curves = before.copy()
+                curves.update(block, slice(rows.start, rows.start + at + 1))
+                if not self._tells(found, curves):
+                    continue
+                yield self._record(found, moment(at), curves.named_curves())
+            else:
+                yield self._record(found, moment(at), {})
+
+    def keep(self, methods: Sequence[MethodAggregator], row: int) -> None:
+        """Keep the curves if their turn has come; `row` is the newest that has been aggregated."""
+        if (row + 1) % EVERY == 0:
+            now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, IpdpAggregator)]
+            self.kept = [*self.kept, *now][-KEPT:]
+
+    def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> Watched:
+        curve_importance = signal == "pd_importance"  # what is smoothed there is the curve, not its importance
+        return Watched(signal, method, said[signal], smooth=not curve_importance)
+
+    def _tells(self, found: Found, curves: IpdpAggregator) -> bool:
+        """Whether a change of a curve is large beside all curves together."""
+        if found.signal not in _OF_CURVES or self.drift.least == 0.0:
+            return True
+        squares = self.drift.squares and found.signal == "pd_importance"
+        total = 0.0
+        for effect in curves.curves.effects():
+            total += effect.deviation if squares else effect.importance
+        total /= max(1, len(curves.curves.outputs))
+        return abs(found.alarm.after - found.alarm.before) >= self.drift.least * total
+
+    def _record(self, found: Found, moment: Moment, now: Curves) -> Record:
+        alarm = found.alarm
+        change = moment.row - alarm.width + 1
+        older = [kept for kept in self.kept if kept.row < change] or self.kept[:1]
+        is_loss = found.signal == "loss"
+        before, after = (None, None) if is_loss else _pair(
+            older[-1].curves.get(alarm.series, []) if older else [], now.get(alarm.series, [])
+        )  # fmt: skip
+        return Record(
+            drift.TOPIC.name,
+            drift.key(moment.stream),
+            drift.encode(
+                epoch=self.settings.epoch,
+                stream=moment.stream,
+                row=moment.row,
+                seq=moment.seq,
+                signal=found.signal,
+                feature=None if is_loss else moment.names[alarm.series],
+                method=found.method or None,
+                model_version=moment.version,
+                coverage=moment.coverage,
+                before=alarm.before,
+                after=alarm.after,
+                width=alarm.width,
+                curve_before=before,
+                curve_after=after,
+                detector=self.drift.detector,
+                parameters=found.parameters,
+            ),
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor needs: JSON values, and arrays."""
+        meta, arrays = self.watch.state()
+        kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()]] for one in self.kept]
+        return {"detectors": meta, "kept": kept}, arrays
+
+    @classmethod
+    def restore(
+        cls, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "Alarms | None":
+        """The alarms as they were when `state` was taken.
+
+        Raises
+        ------
+        StateError, KeyError, TypeError, ValueError
+            The state lacks something.
+        """
+        made = cls.empty(settings)
+        if made is None:
+            return None
+        if "drift" not in meta:
+            raise StateError("drift detectors: expected their state, got none: it is of a version without; start anew")
+        own = meta["drift"]
+        made.watch = Watch.restore(made.drift, own["detectors"], arrays)
+        made.kept = [_Kept(int(row), {int(slot): curves for slot, curves in held}) for row, held in own["kept"]]
+        return made
+
+
+def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:
+    """The curves before and after of the output that moved furthest; of the first if none can be compared."""
+    known = {one["output"]: one for one in before}
+    pairs = [(known.get(one["output"]), one) for one in after]
+    if not pairs:
+        return (before[0] if before else None), None
+    return max(pairs, key=lambda pair: _moved(*pair))
+
+
+def _moved(before: CurveFields | None, after: CurveFields) -> float:
+    if before is None:
+        return -1.0
+    return max(abs(now - then) for then, now in zip(before["curve"], after["curve"], strict=False))

@@ -1,0 +1,334 @@
+"""Effect curves: ICE curves smoothed in row order, together with the grid that they stand on (001, Algorithm 1).
+
+For every point, of weight W (the smoothing of the constant 1 over the rows in which it was evaluated),
+
+    W     = (1-α) W + α
+    grid  = grid + α/W (x̃ - grid)
+    curve = curve + α/W (ŷ - curve)
+
+which is line 5, line 7 and the division of line 10 of Algorithm 1 in one step: both are debiased all along, and the
+curve of a constant is the constant, exactly. The grid is smoothed with the curve so that of a model linear in the
+feature curve - slope · grid is the same at every point however the grid moves. The variance of the answers at a point
+is that of `glasstream.aggregator.smoothing`.
+
+A point that a row lacks (the feature or the category has fallen out of use) is forgotten; it begins anew when it
+returns. So does a category's place that another takes over, and an output that the model no longer has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.curve_shape import importance_of, shape_distance, spread_of
+from glasstream.errors import StateError
+from glasstream.jit import kernel
+
+Floats = NDArray[np.float64]
+_PER_POINT = ("grid", "curve", "weight", "spread")
+
+
+class PerRow(NamedTuple):
+    """What a detector may watch, for every row, (count, d, k) each; NaN where there is no curve.
+
+    What importance, deviation and distance are: `glasstream.aggregator.curve_shape`.
+    """
+
+    importance: Floats
+    """Of the row's own ICE curve."""
+    deviation: Floats
+    """Of the row's own ICE curve."""
+    smoothed_importance: Floats
+    """Of the smoothed curve once the row has entered."""
+    smoothed_deviation: Floats
+    """Of the smoothed curve once the row has entered."""
+    distance: Floats
+    """Between the row's ICE curve and the smoothed curve before the row enters."""
+
+
+class IceCurve(NamedTuple):
+    """One row's answers along a feature, sorted by grid."""
+
+    grid: list[float]
+    curve: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One feature's effect on one output as of the newest row.
+
+    Attributes
+    ----------
+    slot, output
+        The feature's slot; the class, None for regression.
+    kind
+        ``numeric`` or ``categorical``.
+    grid, curve, variance
+        Per point, sorted by grid: the value of the feature (categorical: the category's code), the smoothed answer, and
+        the variance of the answers.
+    importance, deviation
+        Of the curve, see `glasstream.aggregator.curve_shape`.
+    ice
+        The last rows' own curves, oldest first.
+    n
+        Rows in the curve, without a gap up to now.
+    """
+
+    slot: int
+    output: str | None
+    kind: str
+    grid: list[float]
+    curve: list[float]
+    variance: list[float]
+    importance: float
+    deviation: float
+    ice: list[IceCurve]
+    n: int
+
+
+@dataclass(slots=True)
+class Curves:
+    """The effect curves of one stream.
+
+    Parameters
+    ----------
+    alpha
+        α of the smoothing.
+    keep
+        The last so many ICE curves are kept for display.
+    """
+
+    alpha: float
+    keep: int
+    count: int = 0
+    """Rows that have entered."""
+    outputs: tuple[str | None, ...] = ()
+    """Names of the k outputs of the newest row."""
+    categorical: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """(d,)"""
+    grid: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(d, m, k)"""
+    curve: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(d, m, k)"""
+    weight: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(d, m, k) W; 0: there is no such point."""
+    spread: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(d, m, k) W times the variance."""
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """(d, k) n: rows in the curve since the feature had none."""
+    ice_points: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(up to `keep`, m, d) the grids of the last rows."""
+    ice: Floats = field(default_factory=lambda: np.zeros((0, 0, 0, 0)))
+    """(up to `keep`, d, m, k) the answers to the last rows."""
+
+    def update(
+        self, points: Floats, ice: Floats, categorical: NDArray[np.bool_], outputs: Sequence[str | None]
+    ) -> PerRow:
+        """Let rows enter in order.
+
+        Parameters
+        ----------
+        points
+            (count, m, d) as they were evaluated, NaN where there is no point.
+        ice
+            (count, d, m, k) the answers; finite wherever there is a point.
+        categorical
+            (d,) whether a feature's points are categories.
+        outputs
+            The k names of the outputs, None for regression's.
+        """
+        count, _, width = points.shape
+        if count == 0:
+            nothing = np.empty((0, width, len(outputs)))
+            return PerRow(nothing, nothing, nothing, nothing, nothing)
+        points, ice = self._fit(points, ice, tuple(outputs))
+        self.categorical = np.array(categorical, np.bool_)
+        per_row = PerRow(*(np.full((count, width, len(outputs)), np.nan) for _ in PerRow._fields))
+        _smooth(
+            self.alpha, points, ice, self.categorical, self.grid, self.curve, self.weight, self.spread, self.rows,
+            *per_row,
+        )  # fmt: skip
+        self.count += count
+        self.ice_points = _last(self.keep, self.ice_points, points)
+        self.ice = _last(self.keep, self.ice, ice)
+        return per_row
+
+    @property
+    def importance(self) -> Floats:
+        """(d, k) of the smoothed curves, see `glasstream.aggregator.curve_shape`; NaN where there is no curve."""
+        found = np.full(self.rows.shape, np.nan)
+        _importances(self.curve, self.weight, self.rows, self.categorical, found)
+        return found
+
+    def effects(self) -> Iterator[Effect]:
+        """The effect of every feature that has a curve on every output, in the order of slots and outputs."""
+        ice = self._ice_curves()
+        for slot, c in np.argwhere(self.rows > 0).tolist():
+            there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
+            there = there[np.argsort(self.grid[slot, there, c], kind="stable")]
+            curve = self.curve[slot, there, c]
+            importance, deviation = importance_of(curve, categorical=bool(self.categorical[slot]))
+            yield Effect(
+                slot=slot,
+                output=self.outputs[c],
+                kind="categorical" if self.categorical[slot] else "numeric",
+                grid=self.grid[slot, there, c].tolist(),
+                curve=curve.tolist(),
+                variance=(self.spread[slot, there, c] / self.weight[slot, there, c]).tolist(),
+                importance=importance,
+                deviation=deviation,
+                ice=ice[slot][c],
+                n=int(self.rows[slot, c]),
+            )
+
+    def copy(self) -> "Curves":
+        """One that goes on from here by itself."""
+        changed = {name: getattr(self, name).copy() for name in (*_PER_POINT, "rows")}
+        return replace(self, **changed)  # the other arrays are never written to
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor needs: values for JSON, and arrays."""
+        meta = {"count": self.count, "outputs": list(self.outputs)}
+        names = (*_PER_POINT, "rows", "ice_points", "ice")
+        arrays = {name: getattr(self, name).copy() for name in names}
+        return meta, {**arrays, "categorical": self.categorical.astype(np.int8)}
+
+    @classmethod
+    def restore(cls, alpha: float, keep: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Curves":
+        """The curves as they were when `state` was taken.
+
+        Raises
+        ------
+        StateError
+            The state lacks something, or its arrays do not fit one another.
+        """
+        try:
+            made = cls(alpha, keep, int(meta["count"]), tuple(meta["outputs"]))
+            made.categorical = np.array(arrays["categorical"], np.bool_)
+            for name in (*_PER_POINT, "ice_points", "ice"):
+                setattr(made, name, np.array(arrays[name], np.float64))
+            made.rows = np.array(arrays["rows"], np.int64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"effect curves: the state is not one that this version wrote ({error!r})") from error
+        d, m, k = made.grid.shape if made.grid.ndim == 3 else (-1, -1, -1)
+        held = len(made.ice)
+        wanted: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_POINT, (d, m, k))
+        wanted |= {"categorical": (d,), "rows": (d, k), "ice_points": (held, m, d), "ice": (held, d, m, k)}
+        wrong = {name: shape for name, shape in wanted.items() if getattr(made, name).shape != shape}
+        if wrong or len(made.outputs) != k:
+            raise StateError(f"effect curves: expected arrays of shapes {wanted} for {made.outputs}, not so: {wrong}")
+        return made
+
+    def _ice_curves(self) -> list[list[list[IceCurve]]]:
+        """By slot, output and row, oldest first; rows without a point have none."""
+        order = np.argsort(self.ice_points, axis=1, kind="stable")  # (keep, m, d); NaN comes last
+        points = np.take_along_axis(self.ice_points, order, 1).transpose(2, 0, 1).tolist()
+        by_slot = order.transpose(0, 2, 1)[:, :, :, np.newaxis]
+        answers = np.take_along_axis(self.ice, by_slot, 2).transpose(1, 3, 0, 2).tolist()
+        return [
+            [[curve for curve in map(_ice_curve, rows, own) if curve.grid] for own in outputs]
+            for rows, outputs in zip(points, answers, strict=True)
+        ]
+
+    def _fit(self, points: Floats, ice: Floats, outputs: tuple[str | None, ...]) -> tuple[Floats, Floats]:
+        """Give the state the dimensions of the block, and the block those of the state where they are larger."""
+        if outputs != self.outputs:
+            self._choose(outputs)
+        known_d, known_m, k = self.grid.shape
+        count, m, d = points.shape
+        m, d = max(known_m, m), max(known_d, d)
+        if (d, m) != (known_d, known_m):
+            for name in _PER_POINT:
+                setattr(self, name, _padded(getattr(self, name), (d, m, k), 0.0))
+            self.rows = _padded(self.rows, (d, k), 0)
+            self.ice_points = _padded(self.ice_points, (len(self.ice), m, d), np.nan)
+            self.ice = _padded(self.ice, (len(self.ice), d, m, k), np.nan)
+        return _padded(points, (count, m, d), np.nan), _padded(ice, (count, d, m, k), np.nan)
+
+    def _choose(self, outputs: tuple[str | None, ...]) -> None:
+        """Keep the curves of these outputs, new ones begin, the others are forgotten."""
+        known = {name: c for c, name in enumerate(self.outputs)}
+        for name in (*_PER_POINT, "rows", "ice"):
+            array = getattr(self, name)
+            chosen = np.full((*array.shape[:-1], len(outputs)), np.nan if name == "ice" else 0, array.dtype)
+            for c, output in enumerate(outputs):
+                if output in known:
+                    chosen[..., c] = array[..., known[output]]
+            setattr(self, name, chosen)
+        self.outputs = outputs
+
+
+def _ice_curve(points: list[float], answers: list[float]) -> IceCurve:
+    known = [place for place, point in enumerate(points) if point == point and answers[place] == answers[place]]
+    return IceCurve([points[place] for place in known], [answers[place] for place in known])
+
+
+def _last(many: int, before: Floats, now: Floats) -> Floats:
+    now = now[max(0, len(now) - many) :]
+    return np.concatenate([before[max(0, len(before) + len(now) - many) :], now])
+
+
+def _padded(array: Any, shape: tuple[int, ...], value: float) -> Any:
+    if array.shape == shape:
+        return array
+    wide = np.full(shape, value, array.dtype)
+    wide[tuple(slice(0, n) for n in array.shape)] = array
+    return wide
+
+
+@kernel
+def _smooth(  # type: ignore[no-untyped-def]
+    alpha, points, ice, categorical, grid, curve, weight, spread, rows,
+    importance, deviation, smoothed_importance, smoothed_deviation, distance,
+):  # fmt: skip
+    for i in range(points.shape[0]):
+        for j in range(points.shape[2]):
+            for c in range(ice.shape[3]):
+                own, now = points[i, :, j], ice[i, j, :, c]
+                x, y, w = grid[j, :, c], curve[j, :, c], weight[j, :, c]
+                distance[i, j, c] = shape_distance(own, now, x, y, w, categorical[j])
+                if _enter(alpha, own, now, categorical[j], x, y, w, spread[j, :, c]):
+                    rows[j, c] += 1
+                    importance[i, j, c], deviation[i, j, c] = spread_of(own, now, False, categorical[j])
+                    smoothed_importance[i, j, c], smoothed_deviation[i, j, c] = spread_of(w, y, True, categorical[j])
+                else:
+                    rows[j, c] = 0
+
+
+@kernel
+def _importances(curve, weight, rows, categorical, out):  # type: ignore[no-untyped-def]
+    for j in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            if rows[j, c] > 0:
+                out[j, c] = spread_of(weight[j, :, c], curve[j, :, c], True, categorical[j])[0]
+
+
+@kernel
+def _enter(alpha, points, answers, categorical, grid, curve, weight, spread):  # type: ignore[no-untyped-def]
+    """Let one row's curve enter one smoothed curve; whether it has any point."""
+    keep = 1.0 - alpha
+    some = False
+    before = after = step = part = 0.0
+    for k in range(len(points)):
+        x = points[k]
+        if np.isnan(x):
+            grid[k] = curve[k] = weight[k] = spread[k] = 0.0
+            continue
+        some = True
+        if weight[k] == 0.0 or (categorical and grid[k] != x):
+            weight[k] = alpha
+            grid[k], curve[k], spread[k] = x, answers[k], 0.0
+            continue
+        if weight[k] != before:  # points that came together have one weight, and divisions are what costs here
+            before = weight[k]
+            after = keep * before + alpha
+            step = alpha / after
+            part = step * keep * before
+        weight[k] = after
+        distance = answers[k] - curve[k]
+        spread[k] = keep * spread[k] + part * distance * distance
+        grid[k] += step * (x - grid[k])
+        curve[k] += step * distance
+    return some

@@ -1,0 +1,75 @@
+"""All streams of one `contributions` partition, and the offset from which a successor must read."""
+
+from dataclasses import dataclass, field, replace
+
+from glasstream.aggregator.methods import Record
+from glasstream.aggregator.settings import AggregatorSettings
+from glasstream.aggregator.stream import StreamAggregator
+from glasstream_topics.contributions import Contributions
+
+
+@dataclass(slots=True)
+class PartitionAggregator:
+    """Aggregates the streams of one partition."""
+
+    partition: int
+    settings: AggregatorSettings
+    next_offset: int = 0
+    streams: dict[str, StreamAggregator] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    """Streams whose state is newer than what was last taken, and the lowest offset of what has entered since; the
+    stream that changed first comes first."""
+    over: int = 0
+    """Blocks of epochs that their streams have left."""
+
+    def offer(self, block: Contributions, offset: int) -> None:
+        """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over.
+
+        An epoch begins with its first block, or with the end of the one before it.
+
+        Raises
+        ------
+        FrameError
+            Its features are not those of its stream.
+        """
+        self.next_offset = offset + 1
+        stream = self.streams.get(block.stream)
+        epoch = self.settings.epoch if stream is None else stream.settings.epoch
+        if block.epoch < epoch:
+            self.over += 1
+            return
+        if stream is None or block.epoch > epoch:
+            stream = self._begin(block.stream, block.epoch)
+        waiting = stream.oldest_waiting
+        stream.offer(block, offset)
+        if stream.ended:
+            self._begin(block.stream, block.epoch + 1)
+        first = offset if waiting is None else min(offset, waiting)  # what has waited may have entered
+        self.changed[block.stream] = min(first, self.changed.get(block.stream, first))
+
+    def _begin(self, name: str, epoch: int) -> StreamAggregator:
+        """Forget a stream, but not its records."""
+        fresh = StreamAggregator.empty(name, replace(self.settings, epoch=epoch))
+        if name in self.streams:
+            fresh.records = self.streams[name].records
+        self.streams[name] = fresh
+        return fresh
+
+    @property
+    def offset(self) -> int:
+        """The lowest offset of a row that no state taken so far includes: where a successor begins to read."""
+        waiting = (stream.oldest_waiting for stream in self.streams.values())
+        unfinished = (offset for offset in waiting if offset is not None)
+        return min((*unfinished, *self.changed.values()), default=self.next_offset)
+
+    def take_next(self) -> tuple[StreamAggregator, list[Record]]:
+        """Return the stream that has waited longest for its state to be written, and what it has published since."""
+        name = next(iter(self.changed))
+        del self.changed[name]
+        stream = self.streams[name]
+        records, stream.records = stream.records, []
+        return stream, records
+
+    def take_records(self) -> list[Record]:
+        """Return what was published since the last call, each stream in row order, without keeping its state."""
+        return [record for _ in range(len(self.changed)) for record in self.take_next()[1]]

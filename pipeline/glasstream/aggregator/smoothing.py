@@ -1,0 +1,168 @@
+"""Exponential smoothing of contributions, their variance, and how much they depend on those before them.
+
+With a value v_n a row, from 0:
+
+    raw_n = (1-α) raw_{n-1} + α v_n
+    W_n   = (1-α) W_{n-1} + α            the smoothing of the constant 1, equal to 1 - (1-α)^n
+    value = raw_n / W_n                  debiased: of a constant, exactly the constant from the first row on
+
+The papers start the recursion with the first value (004, Algorithm 1) or with 0 (002, Algorithm 1); the debiased form
+has the start-up bias of neither. The variance is that of the contributions under the same weights,
+Σ_i w_i (v_i - value)² with w_i = α (1-α)^(n-i) / W_n, by the stable recursion of West (1979) for weighted sums.
+
+For the intervals two more means are kept of e_n = v_n - value_{n-1}, under weights with a memory `MEMORY` times as
+long: of e_n², and of e_n · echo_n, where echo_n = Σ_k decay^k e_{n-k} over k >= 1. What both are on average, for
+contributions of variance 1 that are independent and for ones whose covariance is decay^k, is kept beside them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.overlap import INDEPENDENT, Overlap
+from glasstream.jit import kernel
+
+MEMORY = 20
+"""How much longer than the smoothing the dependence is remembered: the shorter, the noisier its estimate. Measured: at
+50 the intervals cover within 2 % as often as at 20, and a change of the dependence is seen later."""
+
+# Rows of `Smoothing.dependence`.
+ECHO, PRODUCT, SQUARE = 0, 1, 2
+# Columns of `Smoothing.expected` that intervals read; row 0 for independent contributions, row 1 for decay^k.
+MEAN_PRODUCT, MEAN_SQUARE = 4, 5
+
+
+@dataclass(slots=True)
+class Smoothing:
+    """The smoothed contributions of one method, one column a feature."""
+
+    alpha: float
+    count: int
+    """n, the rows that have entered."""
+    weight: NDArray[np.float64]
+    """(1,) W_n."""
+    raw: NDArray[np.float64]
+    """(d,) raw_n."""
+    spread: NDArray[np.float64]
+    """(d,) W_n times the variance."""
+    overlap: Overlap = INDEPENDENT
+    """How contributions can depend on each other; not part of the state."""
+    dependence: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 0)))
+    """(3, d) the echo, and the means of e · echo and e²."""
+    expected: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 6)))
+    """(2, 6) see `_expect`."""
+
+    @classmethod
+    def empty(cls, alpha: float, overlap: Overlap = INDEPENDENT) -> "Smoothing":
+        """Nothing smoothed yet, no feature known."""
+        return cls(alpha, 0, np.zeros(1), np.zeros(0), np.zeros(0), overlap)
+
+    def update(self, values: NDArray[np.float64]) -> None:
+        """Let rows enter in order.
+
+        Parameters
+        ----------
+        values
+            (rows, d). Features that come later than others have contributed 0 before.
+        """
+        width = max(values.shape[1], len(self.raw))
+        self.raw = _widened(self.raw, width)
+        self.spread = _widened(self.spread, width)
+        self.dependence = _widened(self.dependence, width)
+        _smooth(self.alpha, self.overlap.decay, values, self.weight, self.raw, self.spread, self.dependence,
+                self.expected, self.count)  # fmt: skip
+        self.count += len(values)
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """(d,) the debiased estimate; 0 before the first row."""
+        return self.raw / self.weight[0] if self.count else self.raw.copy()
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """(d,) the variance of the contributions; 0 before the second row."""
+        return self.spread / self.weight[0] if self.count else self.spread.copy()
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The state, to go on from by `restore`; the arrays are those in use, not copies."""
+        return {name: getattr(self, name) for name in ("weight", "raw", "spread", "dependence", "expected")}
+
+    @classmethod
+    def restore(
+        cls, alpha: float, overlap: Overlap, count: int, arrays: Mapping[str, NDArray[np.float64]]
+    ) -> "Smoothing":
+        """The smoothing whose `count` and `arrays` were kept.
+
+        Raises
+        ------
+        KeyError
+            An array is missing.
+        ValueError
+            The arrays do not fit each other.
+        """
+        smoothing = cls.empty(alpha, overlap)
+        smoothing.count = count
+        smoothing.weight, smoothing.raw, smoothing.spread, smoothing.dependence, smoothing.expected = (
+            np.array(arrays[name], np.float64) for name in ("weight", "raw", "spread", "dependence", "expected")
+        )
+        width = len(smoothing.raw)
+        shapes = [array.shape for array in smoothing.arrays().values()]
+        if shapes != [(1,), (width,), (width,), (3, width), (2, 6)]:
+            raise ValueError(f"expected arrays of d values, (3, d), and of 1 and (2, 6) values, got {shapes}")
+        return smoothing
+
+
+def _widened(array: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    missing = width - array.shape[-1]
+    if missing <= 0:
+        return array
+    return np.concatenate([array, np.zeros((*array.shape[:-1], missing))], axis=-1)
+
+
+@kernel
+def _smooth(alpha, decay, values, weight, raw, spread, dependence, expected, seen):  # type: ignore[no-untyped-def]
+    keep = 1.0 - alpha
+    echo, product, square = dependence[ECHO], dependence[PRODUCT], dependence[SQUARE]
+    for i in range(values.shape[0]):
+        before = weight[0]
+        weight[0] = keep * before + alpha
+        _expect(alpha, decay, seen + i, before, expected)
+        enter = max(alpha / MEMORY, 1.0 / max(seen + i, 1))
+        grow = alpha * keep * before / weight[0]
+        for j in range(raw.shape[0]):
+            value = values[i, j] if j < values.shape[1] else 0.0
+            if before > 0.0:
+                distance = value - raw[j] / before
+                spread[j] = keep * spread[j] + grow * distance * distance
+                product[j] += enter * (distance * echo[j] - product[j])
+                square[j] += enter * (distance * distance - square[j])
+                echo[j] = decay * (echo[j] + distance)
+            raw[j] = keep * raw[j] + alpha * value
+
+
+@kernel
+def _expect(alpha, decay, seen, before, expected):  # type: ignore[no-untyped-def]
+    """One row on: what is to be expected of contributions v of variance 1 with the covariance rho^k k rows apart.
+
+    rho is 0 in row 0 of `expected` and `decay` in row 1. The columns are, for the newest v, E[v raw], E[v echo],
+    E[raw²], E[raw echo], and the means of E[e · echo] and of E[e²] under the weights of the means themselves.
+    """
+    keep = 1.0 - alpha
+    enter = max(alpha / MEMORY, 1.0 / max(seen, 1))
+    for kind in range(2):
+        rho = decay * kind
+        v_raw, v_echo = rho * expected[kind, 0], rho * expected[kind, 1]
+        raw_raw, raw_echo = expected[kind, 2], expected[kind, 3]
+        if seen > 0:
+            v_e = 1.0 - v_raw / before
+            raw_e = v_raw - raw_raw / before
+            e_echo = v_echo - raw_echo / before
+            e_e = v_e - raw_e / before
+            expected[kind, MEAN_PRODUCT] += enter * (e_echo - expected[kind, MEAN_PRODUCT])
+            expected[kind, MEAN_SQUARE] += enter * (e_e - expected[kind, MEAN_SQUARE])
+            expected[kind, 1] = decay * (v_echo + v_e)
+            expected[kind, 3] = decay * (keep * (raw_echo + raw_e) + alpha * (v_echo + v_e))
+        expected[kind, 0] = keep * v_raw + alpha
+        expected[kind, 2] = keep * keep * raw_raw + 2.0 * keep * alpha * v_raw + alpha * alpha

@@ -1,0 +1,262 @@
+"""The aggregator of one stream: contributions back in the order of their rows, smoothed, published.
+
+Blocks may come in any order, twice, and cut differently each time; what counts is the row. Rows that are already
+aggregated are dropped, a block that straddles is trimmed, a block that is ahead waits. After the item of a reset
+mark nothing comes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from glasstream.aggregator.alarms import EVERY, Alarms
+from glasstream.aggregator.methods import METHOD_AGGREGATORS, MethodAggregator, Moment, Record
+from glasstream.aggregator.settings import AggregatorSettings
+from glasstream.errors import StateError
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.errors import FrameError
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A block that is ahead, and the offset it came from."""
+
+    block: Contributions
+    offset: int
+
+
+@dataclass(slots=True)
+class StreamAggregator:
+    """Aggregates one stream.
+
+    Parameters
+    ----------
+    stream
+        Its name.
+    settings
+        See `AggregatorSettings`.
+    """
+
+    stream: str
+    settings: AggregatorSettings
+    next_row: int
+    methods: list[MethodAggregator]
+    alarms: Alarms | None = None
+    """None: nothing is watched."""
+    explained: int = 0
+    published_row: int = -1
+    """The row as of which records were last due; there were some if any row had been explained by then."""
+    seq: int = 0
+    """Of the newest aggregated row's event."""
+    version: int = 0
+    """The model that the newest aggregated row was explained with."""
+    loss: str = ""
+    staleness: float | None = None
+    """Of that model."""
+    names: list[str] = field(default_factory=list)
+    """Of the features, as of the newest aggregated row."""
+    failed: int = 0
+    ended: bool = False
+    """Whether all rows before a reset mark are aggregated: no more come in this epoch."""
+    _features: list[tuple[str, int]] = field(default_factory=list)
+    """Name and kind of every feature that a block has told of."""
+    _waiting: dict[int, _Waiting] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    """What is published and nobody has taken yet."""
+
+    @classmethod
+    def empty(cls, stream: str, settings: AggregatorSettings) -> "StreamAggregator":
+        """A stream of which no row has been aggregated; the first is row t0."""
+        methods = [METHOD_AGGREGATORS[name].empty(settings) for name in settings.methods]
+        return cls(stream, settings, settings.start, methods, Alarms.empty(settings))
+
+    @property
+    def coverage(self) -> float:
+        """Explained rows over those that could be; 1 before the first."""
+        explainable = self.next_row - self.settings.start
+        return self.explained / explainable if explainable else 1.0
+
+    @property
+    def waiting(self) -> int:
+        """Blocks that are ahead."""
+        return len(self._waiting)
+
+    @property
+    def oldest_waiting(self) -> int | None:
+        """The lowest offset that holds a row that is not aggregated yet; None if nothing waits."""
+        return min((waiting.offset for waiting in self._waiting.values()), default=None)
+
+    def offer(self, block: Contributions, offset: int) -> None:
+        """Take a block: aggregate what can be aggregated, keep what is ahead.
+
+        Raises
+        ------
+        FrameError
+            Its features are not those of the blocks before it, as far as both go: it is not of this stream.
+        """
+        self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
+        if block.first_row > self.next_row:
+            held = self._waiting.get(block.first_row)
+            if held is None or block.count > held.block.count or block.ends:
+                # of two cuts that begin alike the longer one says more; its offset may be the later one, but the
+                # position that is committed must not pass the earlier
+                first = offset if held is None else min(offset, held.offset)
+                self._waiting[block.first_row] = _Waiting(block, first)
+            return
+        self._aggregate(block)
+        while self._waiting:
+            ready = [row for row in self._waiting if row <= self.next_row]
+            if not ready:
+                return
+            self._aggregate(self._waiting.pop(min(ready)).block)
+
+    def _aggregate(self, block: Contributions) -> None:
+        if block.flush_before and block.first_row == self.next_row:
+            self._publish_if_new()
+        if block.ends:
+            self._publish_if_new()
+            self.ended = True
+            return
+        skip = self.next_row - block.first_row
+        if skip >= block.count:
+            return
+        seqs = block.seqs[skip:]
+        if len(block.names) > len(self.names):
+            self.names = list(block.names)
+        self.version = block.version
+        self.loss = block.loss
+        self.staleness = block.staleness
+        done = 0
+        while done < len(seqs):
+            due = self.settings.every - self.next_row % self.settings.every
+            due = min(due, EVERY - self.next_row % EVERY)
+            step = min(due, len(seqs) - done)
+            if block.kind == "ok":
+                self._enter(block, slice(skip + done, skip + done + step))
+                self.explained += step
+            else:
+                self.failed += step
+            done += step
+            self.next_row += step
+            self.seq = int(seqs[done - 1])
+            if self.alarms is not None:
+                self.alarms.keep(self.methods, self.next_row - 1)
+            if self.next_row % self.settings.every == 0:
+                self._publish()
+
+    def _enter(self, block: Contributions, rows: slice) -> None:
+        """Let the next rows enter every method."""
+        if self.alarms is None:
+            for method in self.methods:
+                method.update(block, rows)
+            return
+        first, explained = self.next_row, self.explained
+
+        def moment(place: int) -> Moment:
+            return self._moment(first + place, int(block.seqs[rows.start + place]), explained + place + 1)
+
+        self.records.extend(self.alarms.update(self.methods, block, rows, moment))
+
+    def _moment(self, row: int, seq: int, explained: int) -> Moment:
+        return Moment(
+            stream=self.stream,
+            row=row,
+            seq=seq,
+            version=self.version,
+            coverage=explained / (row + 1 - self.settings.start),
+            loss=self.loss,
+            staleness=self.staleness,
+            names=self.names,
+        )
+
+    def _publish_if_new(self) -> None:
+        if self.published_row != self.next_row - 1 and self.next_row > self.settings.start:
+            self._publish()
+
+    def _publish(self) -> None:
+        """The records of every method as of the newest aggregated row; none while nothing has been explained."""
+        row = self.published_row = self.next_row - 1
+        moment = self._moment(row, self.seq, self.explained)
+        for method in self.methods:
+            if method.count:
+                self.records.extend(method.records(moment))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor needs, without the blocks that wait: those are read again."""
+        meta: dict[str, Any] = {
+            "next_row": self.next_row,
+            "published_row": self.published_row,
+            "explained": self.explained,
+            "failed": self.failed,
+            "seq": self.seq,
+            "version": self.version,
+            "loss": self.loss,
+            "staleness": self.staleness,
+            "names": self.names,
+            "kinds": [int(kind) for _, kind in self._features[: len(self.names)]],
+            "methods": {},
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for method in self.methods:
+            meta["methods"][method.name], own = method.state()
+            arrays |= {f"{method.name}/{name}": array for name, array in own.items()}
+        if self.alarms is not None:
+            meta["drift"], own = self.alarms.state()
+            arrays |= {f"drift/{name}": array for name, array in own.items()}
+        return meta, arrays
+
+    @classmethod
+    def restore(
+        cls, stream: str, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "StreamAggregator":
+        """The aggregator as it was when `state` was taken.
+
+        Raises
+        ------
+        StateError
+            The state lacks something.
+        """
+        try:
+            methods = [
+                METHOD_AGGREGATORS[name].restore(settings, meta["methods"][name], _of(name, arrays))
+                for name in settings.methods
+            ]
+            names = [str(name) for name in meta["names"]]
+            return cls(
+                stream=stream,
+                settings=settings,
+                next_row=int(meta["next_row"]),
+                methods=methods,
+                alarms=Alarms.restore(settings, meta, _of("drift", arrays)),
+                explained=int(meta["explained"]),
+                published_row=int(meta["published_row"]),
+                seq=int(meta["seq"]),
+                version=int(meta["version"]),
+                loss=str(meta["loss"]),
+                staleness=None if meta["staleness"] is None else float(meta["staleness"]),
+                names=names,
+                failed=int(meta["failed"]),
+                _features=[(name, int(kind)) for name, kind in zip(names, meta["kinds"], strict=True)],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"progress.aggregator: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
+                "upgrade the aggregator, or start a new epoch"
+            ) from error
+
+
+def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The longer of two lists of features of which one begins with the other."""
+    for slot, (before, now) in enumerate(zip(known, given, strict=False)):
+        if before != now:
+            raise FrameError(
+                f"expected feature {before[0]!r} of kind {before[1]} at {slot}, got {now[0]!r} of {now[1]}"
+            )
+    return max(known, given, key=len)
+
+
+def _of(method: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A method's arrays, under their own names."""
+    return {name.removeprefix(f"{method}/"): array for name, array in arrays.items() if name.startswith(f"{method}/")}

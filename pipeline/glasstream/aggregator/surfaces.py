@@ -1,0 +1,91 @@
+"""The effect of a pair of features: as `glasstream.aggregator.curves`, with a cell for every pair of points."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.jit import kernel
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Surface:
+    """The smoothed answers on the grid of two features, a and b.
+
+    Parameters
+    ----------
+    alpha
+        α of the smoothing.
+    """
+
+    alpha: float
+    outputs: tuple[str | None, ...]
+    grid: Floats
+    """(2, m, m, k) the value of a, and that of b, in each cell."""
+    value: Floats
+    """(m, m, k)"""
+    weight: Floats
+    """(m, m, k) 0: there is no such cell."""
+
+    @classmethod
+    def empty(cls, alpha: float) -> "Surface":
+        """Nothing smoothed."""
+        return cls(alpha, (), np.zeros((2, 0, 0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0, 0)))
+
+    def update(
+        self, points: Floats, answers: Floats, categorical: NDArray[np.bool_], outputs: Sequence[str | None]
+    ) -> None:
+        """Let rows enter in order. With other outputs than before the surface begins anew.
+
+        Parameters
+        ----------
+        points
+            (count, m, 2) the points of a and of b, NaN where there is none.
+        answers
+            (count, m, m, k) as from `glasstream.explain.ipdp.surfaces`.
+        categorical
+            (2,) of a and of b.
+        outputs
+            The k names of the outputs.
+        """
+        shape = answers.shape[1:]
+        if tuple(outputs) != self.outputs or self.value.shape != shape:
+            self.outputs = tuple(outputs)
+            self.grid, self.value, self.weight = np.zeros((2, *shape)), np.zeros(shape), np.zeros(shape)
+        _smooth(self.alpha, points, answers, categorical, self.grid, self.value, self.weight)
+
+    def shown(self, output: str | None) -> tuple[Floats, Floats, Floats]:
+        """(m, m) each: the value of a, the value of b and the smoothed answer in each cell; NaN: no such cell."""
+        c = self.outputs.index(output)
+        there = self.weight[:, :, c] > 0.0
+        a, b, value = (np.where(there, one[:, :, c], np.nan) for one in (*self.grid, self.value))
+        return a, b, value
+
+
+@kernel
+def _smooth(alpha, points, answers, categorical, grid, value, weight):  # type: ignore[no-untyped-def]
+    m, outputs = answers.shape[1], answers.shape[3]
+    for i in range(points.shape[0]):
+        for k in range(m):
+            for n in range(m):
+                a, b = points[i, k, 0], points[i, n, 1]
+                for c in range(outputs):
+                    cell = k, n, c
+                    before = weight[cell]
+                    if np.isnan(a) or np.isnan(b):
+                        weight[cell] = 0.0
+                        continue
+                    if (categorical[0] and grid[0][cell] != a) or (categorical[1] and grid[1][cell] != b):
+                        before = 0.0
+                    if before == 0.0:
+                        weight[cell] = alpha
+                        grid[0][cell], grid[1][cell], value[cell] = a, b, answers[i, k, n, c]
+                        continue
+                    weight[cell] = (1.0 - alpha) * before + alpha
+                    step = alpha / weight[cell]
+                    grid[0][cell] += step * (a - grid[0][cell])
+                    grid[1][cell] += step * (b - grid[1][cell])
+                    value[cell] += step * (answers[i, k, n, c] - value[cell])

@@ -1,0 +1,207 @@
+"""Grids of effect curves: at which values of a feature the model is asked (001, "Dynamically maintaining model
+evaluation points").
+
+Every row has its own grid, made of the rows before it. Which numbers span it, for a numeric feature:
+
+==================  =====================================================================================
+``extremes``        m points equidistant between minimum and maximum of the last `window` rows
+``quantile_range``  m points equidistant between two quantiles of a frequency store
+``quantiles``       m points at quantiles of the store, their levels equidistant between the two
+==================  =====================================================================================
+
+A text or boolean feature has one point for each category in use. A feature without a value in the last `window` rows
+has no point.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.background import knots as written
+from glasstream.background.categories import Categories
+from glasstream.background.extremes import Extremes
+from glasstream.background.frequency_store import FrequencyStore
+from glasstream.errors import SettingsError, StateError
+from glasstream.ingest.features import Kind
+
+GRIDS = ("extremes", "quantile_range", "quantiles")
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[np.generic]]
+
+_MOST = 1_000
+"""Of points and categories: the bound of what a hostile configuration or record can make a block hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridSettings:
+    """How grids are laid.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of its range; all findings at once.
+    """
+
+    grid: str = "extremes"
+    """One of `GRIDS`."""
+    points: int = 10
+    """m, of a numeric feature; 2 to 1,000. 10 is the papers' number."""
+    categories: int = 10
+    """Most points of a text or boolean feature, 2 to 1,000."""
+    window: int = 1_000
+    """Rows that are looked back on."""
+    store: int = 200
+    """Values in the frequency store of a feature, at most `window`; each enters with probability store / window. Not
+    read for the grid of extremes."""
+    low: float = 0.05
+    high: float = 0.95
+    """Levels of the quantiles between which the points lie."""
+
+    def __post_init__(self) -> None:
+        findings = []
+        if self.grid not in GRIDS:
+            findings.append(f"grid: expected one of {', '.join(GRIDS)}, got {self.grid!r}")
+        for name in ("points", "categories"):
+            if not 2 <= getattr(self, name) <= _MOST:
+                findings.append(f"{name}: expected 2 to {_MOST:,}, got {getattr(self, name)}")
+        if self.window < 1:
+            findings.append(f"window: expected a number from 1 on, got {self.window}")
+        if self.grid != "extremes" and not 1 <= self.store <= self.window:
+            findings.append(f"store: expected 1 to window = {self.window}, got {self.store}")
+        if not 0.0 <= self.low < self.high <= 1.0:
+            findings.append(f"low, high: expected 0 <= low < high <= 1, got {self.low}, {self.high}")
+        if findings:
+            raise SettingsError(findings)
+
+    @property
+    def equidistant(self) -> bool:
+        """Whether a numeric feature's points follow from their ends."""
+        return self.grid != "quantiles"
+
+    @property
+    def knots(self) -> int:
+        """p, the numbers a feature's points follow from."""
+        return max(2 if self.equidistant else self.points, self.categories)
+
+
+def categorical(kinds: Sequence[int]) -> NDArray[np.bool_]:
+    """(d,) whether a feature has categories (text, boolean) and not a range of numbers."""
+    return np.array([kind != Kind.NUMBER for kind in kinds], np.bool_)
+
+
+def points(knots: Floats, kinds: Sequence[int], settings: GridSettings) -> Floats:
+    """The points, (count, max(points, categories), d), of knots as `Grids.pass_through` gave them; NaN: no point."""
+    return written.expand(knots, categorical(kinds), settings.points, equidistant=settings.equidistant)
+
+
+@dataclass(slots=True)
+class Grids:
+    """What the grids of one stream are made of.
+
+    Examples
+    --------
+    >>> from glasstream.draws import stream_key
+    >>> settings = GridSettings(points=3, categories=2)
+    >>> grids = Grids.empty(settings, stream_key(1, "s"))
+    >>> rows = np.array([[1.0, 0.0], [5.0, 1.0], [2.0, 1.0]])
+    >>> kinds = [Kind.NUMBER, Kind.TEXT]
+    >>> points(grids.pass_through(rows, kinds, first_row=0, start=2), kinds, settings).tolist()
+    [[[1.0, 0.0], [3.0, 1.0], [5.0, nan]]]
+    """
+
+    settings: GridSettings
+    numbers: Extremes | FrequencyStore
+    categories: Categories
+
+    @classmethod
+    def empty(cls, settings: GridSettings, key: NDArray[np.uint64]) -> "Grids":
+        """No feature seen.
+
+        Parameters
+        ----------
+        key
+            The stream's key words, from `glasstream.draws.stream_key`.
+        """
+        numbers: Extremes | FrequencyStore
+        if settings.grid == "extremes":
+            numbers = Extremes.empty(settings.window)
+        else:
+            numbers = FrequencyStore.empty(settings.store, settings.store / settings.window, key)
+        return cls(settings, numbers, Categories.empty(settings.categories, settings.window))
+
+    def pass_through(self, block: Floats, kinds: Sequence[int], first_row: int, start: int) -> Floats:
+        """Lay the grid of each row of a block, and let the row enter after it.
+
+        Parameters
+        ----------
+        block
+            (count, d) consecutive rows, NaN where a feature is absent. d may have grown since the last call.
+        kinds
+            Of the d features, see `glasstream.ingest.features.Kind`.
+        first_row
+            The number of the block's first row.
+        start
+            The first row that is explained; rows before it enter and get no grid.
+
+        Returns
+        -------
+        The knots, (rows from `start` on, p, d), NaN where there is none. `points` makes the points of them, and
+        `glasstream.background.knots.changes` a form that is small enough to send.
+        """
+        count, width = block.shape
+        block = np.ascontiguousarray(block, np.float64)
+        explained = min(count, max(0, first_row + count - start))
+        out = np.full((explained, self.settings.knots, width), np.nan)
+        has_categories = categorical(kinds)
+        numeric, other = np.flatnonzero(~has_categories), np.flatnonzero(has_categories)
+        self.numbers.widen(width)
+        self.categories.widen(width)
+        if isinstance(self.numbers, Extremes):
+            self.numbers.pass_through(block, numeric, first_row, start, out)
+        else:
+            self.numbers.pass_through(block, numeric, first_row, start, self._levels(), out)
+        self.categories.pass_through(block, other, first_row, start, out)
+        return out
+
+    def state(self) -> Arrays:
+        """What a successor with the same settings needs."""
+        parts = {"numbers": self.numbers.state(), "categories": self.categories.state()}
+        return {f"{part}/{name}": array.copy() for part, arrays in parts.items() for name, array in arrays.items()}
+
+    @classmethod
+    def restore(
+        cls, settings: GridSettings, key: NDArray[np.uint64], state: Mapping[str, NDArray[np.generic]]
+    ) -> "Grids":
+        """The grids as they were when `state` was taken.
+
+        Raises
+        ------
+        StateError
+            The state is not one of grids with these settings.
+        """
+        parts: dict[str, Arrays] = {"numbers": {}, "categories": {}}
+        made = cls.empty(settings, key)
+        try:
+            for name, array in state.items():
+                part, name = name.split("/")
+                parts[part][name] = array
+            if isinstance(made.numbers, Extremes):
+                made.numbers = Extremes.restore(settings.window, parts["numbers"])
+            else:
+                made.numbers = FrequencyStore.restore(settings.store, made.numbers.probability, key, parts["numbers"])
+            made.categories = Categories.restore(settings.categories, settings.window, parts["categories"])
+        except (KeyError, ValueError) as error:
+            raise StateError(
+                f"grids: the state is not one of grids with {settings} ({error!r}); "
+                "go on with the settings that it was written with, or start a new epoch"
+            ) from error
+        return made
+
+    def _levels(self) -> Floats:
+        settings = self.settings
+        if settings.equidistant:
+            return np.array([settings.low, settings.high])
+        return np.linspace(settings.low, settings.high, settings.points)

@@ -1,0 +1,273 @@
+"""Background values drawn conditionally on the features that are present (002, section 3.2, Algorithms 3 and 4).
+
+For each feature an incremental Hoeffding adaptive tree predicts it from the others, and each leaf keeps a geometric
+reservoir of the values that the feature had in the rows that came there. To draw a removed feature, its tree is
+descended by the values of the features that are present; at a branch on any other feature, one that is removed as
+well or that the row does not have, a child is chosen at random in proportion to the weight it has seen. So two
+features that are removed together know nothing of the row's values of each other.
+
+What happens to a feature, and what it does:
+
+==============  ======================================================================================
+number          a regressor with the mean in its leaves; booleans too
+text            a classifier over codes. Trees take those from `categories` - 1 on for one; leaves keep all
+missing         the absence enters the leaf that the row reaches, and is drawn again; no tree learns it
+new             has a tree from its first value on; rows before had it absent
+vanished        its absence fills the leaves that are reached
+leaf split      its values are dropped; its children begin empty
+branch dropped  (its alternate takes its place) the values of its leaves are dropped
+empty leaf      the value comes from a row of a marginal reservoir, the same for all such values of a draw; counted
+no room         a leaf without values stays empty until another leaf is dropped; the values are counted
+==============  ======================================================================================
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage_tree import StorageTree
+from glasstream.background.storage_walk import DRAWN, FELL_BACK, NODE, TURNED_AWAY, Leaves, Trees, descend, draw, enter
+from glasstream.draws import Purpose, below
+from glasstream.errors import InputError
+from glasstream.ingest.features import Kind
+
+_SEEDS = 2**32 - 1
+
+
+@dataclass(slots=True)
+class ConditionalStorage:
+    """The storage trees of one stream; make one by `empty`. It can be pickled and goes on as it would have.
+
+    Examples
+    --------
+    The second feature is the first one's negative. Given the first it comes back as such, give or take a leaf; given
+    the third only, it is any of those before:
+
+    >>> from glasstream.draws import stream_key
+    >>> storage = ConditionalStorage.empty(StorageSettings(), stream_key(1, "example"))
+    >>> x = np.arange(3_000.0) * 7 % 101
+    >>> rows = np.column_stack((x, -x, np.ones(3_000)))
+    >>> order = np.array([[2, 0, 1]])
+    >>> drawn = storage.pass_through(rows, 0, 2_999, order, 100, [Kind.NUMBER] * 3)
+    >>> drawn.shape, rows[-1].tolist()
+    ((1, 2, 100, 3), [86.0, -86.0, 1.0])
+    >>> given_third, given_both = drawn[0, :, :, 1]
+    >>> bool(given_third.std() > 25), bool(np.abs(given_both + 86).max() < 15)
+    (True, True)
+
+    The model's answers to such rows are those of iSAGE:
+    ``glasstream.explain.variants.built_up(predictor, rows[2_999:], order, drawn)``.
+    """
+
+    settings: StorageSettings
+    key: NDArray[np.uint64]
+    trees: list[StorageTree | None]
+    """One a feature, None before its first value."""
+    nominal: set[int]
+    flat: Trees
+    leaves: Leaves
+    rows: NDArray[np.float64]
+    """(marginal, d)"""
+    counts: NDArray[np.int64]
+    unlearned: int = 0
+    """Values that a tree could not learn because River could not calculate with them."""
+    tallest: int = 1
+    """Nodes on the longest way that any tree has had."""
+
+    @classmethod
+    def empty(cls, settings: StorageSettings, key: NDArray[np.uint64]) -> "ConditionalStorage":
+        """Storage that has seen no row and no feature.
+
+        Parameters
+        ----------
+        key
+            The stream's key words, from `glasstream.draws.stream_key`.
+        """
+        trees = Trees(*(np.empty((0, 1), dtype) for dtype in NODE))
+        none = np.empty(0, np.int64)
+        leaves = Leaves(np.empty((0, settings.size)), none, none, np.zeros(1, np.int64))
+        return cls(settings, key, [], set(), trees, leaves, np.empty((settings.marginal, 0)), np.zeros(3, np.int64))
+
+    @property
+    def drawn(self) -> int:
+        """Values drawn so far."""
+        return int(self.counts[DRAWN])
+
+    @property
+    def fell_back(self) -> int:
+        """Values drawn from the marginal reservoir because the leaf was empty."""
+        return int(self.counts[FELL_BACK])
+
+    @property
+    def turned_away(self) -> int:
+        """Values that entered no leaf because `values` were held."""
+        return int(self.counts[TURNED_AWAY])
+
+    @property
+    def held(self) -> int:
+        """Values that all leaves hold together."""
+        places = self.flat.place[self.flat.place >= 0]
+        return int(self.leaves.held[places].sum())
+
+    def pass_through(
+        self,
+        block: NDArray[np.float64],
+        first_row: int,
+        start: int,
+        order: NDArray[np.int64],
+        draws: int,
+        kinds: Sequence[Kind],
+    ) -> NDArray[np.float64]:
+        """Draw for each row of a block, and let the row enter and be learned after it.
+
+        Parameters
+        ----------
+        block
+            (count, d) consecutive rows, NaN where a feature is absent. d may have grown since the last call.
+        first_row
+            The number of the block's first row; it says how many rows the storage has seen.
+        start
+            The first row that is explained; rows before it enter and draw nothing.
+        order
+            (rows from `start` on, d) the permutation by which features become present.
+        draws
+            Background rows for each step of a permutation.
+        kinds
+            Of the d features, as `FeatureTable.kinds` has them.
+
+        Returns
+        -------
+        (rows from `start` on, d - 1, draws, d): at [i, s, k] the features order[i, :s + 1] are the row's own, and each
+        of the others is drawn given those.
+
+        Raises
+        ------
+        InputError
+            The block has fewer features than those before it, or `order` or `kinds` do not fit it.
+        """
+        count, width = block.shape
+        explained = min(count, max(0, first_row + count - start))
+        known = self.rows.shape[1]
+        if width < known or len(kinds) < width or order.shape != (explained, width):
+            raise InputError(
+                f"conditional removal: expected blocks of at least the {known} features before, an order of shape "
+                f"({explained}, {width}) and {width} kinds; got {width} features, {order.shape} and {len(kinds)}"
+            )
+        if width > known:
+            self._widen(kinds[known:width])
+        block = np.ascontiguousarray(block, np.float64)
+        seen = np.where(np.isfinite(block), block, np.nan)
+        nominal = sorted(self.nominal)
+        seen[:, nominal] = np.minimum(seen[:, nominal], self.settings.categories - 1.0)
+        out = np.empty((explained, max(0, width - 1), draws, width))
+        for i in range(count):
+            row = first_row + i
+            if row >= start:
+                at = explained - count + i
+                held = self.rows[: min(row, len(self.rows))]
+                draw(self.flat, self.leaves, held, self.key, row, block[i], seen[i], order[at], out[at], self.counts)
+            self._enter(row, block[i], seen[i])
+        return out
+
+    def _enter(self, row: int, values: NDArray[np.float64], seen: NDArray[np.float64]) -> None:
+        width = values.size
+        path, length = self._ways(seen)
+        ways, lengths = path.tolist(), length.tolist()
+        learned = np.full(width, np.nan)
+        x = {feature: value for feature, value in enumerate(seen.tolist()) if value == value}
+        changed = False
+        for j, target in x.items():
+            tree = self.trees[j]
+            if tree is None:
+                tree = self.trees[j] = self._plant(j)
+            others = x.copy()
+            del others[j]
+            self.unlearned += not tree.learn(others, target)
+            way = ways[j][: lengths[j]]
+            if tree.stands(way):
+                learned[j] = tree.nodes[way[-1]].total_weight
+            else:
+                self._list_anew(j, tree)
+                changed = True
+        if changed:
+            path, length = self._ways(seen)
+        if self.leaves.spare[0] < width:
+            self._make_room(width)
+        grown = np.array([tree is not None for tree in self.trees], np.bool_)
+        enter(self.flat, self.leaves, self.rows, self.key, row, values, grown, path, length, learned, self.counts)
+
+    def _ways(self, seen: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        path, length = np.empty((seen.size, self.tallest), np.int64), np.empty(seen.size, np.int64)
+        descend(self.flat, seen, path, length)
+        return path, length
+
+    def _plant(self, feature: int) -> StorageTree:
+        seed = int(below(_SEEDS, self.key, feature, int(Purpose.STORAGE_TREE), 0))
+        return StorageTree(seed, feature in self.nominal, self.nominal, self.settings.depth)
+
+    def _list_anew(self, j: int, tree: StorageTree) -> None:
+        """Bring the arrays of a tree up to date: leaves that stay keep their values, those that are gone drop them."""
+        before = tree.nodes  # kept until the end: an identity says something only while its object is there
+        places = {
+            id(node): place for node, place in zip(before, self.flat.place[j].tolist(), strict=False) if place >= 0
+        }
+        listed = tree.list_nodes()
+        features, room = self.flat.feature.shape
+        if len(listed) > room:
+            self.flat = _wider(self.flat, features, max(len(listed), 2 * room))
+        self.tallest = max(self.tallest, tree.height)
+        for array in self.flat:
+            array[j] = _blank(array.dtype)
+        for array, column in zip(self.flat, zip(*listed, strict=True), strict=False):  # all but the places
+            array[j, : len(listed)] = column
+        for at, node in enumerate(tree.nodes):
+            self.flat.place[j, at] = places.pop(id(node), -1)
+        for place in places.values():
+            self.leaves.held[place] = 0
+            self.leaves.free[self.leaves.spare[0]] = place
+            self.leaves.spare[0] += 1
+
+    def _widen(self, kinds: Sequence[Kind]) -> None:
+        """Make room for features that are new."""
+        known = len(self.trees)
+        width = known + len(kinds)
+        self.nominal |= {known + at for at, kind in enumerate(kinds) if kind == Kind.TEXT}
+        self.trees += [None] * len(kinds)
+        self.flat = _wider(self.flat, width, self.flat.feature.shape[1])
+        rows = np.full((self.settings.marginal, width), np.nan)
+        rows[:, :known] = self.rows
+        self.rows = rows
+
+    def _make_room(self, wanted: int) -> None:
+        """Let more leaves have values, as far as `values` allows."""
+        old = self.leaves
+        size = self.settings.size
+        have = len(old.held)
+        total = min(self.settings.values // size, max(2 * have, have + wanted))
+        if total == have:
+            return
+        values, held, free = np.empty((total, size)), np.zeros(total, np.int64), np.empty(total, np.int64)
+        values[:have], held[:have] = old.values, old.held
+        count = int(old.spare[0])
+        free[:count] = old.free[:count]
+        free[count : count + total - have] = range(have, total)
+        self.leaves = Leaves(values, held, free, np.array([count + total - have]))
+
+
+def _blank(dtype: np.dtype[Any]) -> int:
+    return -1 if dtype == np.int32 else 0
+
+
+def _wider(trees: Trees, features: int, nodes: int) -> Trees:
+    """The same trees in arrays for more features or nodes."""
+
+    def widened(array: NDArray[Any]) -> NDArray[Any]:
+        wide = np.full((features, nodes), _blank(array.dtype), array.dtype)
+        wide[: array.shape[0], : array.shape[1]] = array
+        return wide
+
+    return Trees(*map(widened, trees))

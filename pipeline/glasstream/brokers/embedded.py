@@ -1,0 +1,164 @@
+"""`--broker embedded`: librdkafka's mock cluster, a broker of one process, in memory.
+
+It speaks the real protocol on a loopback port, is inside confluent-kafka's wheel, and needs nothing installed. It is
+for the demo and for tests of plumbing. Its limits, all measured with librdkafka 2.16:
+
+- Memory only, and per partition it keeps the newest 5 MiB and 100,000 batches: older records are gone without a word.
+  Whoever produces must stay within that of the slowest consumer.
+- Records of 3 MB make a partition unreadable; stay below 1 MB.
+- One member per consumer group: with more, a SyncGroup that follows the leader's may fail. A first member joins at
+  once here (the delay of a real cluster is set to its minimum); one that joins a group that had a member before waits
+  for `session.timeout.ms` less a second.
+- Transactions are accepted, but `read_committed` returns what was aborted too.
+- Fetches do not wake on new data: a consumer's `fetch.wait.max.ms` is the latency of every hop.
+- No CreateTopics and DeleteTopics (topics are made by this class; a consumer or producer that names an unknown one
+  gets it with 4 partitions), no DescribeConfigs, no compaction, no retention, no security.
+
+The cluster lives in threads of this process, so it ends with it. Rebalances, recovery, compaction and retention are
+for `local`.
+"""
+
+import ctypes
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import confluent_kafka
+
+from glasstream.errors import BrokerError
+
+_PRODUCER = 0  # rd_kafka_type_t
+_TOPIC_ALREADY_EXISTS = 36  # rd_kafka_resp_err_t
+_ERROR_TEXT = 512
+
+# Group joins wait for further members this long; there are none here.
+_REBALANCE_DELAY_MS = 1
+
+
+class EmbeddedKafka:
+    """A mock cluster of one broker. A context manager; the cluster is there from entering to leaving.
+
+    Attributes
+    ----------
+    bootstrap : str
+        `127.0.0.1:PORT`.
+
+    Raises
+    ------
+    BrokerError
+        On entering, if confluent-kafka's library does not offer the mock cluster.
+    """
+
+    kind = "embedded"
+
+    def __init__(self) -> None:
+        self._library = _library()
+        self._client: int | None = None
+        self._cluster: int | None = None
+        self._topics: dict[str, int] = {}
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        text = ctypes.create_string_buffer(_ERROR_TEXT)
+        conf = self._library.rd_kafka_conf_new()
+        # The client is only the cluster's handle, without a broker of its own; what it has to say helps nobody.
+        self._library.rd_kafka_conf_set_log_cb(conf, None)
+        self._client = self._library.rd_kafka_new(_PRODUCER, conf, text, _ERROR_TEXT)
+        if not self._client:
+            self._library.rd_kafka_conf_destroy(conf)
+            raise _unusable(f"rd_kafka_new said: {text.value.decode(errors='replace')}")
+        self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
+        if not self._cluster:
+            self.close()
+            raise _unusable("rd_kafka_mock_cluster_new gave nothing")
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, _REBALANCE_DELAY_MS)
+        self.bootstrap = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the cluster; its records are gone."""
+        if self._cluster:
+            self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+            self._cluster = None
+        if self._client:
+            self._library.rd_kafka_destroy(self._client)
+            self._client = None
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        """Make a topic with exactly this many partitions.
+
+        Parameters
+        ----------
+        name
+            Must be new: whoever asked for it before, even a consumer that waited for it, made it with 4 partitions.
+        partitions
+            1 or more.
+        config
+            Ignored: this broker has no topic configuration.
+
+        Raises
+        ------
+        BrokerError
+            The topic is there already, or the broker is not open.
+        """
+        if not self._cluster:
+            raise BrokerError(f"expected an open embedded broker to create {name} on; it has been closed")
+        if partitions < 1:
+            raise BrokerError(f"expected 1 or more partitions for {name}; got {partitions}")
+        code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
+        if code == _TOPIC_ALREADY_EXISTS:
+            raise BrokerError(
+                f"expected {name} not to exist on the embedded broker; it does. Create topics before the clients that "
+                "use them start, or take another --prefix."
+            )
+        if code:
+            said = self._library.rd_kafka_err2str(code).decode()
+            raise BrokerError(f"expected to create {name} with {partitions} partitions on the embedded broker; {said}")
+
+
+def _library() -> ctypes.CDLL:
+    """librdkafka as confluent-kafka's extension has loaded it, with the functions used here declared.
+
+    The symbols are looked up through the extension, which depends on the library: so it is the same copy, whether it
+    comes with the wheel or with the system.
+    """
+    extension = getattr(confluent_kafka, "cimpl", None)
+    path = getattr(extension, "__file__", None)
+    if path is None:
+        raise _unusable("its extension module has no file")
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    declared: dict[str, tuple[type | None, list[type]]] = {
+        "rd_kafka_conf_new": (pointer, []),
+        "rd_kafka_conf_destroy": (None, [pointer]),
+        "rd_kafka_conf_set_log_cb": (None, [pointer, pointer]),
+        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_destroy": (None, [pointer]),
+        "rd_kafka_err2str": (text, [number]),
+        "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
+        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
+        "rd_kafka_mock_cluster_destroy": (None, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [pointer, ctypes.c_int32]),
+    }
+    try:
+        library = ctypes.CDLL(path)
+        for name, (result, arguments) in declared.items():
+            function = getattr(library, name)
+            function.restype = result
+            function.argtypes = arguments
+    except (OSError, AttributeError) as error:
+        raise _unusable(str(error)) from error
+    return library
+
+
+def _unusable(reason: str) -> BrokerError:
+    return BrokerError(
+        f"expected the mock cluster of librdkafka in confluent-kafka {confluent_kafka.version()}; {reason}. "
+        "Reinstall confluent-kafka from its wheel (`pip install --force-reinstall confluent-kafka`), or use "
+        "--broker local."
+    )

@@ -1,0 +1,35 @@
+"""The laws that predictors, samplers, explainers and detectors keep, as checks that anyone's own can be put through.
+
+`check_predictor`, `check_sampler`, `check_explainer`, `check_detector` and `check_detector_bank` raise
+`glasstream.errors.CheckFailed` where a law is broken: the message says what was expected, what came, and what to do.
+`all_checks` gives the single checks of a kind, and `implementations` finds what there is to be checked in a package.
+
+>>> class Alarm:
+...     "A detector that thinks every number above 3 a change."
+...     drift_detected = False
+...     def update(self, x):
+...         self.drift_detected = x > 3
+>>> check_detector(Alarm)
+Traceback (most recent call last):
+    ...
+glasstream.errors.CheckFailed: Alarm: expected no alarm on the constant 1000000.0, got alarms at [0, 1, 2, 3, 4]; compare with the spread that was seen
+>>> from river import drift
+>>> check_detector(drift.ADWIN)
+"""  # noqa: E501 - a message is one line
+
+from glasstream.checks.banks import check_detector_bank
+from glasstream.checks.detectors import check_detector
+from glasstream.checks.discover import all_checks, implementations
+from glasstream.checks.explainers import check_explainer
+from glasstream.checks.predictors import check_predictor
+from glasstream.checks.samplers import check_sampler
+
+__all__ = [
+    "all_checks",
+    "check_detector",
+    "check_detector_bank",
+    "check_explainer",
+    "check_predictor",
+    "check_sampler",
+    "implementations",
+]

@@ -1,0 +1,206 @@
+"""Laws that every bank of detectors keeps: one detector for each of several series, fed in blocks of rows."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.checks.detectors import check_detector
+from glasstream.checks.expect import expect, expect_same_bits
+from glasstream.checks.streams import random_cuts
+from glasstream.models.predictor import Floats
+
+
+@runtime_checkable
+class DetectorBank(Protocol):
+    """Detectors side by side; `glasstream.drift.detector` holds ours.
+
+    Contract:
+
+    - A series' alarms are a function of the parameters, of its place, and of its own numbers so far: not of how rows
+      are cut into calls, nor of the series beside it. NaN is no number. Rows are not changed.
+    - `state` and `restore` lose nothing, and each series by itself keeps the laws of a `Detector`.
+    """
+
+    def update(self, values: Floats, parameters: Any) -> Sequence[Any]:
+        """Feed (rows, s) numbers in order; columns that are new are new series.
+
+        Returns
+        -------
+        By row, then by series: alarms, tuples that begin with the place of the row in `values` and the series.
+        """
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor needs: JSON values, and arrays."""
+
+    @classmethod
+    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The detectors as they were when `state` was taken."""
+
+
+Alarms = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeding:
+    """A bank of detectors, and what it is fed with.
+
+    Attributes
+    ----------
+    make
+        Makes one without series.
+    parameters
+        What `update` is given with the rows.
+    rows
+        (n, s) numbers in which something changes, not in all series at once.
+    """
+
+    make: Callable[[], Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    rows: Floats = field(default_factory=lambda: _shifts())
+
+    def alarms(self, bank: Any, rows: Floats, first: int = 0) -> Alarms:
+        """What a bank says of rows, numbered from `first` on."""
+        told = bank.update(rows.copy(), dict(self.parameters))
+        return [(first + alarm[0], *alarm[1:]) for alarm in told]
+
+
+def check_detector_bank(make: Callable[[], Any], **how: Any) -> None:
+    """Put a bank of detectors through every check.
+
+    Parameters
+    ----------
+    make
+        Makes one without series.
+    how
+        The other attributes of `Feeding`, where its defaults do not fit.
+
+    Raises
+    ------
+    CheckFailed
+        It breaks a law; the message says which, and what to do.
+    """
+    for check in CHECKS:
+        check(Feeding(make=make, **how))
+
+
+def check_alarms_name_row_and_series(case: Feeding) -> None:
+    """In order, each once, none outside of the rows; and there are some."""
+    bank = case.make()
+    expect(isinstance(bank, DetectorBank), bank, "update, state and restore", "not all", "see DetectorBank")
+    places = [alarm[:2] for alarm in case.alarms(bank, case.rows)]
+    count, series = case.rows.shape
+    inside = all(0 <= row < count and 0 <= one < series for row, one in places)
+    fits = bool(places) and inside and places == sorted({*places})
+    expect(fits, bank, f"alarms in order at rows below {count} and series below {series}", places[:5],
+           "begin an alarm with its row and series, sort by both")  # fmt: skip
+
+
+def check_rows_are_not_changed(case: Feeding) -> None:
+    """What is fed stays as it was."""
+    rows, bank = case.rows.copy(), case.make()
+    bank.update(rows, dict(case.parameters))
+    expect_same_bits(bank, rows, case.rows, "rows as they were", "copy them before writing into them")
+
+
+def check_cutting_into_blocks_changes_no_alarm(case: Feeding) -> None:
+    """Whole, row by row, and cut at random with empty blocks among them."""
+    count = len(case.rows)
+    wanted = case.alarms(case.make(), case.rows)
+    for cuts in (list(range(count + 1)), random_cuts(count, 1), random_cuts(count, 2)):
+        bank, told = case.make(), Alarms()
+        for first, end in pairwise(cuts):
+            told += case.alarms(bank, case.rows[first:end], first)
+        _same(case, told, wanted, f"when rows are cut at {cuts[:8]}", "carry all state from row to row")
+
+
+def check_a_series_does_not_see_the_others(case: Feeding) -> None:
+    """Other numbers in all other columns leave its alarms as they are."""
+    wanted = case.alarms(case.make(), case.rows)
+    for series in range(case.rows.shape[1]):
+        rows = case.rows[::-1] - 7.0
+        rows[:, series] = case.rows[:, series]
+        told = [alarm for alarm in case.alarms(case.make(), rows) if alarm[1] == series]
+        own = [alarm for alarm in wanted if alarm[1] == series]
+        _same(case, told, own, f"of series {series} beside other series", "keep the state of series apart")
+
+
+def check_nothing_is_fed_where_there_is_no_number(case: Feeding) -> None:
+    """Rows of NaN between the rows move the alarms and change nothing else."""
+    wanted = [(2 * alarm[0] + 1, *alarm[1:]) for alarm in case.alarms(case.make(), case.rows)]
+    rows = np.full((2 * len(case.rows), case.rows.shape[1]), np.nan)
+    rows[1::2] = case.rows
+    _same(case, case.alarms(case.make(), rows), wanted, "with NaN between the numbers", "leave NaN out")
+
+
+def check_a_series_that_comes_late_had_no_numbers(case: Feeding) -> None:
+    """A new column is as one of NaN until then."""
+    at = len(case.rows) // 4
+    rows = case.rows.copy()
+    rows[:at, -1] = np.nan
+    bank = case.make()
+    told = case.alarms(bank, rows[:at, :-1]) + case.alarms(bank, rows[at:], at)
+    _same(case, told, case.alarms(case.make(), rows), "of a series that comes late", "begin it with no numbers")
+
+
+def check_state_goes_on_to_the_same_alarms(case: Feeding) -> None:
+    """Written by `state` on the way and read by `restore`; what was written does not follow the bank."""
+    wanted = case.alarms(case.make(), case.rows)
+    count = len(case.rows)
+    for cut in (0, 1, count // 5, wanted[0][0] if wanted else count // 3, count // 2 + 1):
+        bank = case.make()
+        told = case.alarms(bank, case.rows[:cut])
+        meta, arrays = bank.state()
+        case.alarms(bank, case.rows[cut:], cut)
+        other = type(bank).restore(json.loads(json.dumps(meta)), arrays)
+        told += case.alarms(other, case.rows[cut:], cut)
+        _same(case, told, wanted, f"after the state was written and read at row {cut}", "copy all of the state")
+
+
+def check_each_series_is_a_detector(case: Feeding) -> None:
+    """A bank of one series, pickled by way of its state, passes `check_detector`."""
+    check_detector(lambda: _OneSeries(case.make(), dict(case.parameters)))
+
+
+CHECKS: Final[tuple[Callable[[Feeding], None], ...]] = (
+    check_alarms_name_row_and_series,
+    check_rows_are_not_changed,
+    check_cutting_into_blocks_changes_no_alarm,
+    check_a_series_does_not_see_the_others,
+    check_nothing_is_fed_where_there_is_no_number,
+    check_a_series_that_comes_late_had_no_numbers,
+    check_state_goes_on_to_the_same_alarms,
+    check_each_series_is_a_detector,
+)
+
+
+class _OneSeries:
+    def __init__(self, bank: Any, parameters: dict[str, Any], alarmed: bool = False) -> None:
+        self.drift_detected = alarmed
+        self._bank, self._parameters = bank, parameters
+
+    def update(self, x: float) -> None:
+        self.drift_detected = len(self._bank.update(np.array([[x]]), self._parameters)) > 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _one_series, (type(self._bank), self._bank.state(), self._parameters, self.drift_detected)
+
+
+def _one_series(kind: Any, state: Any, parameters: dict[str, Any], alarmed: bool) -> _OneSeries:
+    return _OneSeries(kind.restore(*state), parameters, alarmed)
+
+
+def _shifts() -> Floats:
+    """Four series of noise that step up or down, each at a row of its own."""
+    rows = np.random.Generator(np.random.PCG64(6)).normal(scale=0.05, size=(480, 4))
+    for series, (at, height) in enumerate(((170, 1.0), (120, -1.0), (270, 2.0), (220, -2.0))):
+        rows[at:, series] += height
+    return rows
+
+
+def _same(case: Feeding, told: Alarms, wanted: Alarms, when: str, cure: str) -> None:
+    expect(told == wanted, case.make(), f"the same alarms {when}", f"{told[:4]} instead of {wanted[:4]}", cure)

@@ -1,0 +1,48 @@
+"""How a check says that a law is broken: what was expected, what came, what to do."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.errors import CheckFailed
+
+
+def expect(holds: bool | np.bool_, subject: object, expected: str, got: object, cure: str) -> None:
+    """Go on if a law `holds`.
+
+    Raises
+    ------
+    CheckFailed
+        It does not; the message names the type of `subject`.
+    """
+    if not holds:
+        raise CheckFailed(f"{type(subject).__name__}: expected {expected}, got {got}; {cure}")
+
+
+def expect_same_bits(subject: object, said: Any, wanted: Any, expected: str, cure: str) -> None:
+    """Go on if two arrays agree in form and to the last bit; one NaN is as good as another.
+
+    Raises
+    ------
+    CheckFailed
+        They do not; the message shows the first difference.
+    """
+    said, wanted = np.asarray(said), np.asarray(wanted)
+    alike = said.shape == wanted.shape and said.dtype == wanted.dtype
+    expect(alike, subject, expected, f"{_form(said)} instead of {_form(wanted)}", cure)
+    different = np.flatnonzero(_bits(said) != _bits(wanted))
+    if len(different):
+        place = tuple(int(at) for at in np.unravel_index(different[0], said.shape))
+        got = f"{said[place]!r} instead of {wanted[place]!r} at {list(place)} ({len(different)} of {said.size} differ)"
+        expect(False, subject, expected, got, cure)
+
+
+def _form(array: NDArray[Any]) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype != np.float64:
+        return array.ravel()
+    return np.where(np.isnan(array), np.nan, array).ravel().view(np.int64)

@@ -1,0 +1,43 @@
+"""When a source changes: at an event of choice, suddenly or little by little."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.draws import Purpose, stream_key, uniform
+
+_CHANGE = int(Purpose.CHANGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Which events of a stream are of after the change.
+
+    None before event `at` (the first is 0), and all from event `at + width` on. Between them event n is with
+    probability (n - at + 1) / width, by a draw that depends on the seed, the stream's name and n alone.
+
+    Examples
+    --------
+    >>> [Change(3, 0, 1, "s").has_come(n) for n in (2, 3, 4)]
+    [False, True, True]
+    >>> gradual = Change(0, 1_000, 1, "s")
+    >>> [sum(gradual.has_come(n) for n in range(first, first + 250)) for first in (0, 250, 500, 750, 1_000)]
+    [31, 102, 157, 220, 250]
+    """
+
+    at: int
+    width: int
+    seed: int
+    stream: str
+    _key: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_key", stream_key(self.seed, self.stream))
+
+    def has_come(self, number: int) -> bool:
+        """Whether the change has come for an event."""
+        since = number - self.at + 1
+        if since <= 0 or since >= self.width:
+            return since > 0
+        return bool(uniform(self._key, number, _CHANGE, 0) < since / self.width)

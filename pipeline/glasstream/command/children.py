@@ -1,0 +1,172 @@
+"""The stages of `glasstream run` as child processes: started, watched, started again, ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from glasstream.errors import BrokerError, GlasstreamError, StageDiedError
+from glasstream.transport.worker import ExitCode
+
+_STOP_SECONDS = 20.0
+_QUICK_DEATH_SECONDS = 5.0
+"""A worker that dies sooner is started again only after a pause, which grows."""
+_LONGEST_PAUSE = 10.0
+
+
+PAGE = "page"
+"""Beside the stages: whatever becomes of it, the run goes on."""
+
+
+@dataclass(slots=True)
+class _Child:
+    stage: str
+    instance: str
+    command: tuple[str, ...]
+    process: "subprocess.Popen[bytes] | None" = None
+    started: float = 0.0
+    due: float = 0.0
+    """When to start it (again)."""
+    deaths: int = 0
+    quick_deaths: int = 0
+
+
+@dataclass(slots=True)
+class Children:
+    """Workers of this machine.
+
+    Parameters
+    ----------
+    environment
+        Of every child; carries the settings.
+    restart
+        Whether a dead explainer is started again.
+    say
+        Takes a line for the person watching.
+    """
+
+    environment: Mapping[str, str]
+    restart: bool
+    say: Callable[[str], None]
+    _children: list[_Child] = field(default_factory=list)
+
+    def add(self, stage: str, instance: str) -> None:
+        """Start a worker."""
+        self._add(_Child(stage, instance, ("worker", stage)))
+
+    def add_page(self, *, show: bool) -> None:
+        """Start the page; with `show` in a browser."""
+        self._add(_Child(PAGE, PAGE, (PAGE, "--open") if show else (PAGE,)))
+
+    def _add(self, child: _Child) -> None:
+        self._children.append(child)
+        self._start(child)
+
+    def pids(self, stage: str) -> list[int]:
+        """Process ids of the living workers of a stage."""
+        return [
+            child.process.pid
+            for child in self._children
+            if child.stage == stage and child.process is not None and child.process.poll() is None
+        ]
+
+    def check(self) -> None:
+        """See who has died; start explainers again.
+
+        Raises
+        ------
+        StageDiedError
+            A learner or aggregator died, or any stage where restarts are off.
+        """
+        now = time.monotonic()
+        for child in tuple(self._children):
+            if child.process is None:
+                if now >= child.due:
+                    self._start(child)
+                continue
+            code = child.process.poll()
+            if code is None:
+                continue
+            self._bury(child, code, now)
+
+    def _bury(self, child: _Child, code: int, now: float) -> None:
+        child.process = None
+        child.deaths += 1
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
+        if child.stage == PAGE:
+            self.say(f"the page ended: {how}; its last lines above say why. The run goes on")
+            self._children.remove(child)
+            return
+        if not self.restart or child.stage != "explainer" or code == ExitCode.USAGE:
+            raise StageDiedError(f"{child.stage} {child.instance} ended: {how}; its last lines above say why")
+        quick = now - child.started < _QUICK_DEATH_SECONDS
+        child.quick_deaths = child.quick_deaths + 1 if quick else 0
+        pause = min(_LONGEST_PAUSE, max(0.0, child.quick_deaths - 1.0))
+        child.due = now + pause
+        after = f" in {pause:.0f} s" if pause else ""
+        self.say(f"explainer {child.instance} ended: {how}; starting it again{after} (restart {child.deaths})")
+        if not pause:
+            self._start(child)
+
+    def _start(self, child: _Child) -> None:
+        environment = {**self.environment, "GLASSTREAM_WORKER_INSTANCE": child.instance}
+        try:
+            child.process = start_process((*child.command, "--tether"), environment)
+        except OSError as error:
+            raise BrokerError(f"cannot start {child.stage}: {error}") from error
+        child.started = time.monotonic()
+
+    def stop(self, *, at_once: bool = False, but: tuple[str, ...] = ()) -> None:
+        """End all workers: in order, or at once; `but` those of some stages."""
+        ended = [child for child in self._children if child.stage not in but]
+        alive = [child.process for child in ended if child.process is not None]
+        for process in alive:
+            process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        for process in alive:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        self._children = [child for child in self._children if child.stage in but]
+
+    def __enter__(self) -> "Children":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(at_once=kind is not None and not issubclass(kind, GlasstreamError))
+
+
+def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """`glasstream` with these arguments, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "glasstream.command.main", *arguments],
+        env=environment,
+        stdin=subprocess.PIPE,  # its end tells the child that we are gone, however we went
+        start_new_session=True,  # Ctrl-C is ours alone: the stages are told when there is nothing left to do
+    )
+
+
+def _name(code: int) -> str:
+    return ExitCode(code).name.lower() if code in ExitCode._value2member_map_ else "unknown"
+
+
+def die_with_parent() -> None:
+    """In a child: end at once when the parent is gone, which its end of our standard input tells."""
+
+    def wait_for_the_end() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(ExitCode.FAILED)
+
+    threading.Thread(target=wait_for_the_end, name="tether", daemon=True).start()

@@ -1,0 +1,352 @@
+"""The commands of `glasstream`.
+
+What a command needs is imported when it is run: River and numba take seconds, and `--help` should not.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.dead import dead
+from glasstream.command.doctor import doctor
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.command.explain_at import explain_at
+from glasstream.command.gbmap import gbmap
+from glasstream.command.health import health
+from glasstream.command.options import change_options, label_options, load_settings, settings_options
+from glasstream.command.paper import paper
+from glasstream.command.plot import plot
+from glasstream.command.reset import reset
+from glasstream.command.state import state_commands
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from glasstream.command.sources import Source
+    from glasstream.settings import Settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="glasstream")
+def cli() -> None:
+    """Explain models while they learn: importance, as it changes, from a Kafka topic of events."""
+
+
+@cli.command()
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
+@click.option("--target", help="The column of --csv that is predicted.")
+@click.option("--task", type=click.Choice(["classification", "regression"]), help="What is predicted.")
+@click.option("--model", help="forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
+@click.option("--explain", help="Of ipfi, isage, ipdp, separated by commas, and novelty.  [default: ipfi]")
+@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
+@click.option("--seed", type=int, help="Of the model, of all draws, of the bundled stream.  [default: 1]")
+@click.option("--stream", help="The stream's name.  [default: the file's name, or agrawal]")
+@click.option("--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Explainer workers.")
+@click.option(
+    "--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True, help="Events a message."
+)
+@change_options
+@label_options
+@click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
+@click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
+@click.option("--page", is_flag=True, help="Show it in a browser while it runs.")
+@click.option(
+    "--hold/--no-hold",
+    default=None,
+    help="With --page: stay after the last event, until Ctrl-C.  [default: on a terminal]",
+)
+@settings_options(
+    "embedded (in this process), local (a Kafka of this machine), none (no Kafka), or HOST:PORT,... of a running "
+    "Kafka.  [default: embedded]"
+)
+def run(
+    csv_file: Path | None,
+    target: str | None,
+    task: str | None,
+    model: str | None,
+    explain: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    explainers: int,
+    rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
+    label_delay: str | None,
+    out: Path | None,
+    data: Path | None,
+    page: bool,
+    hold: bool | None,
+    **common: Any,
+) -> int:
+    """All stages on this machine: learn a stream, explain it, show what the model relies on."""
+    import uuid
+
+    from glasstream.command.console import standard_console
+    from glasstream.command.expect import expect_plan
+    from glasstream.command.make_source import Asked, make_source
+    from glasstream.command.run import Plan
+    from glasstream.command.run import run as run_pipeline
+    from glasstream.command.sources import BUNDLED_ROWS
+
+    fresh = f"run-{uuid.uuid4().hex[:8]}."
+    settings = load_settings(
+        common,
+        {"seed": seed, "model.name": model, "model.task": task, "explain.methods": explain},
+        defaults={"prefix": fresh},
+    )
+    expect_plan(settings, explainers, out, data, page=page)
+    source = _delayed(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+    )
+    console = standard_console()
+    settings = _looked_at(source, settings, console)
+    plan = Plan(
+        source=source,
+        total=rows or (None if csv_file else BUNDLED_ROWS),
+        rows_per_message=rows_per_message,
+        explainers=explainers,
+        out=out,
+        keep_topics=settings.prefix != fresh,
+        data=data,
+        page=page,
+        hold=page and (console.is_interactive if hold is None else hold),
+    )
+    return run_pipeline(settings, plan, console)
+
+
+def _delayed(source: "Source", label_delay: str | None, settings: "Settings") -> "Source":
+    """The source, its labels later if that is asked for."""
+    from glasstream.command.delayed import Delayed, LabelDelay
+
+    if label_delay is None:
+        return source
+    return Delayed(source, LabelDelay.parse(label_delay, settings.labels.window), settings.seed)
+
+
+def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
+    """The settings with what a look at the source says of the task."""
+    import msgspec
+
+    from glasstream.ingest.admission import Task
+
+    asked = Task(settings.model.task) if settings.model.task else None
+    look = source.look(asked)
+    settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
+    settings.aggregator()
+    if settings.detects_novelty:
+        settings.novelty_detector()
+    if asked is None:
+        console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
+    while source.notices:
+        console.print(source.notices.pop(0), style="dim", markup=False)
+    model = msgspec.structs.replace(
+        settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2
+    )
+    return msgspec.structs.replace(settings, model=model)
+
+
+@cli.command()
+@click.argument("stage", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"]))
+@click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
+@click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
+@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@settings_options()
+def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
+    """Run one worker of a stage against a broker, until it is told to stop."""
+    from glasstream.command.children import die_with_parent
+    from glasstream.command.expect import expect_address
+    from glasstream.stages.build import run as run_stage
+
+    if tether:
+        die_with_parent()
+    settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
+    expect_address(settings)
+    if stage == "learner":
+        settings.learn()  # a model that cannot be made is an error of usage
+    if stage == "novelty":
+        settings.novelty_detector()
+    settings.aggregator()
+    return int(run_stage(stage, settings))
+
+
+@cli.command()
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
+@click.option("--target", help="The column of --csv that is predicted.")
+@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
+@click.option("--seed", type=int, help="Of the bundled stream.")
+@click.option("--stream", help="The stream's name.")
+@click.option("--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True)
+@change_options
+@label_options
+@settings_options()
+def produce(
+    csv_file: Path | None,
+    target: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
+    label_delay: str | None,
+    **common: Any,
+) -> int:
+    """Write a CSV file, or the bundled stream, to the `events` topic of a running deployment."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.command.make_source import Asked, make_source
+    from glasstream.command.produce import produce as write
+    from glasstream.ingest.admission import Task
+
+    settings = load_settings(common, {"seed": seed})
+    expect_broker(settings)
+    source = _delayed(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+    )
+    look = source.look(None)
+    _echo(source.notices)
+    if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
+        click.echo(
+            f"{look.why}: the learner takes numbers as regression, unless it is set to model.task=classification",
+            err=True,
+        )
+    count = write(settings, source, rows_per_message)
+    _echo(source.notices)
+    click.echo(f"{count:,} events of stream {source.stream} written to {settings.prefix}events, and a flush mark")
+    return 0
+
+
+def _echo(notices: list[str]) -> None:
+    while notices:
+        click.echo(notices.pop(0), err=True)
+
+
+@cli.command()
+@click.argument("topic")
+@click.option("--from-start", is_flag=True, help="Begin with the first record kept.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="End after so many records.")
+@settings_options()
+def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
+    """Print the committed records of a public topic, one JSON object a line."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.command.tail import tail as follow
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    for line in follow(settings, topic, from_start=from_start, most=most):
+        click.echo(line)
+    return 0
+
+
+@cli.command()
+@click.option("--host", help="Listen on this address.  [default: 127.0.0.1; any other needs a token]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port.  [default: 8642, or any free one]")
+@click.option("--tls-cert", help="Speak TLS with the certificate in this PEM file.")
+@click.option("--tls-key", help="Its private key.  [default: stands in the same file]")
+@click.option("--open", "open_browser", is_flag=True, help="Show it in a browser.")
+@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@settings_options()
+def page(
+    host: str | None,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    open_browser: bool,
+    tether: bool,
+    **common: Any,
+) -> int:
+    """Show what the model relies on, what changed and when, in a browser, from the public topics."""
+    from glasstream.command.children import die_with_parent
+    from glasstream.command.expect import expect_broker
+    from glasstream.command.page import page as serve
+
+    if tether:
+        die_with_parent()
+    given = {"page.host": host, "page.port": port, "page.tls_cert": tls_cert, "page.tls_key": tls_key}
+    settings = load_settings(common, given)
+    expect_broker(settings)
+    serve(settings, open_browser=open_browser, say=click.echo)
+    return 0
+
+
+@cli.group()
+def topics() -> None:
+    """The topics: make them, check them, read their contract."""
+
+
+@topics.command("create")
+@settings_options()
+def topics_create(**common: Any) -> int:
+    """Make every topic that is not there yet, as its contract says."""
+    from glasstream.command.topic_commands import create
+
+    for line in create(_topic_settings(common)):
+        click.echo(line)
+    return 0
+
+
+@topics.command("verify")
+@settings_options()
+def topics_verify(**common: Any) -> int:
+    """Compare the broker's topics with their contracts; exit code 1 if anything deviates."""
+    from glasstream.command.topic_commands import verify
+
+    findings = verify(_topic_settings(common))
+    for line in findings:
+        click.echo(line)
+    if not findings:
+        click.echo("every topic is as its contract says")
+    return DIFFERS if findings else 0
+
+
+@topics.command("show")
+@settings_options("Not asked: this needs no broker.")
+def topics_show(**common: Any) -> int:
+    """Print the contract of every topic."""
+    from glasstream.command.topic_commands import show
+
+    click.echo("\n".join(show(load_settings(common))))
+    return 0
+
+
+@topics.command("acls")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="Who has a role, in place of User:glasstream-ROLE; may be repeated.",
+)
+@click.option("--apply", is_flag=True, help="Make them on the broker; otherwise Kafka's own commands are printed.")
+@settings_options()
+def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
+    """The least rights that each stage, a producer, a consumer and an operator need."""
+    from glasstream.command.acls import apply_acls, expect_roles, print_acls
+
+    roles = expect_roles(principals)
+    settings = _topic_settings(common) if apply else load_settings(common)
+    for line in apply_acls(settings, roles) if apply else print_acls(settings, roles):
+        click.echo(line)
+    return 0
+
+
+cli.add_command(dead)
+cli.add_command(doctor)
+cli.add_command(explain_at)
+cli.add_command(gbmap)
+cli.add_command(health)
+cli.add_command(paper)
+cli.add_command(plot)
+cli.add_command(reset)
+cli.add_command(state_commands)
+
+
+def _topic_settings(common: dict[str, Any]) -> "Settings":
+    from glasstream.command.expect import expect_broker
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    return settings

@@ -1,0 +1,223 @@
+"""`glasstream dead list|show|replay`: rejected input, looked at and sent again."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.command.options import data_option, load_settings, settings_options
+from glasstream_topics.events_dead import Reason
+
+if TYPE_CHECKING:
+    from glasstream.operate.dead import Wanted
+    from glasstream.operate.mend import Letter
+    from glasstream.settings import Settings
+
+_SHOWN_BYTES = 500
+"""Of an original, for a person; `--json` has all of it."""
+_LINES = 20
+"""Dead letters that are named of those that cannot be sent; the others are counted."""
+_PLACE = re.compile(r"(\d+)@(\d+)")
+
+_stream = click.option("--stream", help="Only of this one.")
+_reason = click.option(
+    "--reason", type=click.Choice([*map(str, Reason)]), metavar="REASON",
+    help="Only with this one, of the message or of an element of it.",
+)  # fmt: skip
+
+
+def _place(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[tuple[int, int]]:
+    matches = [_PLACE.fullmatch(text) for text in value]
+    if wrong := [text for text, match in zip(value, matches, strict=True) if match is None]:
+        raise click.BadParameter(f"expected PARTITION@OFFSET of events.dead, got {', '.join(wrong)}")
+    return [(int(match[1]), int(match[2])) for match in matches if match]
+
+
+_at = click.option("--at", "places", multiple=True, callback=_place, metavar="PARTITION@OFFSET",
+                   help="Only the one there; may be repeated.")  # fmt: skip
+
+
+@click.group()
+def dead() -> None:
+    """Input that was rejected, on the topic `events.dead`."""
+
+
+@dead.command("list")
+@_stream
+@_reason
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@data_option
+@settings_options()
+def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
+    """Count dead letters by stream and reason; of arrays, the elements that were rejected."""
+    from datetime import UTC, datetime
+
+    import orjson
+    from rich.table import Table
+    from rich.text import Text
+
+    from glasstream.command.console import standard_console
+    from glasstream.operate.dead import Wanted
+
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    with _letters(common, data, Wanted(stream, reason)) as (_, letters):
+        for letter in letters:
+            for why, elements in _reasons(letter).items():
+                key = letter.stream, why
+                row = found.setdefault(key, {"letters": 0, "elements": 0, "newest": "", "time": 0})
+                row["letters"] += 1
+                row["elements"] += elements
+                row["newest"], row["time"] = letter.place, max(row["time"], letter.said.time)
+    if as_json:
+        for (name, why), row in sorted(found.items()):
+            click.echo(orjson.dumps({"stream": name, "reason": why, **row}))
+        return 0
+    table = Table()
+    for column in ("stream", "reason", "letters", "elements", "last", "at"):
+        table.add_column(column, justify="right" if column in ("letters", "elements") else "left", overflow="fold")
+    for (name, why), row in sorted(found.items()):
+        last = datetime.fromtimestamp(row["time"] / 1000, UTC).isoformat(timespec="seconds")
+        cells = (name or "–", why, f"{row['letters']:,}", f"{row['elements']:,}", last, row["newest"])
+        table.add_row(*map(Text, cells))
+    standard_console().print(table if found else "no dead letters")
+    return 0
+
+
+@dead.command("show")
+@_stream
+@_reason
+@_at
+@click.option("--max", "most", type=click.IntRange(min=1), default=10, show_default=True, help="So many at most.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the whole original.")
+@data_option
+@settings_options()
+def show(
+    stream: str | None,
+    reason: str | None,
+    places: list[tuple[int, int]],
+    most: int,
+    as_json: bool,
+    data: Path | None,
+    **common: Any,
+) -> int:
+    """Print dead letters: why, from where, and what came."""
+    from itertools import islice
+
+    import orjson
+
+    from glasstream.operate.dead import Wanted
+
+    shown = 0
+    with _letters(common, data, Wanted(stream, reason, places)) as (_, letters):
+        for letter in islice(letters, most):
+            shown += 1
+            if as_json:
+                click.echo(orjson.dumps({"at": letter.place, **orjson.loads(_as_json(letter))}))
+            else:
+                click.echo("\n".join(_lines(letter)))
+    if not shown and not as_json:
+        click.echo("no such dead letter")
+    return 0
+
+
+@dead.command("replay")
+@_stream
+@_reason
+@_at
+@click.option(
+    "--filter",
+    "filter_name",
+    help="Mends them: nan-as-null, known-keys, or PACKAGE.MODULE:FUNCTION, which takes an event (or the bytes of a "
+    "message that is not JSON) and returns what is sent in its place, or None.",
+)
+@click.option("--to", metavar="STREAM", help="Send to this stream, not to the one that they came with.")
+@click.option("--force", is_flag=True, help="Send also those that have been sent again already.")
+@click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
+@data_option
+@settings_options()
+def replay(
+    stream: str | None,
+    reason: str | None,
+    places: list[tuple[int, int]],
+    filter_name: str | None,
+    to: str | None,
+    force: bool,
+    dry_run: bool,
+    data: Path | None,
+    **common: Any,
+) -> int:
+    """Send dead letters to `events` again, each once; exit code 1 if some cannot be."""
+    from glasstream.operate.dead import Wanted
+    from glasstream.operate.dead import replay as send_again
+    from glasstream.operate.mend import LEFT_OUT, filter_named
+
+    mend = None if filter_name is None else filter_named(filter_name)
+    with _letters(common, data, Wanted(stream, reason, places)) as (settings, letters):
+        done = send_again(settings, letters, mend, to=to, force=force, dry=dry_run)
+    for line in done.lines[:_LINES]:
+        click.echo(line, err=True)
+    if len(done.lines) > _LINES:
+        click.echo(f"and {len(done.lines) - _LINES:,} more", err=True)
+    verb = "would be sent" if dry_run else "sent again"
+    click.echo(f"{done.letters:,} dead letters with {done.events:,} events {verb} to {settings.prefix}events")
+    if done.before:
+        click.echo(f"{done.before:,} had been sent again before and are not sent twice (--force sends them)")
+    for why, count in sorted(done.left.items()):
+        click.echo(f"{count:,} not sent: {why}")
+    return DIFFERS if done.left.total() > done.left[LEFT_OUT] else 0
+
+
+@contextmanager
+def _letters(
+    common: dict[str, Any], data: Path | None, wanted: "Wanted"
+) -> "Iterator[tuple[Settings, Iterator[Letter]]]":
+    """The settings, and the dead letters; the reader is closed in the end."""
+    from contextlib import closing
+
+    from glasstream.command.expect import reached
+    from glasstream.operate.dead import letters
+
+    with (
+        reached(load_settings(common), data) as settings,
+        closing(letters(settings, wanted, lambda line: click.echo(line, err=True))) as found,
+    ):
+        yield settings, found
+
+
+def _reasons(letter: "Letter") -> dict[str, int]:
+    """The reasons of a letter and how many elements of an array have each; a message as a whole counts as one."""
+    from collections import Counter
+
+    return dict(Counter(why for _, why in letter.said.rejected)) if letter.said.rejected else {letter.said.reason: 1}
+
+
+def _lines(letter: "Letter") -> list[str]:
+    said = letter.said
+    text = "null" if letter.value is None else letter.value[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    more = len(letter.value or b"") - _SHOWN_BYTES
+    if said.omitted_bytes is not None:
+        text = f"({said.omitted_bytes:,} bytes, not kept)"
+    elements = ", ".join(f"{index} {why}" for index, why in sorted(said.rejected or ()))
+    return [
+        f"{letter.place}  {said.reason}  stream {letter.stream or '–'}",
+        f"  from      {said.topic}[{said.partition}]@{said.offset}, epoch {said.epoch}",
+        f"  because   {said.detail}",
+        *([f"  elements  {elements}"] if elements else []),
+        f"  original  {text}" + (f" … and {more:,} bytes" if more > 0 else ""),
+    ]
+
+
+def _as_json(letter: "Letter") -> bytes:
+    from glasstream.learn.dead_letters import DeadLetter
+    from glasstream_topics import events_dead
+
+    said = letter.said
+    headers = events_dead.headers(
+        epoch=said.epoch, reason=said.reason, topic=said.topic, partition=said.partition, offset=said.offset,
+        time=said.time, detail=said.detail, rejected=said.rejected, omitted_bytes=said.omitted_bytes,
+    )  # fmt: skip
+    return DeadLetter(letter.partition, letter.key, letter.value, tuple(headers)).as_json()

@@ -1,0 +1,89 @@
+"""A source whose labels come later than its events."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from glasstream.command.csv_file import Event, Look
+from glasstream.command.sources import Source
+from glasstream.draws import Purpose, below, stream_key
+from glasstream.errors import InputError
+from glasstream.ingest.admission import Task
+
+_LABEL_DELAY = int(Purpose.LABEL_DELAY)
+_RANDOM = "random:"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDelay:
+    """How many events later a label comes: `most`; or `drawn` for each event, uniform on 0 to `most`."""
+
+    most: int
+    drawn: bool = False
+
+    @classmethod
+    def parse(cls, text: str, window: int) -> "LabelDelay":
+        """What `--label-delay` says.
+
+        Parameters
+        ----------
+        window
+            `labels.window`: a label that comes later than so many events finds its own no more.
+
+        Raises
+        ------
+        InputError
+            It is no delay, or one that no label survives.
+        """
+        number = text.removeprefix(_RANDOM)
+        if not (number.isascii() and number.isdigit()):
+            raise InputError(f"--label-delay: expected N or random:N, a number of events, got {text!r}")
+        if int(number) >= window:
+            raise InputError(
+                f"--label-delay: expected fewer events than labels.window = {window:,}, among which a label finds its "
+                f"own, got {int(number):,}; allow more with --set labels.window={int(number) + 1}, on every stage"
+            )
+        return cls(int(number), number != text)
+
+
+@dataclass(slots=True)
+class Delayed:
+    """A source whose events come without their targets, and each target as a label so many events later.
+
+    Labels that are due after the last event come right after it, in the order in which they are due; of two that are
+    due at once that of the earlier event comes first.
+    """
+
+    source: Source
+    delay: LabelDelay
+    seed: int
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.source.stream
+
+    @property
+    def notices(self) -> list[str]:
+        """As of the source."""
+        return self.source.notices
+
+    def look(self, task: Task | None) -> Look:
+        """As the source says."""
+        return self.source.look(task)
+
+    def events(self) -> Iterator[Event]:
+        """Events and labels in order; `look` must have been called."""
+        key = stream_key(self.seed, self.stream)
+        most = self.delay.most
+        due: list[tuple[int, int, dict[str, Any]]] = []
+        for number, event in enumerate(self.source.events()):
+            if "y" in event:
+                after = int(below(most + 1, key, number, _LABEL_DELAY, 0)) if self.delay.drawn else most
+                heapq.heappush(due, (number + after, number, {"id": event["id"], "y": event.pop("y")}))
+            yield event
+            while due and due[0][0] <= number:
+                yield heapq.heappop(due)[2]
+        while due:
+            yield heapq.heappop(due)[2]

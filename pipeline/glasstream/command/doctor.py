@@ -1,0 +1,67 @@
+"""`glasstream doctor`: what is wrong with a deployment, and what to do about it."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.command.options import load_settings, settings_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from glasstream.operate.doctor.finding import Finding
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@click.command()
+@click.option(
+    "--probe/--no-probe",
+    default=True,
+    help="Make a topic for a moment, to ask for the broker's time.  [default: probe]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@settings_options()
+def doctor(probe: bool, as_json: bool, **common: Any) -> int:
+    """Look a deployment over, with the settings and the environment of its workers.
+
+    A line a check: ok, warn or fail, and what to do. Exit code 1 if anything fails.
+    """
+    import os
+    import time
+
+    import msgspec
+
+    from glasstream.command.console import standard_console
+    from glasstream.errors import SettingsError
+    from glasstream.operate.doctor.examine import examine
+    from glasstream.operate.doctor.finding import Level, Patient, fail
+
+    console = standard_console()
+    failed = False
+
+    def say(one: "Finding") -> None:
+        nonlocal failed
+        failed |= one.level is Level.FAIL
+        if as_json:
+            click.echo(msgspec.json.encode(one))
+        else:
+            _print(one, console)
+
+    try:
+        settings = load_settings(common)
+    except SettingsError as error:
+        for line in error.findings:
+            say(fail("settings", line, "correct it; every command refuses it"))
+        return DIFFERS
+    for one in examine(Patient(settings, os.environ, time.time, probe)):
+        say(one)
+    return DIFFERS if failed else 0
+
+
+def _print(one: "Finding", console: "Console") -> None:
+    from rich.text import Text
+
+    line = Text.assemble((f"{one.level:<5}", _STYLES[one.level]), f"{one.check:<18}{one.what}")
+    console.print(line.append(f"\n{'':23}→ {one.do}") if one.do else line)

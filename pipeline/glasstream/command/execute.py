@@ -1,0 +1,45 @@
+"""The command line run to its end: an exit code, and a line for each error."""
+
+import click
+
+from glasstream.command.cli import cli
+from glasstream.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, STANDSTILL, USAGE
+from glasstream.errors import (
+    BrokerError,
+    GlasstreamError,
+    InputError,
+    ModelError,
+    SettingsError,
+    StalledError,
+    TopicError,
+)
+
+
+def execute() -> int:
+    """Run the command that the arguments of the process name; its exit code."""
+    try:
+        code: int | None = cli(standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (InputError, ModelError, SettingsError) as error:
+        _say(error)
+        return USAGE
+    except (BrokerError, TopicError) as error:
+        _say(error)
+        return NO_BROKER
+    except StalledError as error:
+        _say(error)
+        return STANDSTILL
+    except GlasstreamError as error:
+        _say(error)
+        return FAILED
+    return code or 0
+
+
+def _say(error: GlasstreamError) -> None:
+    lines = error.findings if isinstance(error, SettingsError) else str(error).splitlines()
+    for line in lines:
+        click.echo(f"glasstream: {line}", err=True)

@@ -1,0 +1,125 @@
+"""What a command expects of its options, checked before it shows or starts anything."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from glasstream.brokers.choose import addresses, open_broker
+from glasstream.command.outputs import expect_writable
+from glasstream.errors import BrokerError, InputError, SettingsError
+from glasstream.settings import Settings
+
+_OF_RUN = ("none", "embedded", "local")
+"""Brokers that `run` has beside `HOST:PORT,...`."""
+
+
+def expect_plan(
+    settings: Settings, explainers: int, out: Path | None, data: Path | None, *, page: bool = False
+) -> None:
+    """Check what `run` is asked for.
+
+    Raises
+    ------
+    SettingsError
+        With a line for each option that cannot be used.
+    """
+    findings: list[str] = []
+    if settings.broker not in _OF_RUN and (finding := _address(settings)):
+        findings.append(finding)
+    if explainers > 1 and settings.broker == "embedded":
+        findings.append(
+            f"--explainers: expected 1 on the embedded broker, which takes one member a group, got {explainers}; "
+            "use --broker local"
+        )
+    if explainers > 1 and settings.broker == "none":
+        findings.append(f"--explainers: expected 1 without Kafka, got {explainers}; use --broker local")
+    if data is not None and settings.broker != "local":
+        findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
+    if page and settings.broker == "none":
+        findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
+    if page:
+        findings += _page(settings)
+    if out is not None:
+        try:
+            expect_writable(out)
+        except InputError as error:
+            findings.append(str(error))
+    if findings:
+        raise SettingsError(findings)
+
+
+def expect_address(settings: Settings) -> None:
+    """Check that the broker is named by its address.
+
+    Raises
+    ------
+    SettingsError
+        It is not.
+    """
+    if finding := _address(settings):
+        raise SettingsError([finding])
+
+
+def expect_broker(settings: Settings) -> None:
+    """Check that the broker answers, before anything waits for it.
+
+    Raises
+    ------
+    SettingsError
+        It is not named by its address.
+    BrokerError
+        It does not answer.
+    """
+    expect_address(settings)
+    with open_broker(settings.broker, client=settings.kafka):
+        pass
+
+
+@contextmanager
+def reached(settings: Settings, data: Path | None) -> Iterator[Settings]:
+    """The settings with the address of a broker that answers, until the block is left: a given one, or one on a folder.
+
+    Raises
+    ------
+    SettingsError
+        It is not named by its address, nor local with a folder.
+    BrokerError
+        It does not answer, or cannot be started.
+    """
+    if settings.broker != "local":
+        if data is not None:
+            raise SettingsError([f"--data: expected with --broker local only, got it with --broker {settings.broker}"])
+        expect_broker(settings)
+        yield settings
+        return
+    if data is None or not data.is_dir():
+        raise SettingsError([f"--data: expected the folder of an earlier `run --broker local --data`, got {data}"])
+    with open_broker("local", data=data) as broker:
+        yield msgspec.structs.replace(settings, broker=broker.bootstrap)
+
+
+def _address(settings: Settings) -> str | None:
+    try:
+        addresses(settings.broker)
+    except BrokerError:
+        return (
+            "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER; "
+            f"`run` also takes embedded, local and none), got {settings.broker!r}"
+        )
+    return None
+
+
+def _page(settings: Settings) -> list[str]:
+    from glasstream.command.page import page_token
+    from glasstream.page.access import Access
+    from glasstream.page.tls import tls
+
+    try:
+        Access(settings.page.host, page_token(os.environ))
+        tls(settings.page.tls_cert, settings.page.tls_key)
+    except SettingsError as error:
+        return error.findings
+    return []

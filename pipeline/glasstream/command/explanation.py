@@ -1,0 +1,173 @@
+"""An explanation that was made once more, for a person and for a machine."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from glasstream.command.importance_table import number
+from glasstream.ingest.features import Kind
+from glasstream.operate.explain_at import TOLERANCE, Explained
+from glasstream.stages.names import topic
+
+_SHOWN = 5
+"""Background values of a feature that the table shows; `--json` has all."""
+
+
+def as_record(one: Explained) -> bytes:
+    """One line of JSON; null where there is no number."""
+    block, answer, at = one.block, one.answer, one.at
+    there = one.published
+    methods = sorted({name.partition(".")[0] for name in answer.values} - {"loss"})
+    record = {
+        "stream": one.life.stream,
+        "epoch": block.epoch,
+        "seq": one.seq,
+        "row": one.row,
+        "model_version": block.version,
+        "lag": one.row - block.version,
+        "source": one.source,
+        "event": _event(one),
+        "features": block.names,
+        "row_values": [_cell(one, slot, value) for slot, value in enumerate(block.x[at].tolist())],
+        "task": block.task,
+        "target": _target(one),
+        "loss": block.loss,
+        "kind": answer.kind,
+        "reason": answer.reason,
+        "draws": {name: _rows(one, name, array) for name, array in block.draws.items()},
+        "values": {name: array[one.at_answer] for name, array in answer.values.items()},
+        "contributions": {
+            method: dict(zip(block.names, answer.values[method][one.at_answer].tolist(), strict=True))
+            for method in methods
+            if method != "ipdp"
+        },
+        "published": None
+        if there is None
+        else {
+            "at": there.place,
+            "kind": there.contributions.kind,
+            "reason": there.contributions.reason,
+            "difference": one.difference if np.isfinite(one.difference or 0.0) else None,
+            "equal": _equal(one),
+        },
+        "notes": list(one.notes),
+    }
+    return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def show(one: Explained, console: Console) -> None:
+    """As a table, with a line that says whether it is what was published."""
+    block, answer = one.block, one.answer
+    where = "no longer on the log"
+    if one.event is not None:
+        event = one.event
+        place = f"{topic(one.life.settings, 'events')}[{one.life.partition}]@{event.offset}"
+        where = f"{place}, event {event.index} of its message, id {event.id}"
+    lines = [
+        f"{one.life.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
+        f"version {block.version:,} of the model, {one.row - block.version:,} rows behind; target {_target(one)}"
+        + (f", loss {number(float(answer.values['loss'][one.at_answer]))} ({block.loss})" if answer.values else ""),
+        "block and model are "
+        + (
+            "those that were sent" if one.source == "topics" else "made anew: the stream was learned again from its log"
+        ),
+    ]
+    for line in lines:
+        console.print(Text(line))
+    if answer.kind == "failed":
+        console.print(Text(f"not explained: {answer.reason}", style="yellow"))
+    else:
+        console.print(_table(one))
+    _say_verdict(one, console)
+    for note in one.notes:
+        console.print(Text(note, style="dim"))
+
+
+def _say_verdict(one: Explained, console: Console) -> None:
+    there = one.published
+    if there is None:
+        text = (
+            f"what was published is no longer on {topic(one.life.settings, 'contributions')} (retention.bytes): "
+            "nothing to compare with"
+        )
+        console.print(Text(text, style="yellow"))
+    elif _equal(one):
+        console.print(Text(f"equal to what was published ({there.place}): largest difference {one.difference:g}"))
+    else:
+        said = there.contributions
+        why = f"there it is {said.kind}: {said.reason}" if said.kind != "ok" else f"by up to {one.difference:g}"
+        console.print(Text(f"DIFFERS from what was published ({there.place}), {why}", style="bold red"))
+
+
+def _equal(one: Explained) -> bool:
+    return one.difference is not None and one.difference <= TOLERANCE
+
+
+def _table(one: Explained) -> Table:
+    block, answer, at = one.block, one.answer, one.at
+    shown = [method for method in ("ipfi", "isage") if method in answer.values]
+    order = block.draws["isage.order"][at].tolist() if "isage" in shown else None
+    table = Table()
+    names = ["feature", "value", *shown, *(["added as"] if order else []), *(f"drawn for {method}" for method in shown)]
+    for name in names:
+        table.add_column(name, overflow="fold", justify="left" if name == "feature" else "right")
+    for slot, name in enumerate(block.names):
+        cells = [name, _text(_cell(one, slot, float(block.x[at, slot])))]
+        cells += [number(float(answer.values[method][one.at_answer, slot]), 6) for method in shown]
+        if order:
+            cells.append(f"{order.index(slot) + 1}.")
+        for method in shown:
+            drawn = block.draws[method][at].reshape(-1, len(block.names))[:, slot].tolist()
+            more = f", … {len(drawn) - _SHOWN} more" if len(drawn) > _SHOWN else ""
+            cells.append(", ".join(_text(_cell(one, slot, value)) for value in drawn[:_SHOWN]) + more)
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _event(one: Explained) -> dict[str, Any] | None:
+    if one.event is None:
+        return None
+    event, name = one.event, topic(one.life.settings, "events")
+    return {
+        "topic": name,
+        "partition": one.life.partition,
+        "offset": event.offset,
+        "index": event.index,
+        "id": event.id,
+        "ts": event.ts,
+        "x": event.x,
+        "y": event.target,
+    }
+
+
+def _target(one: Explained) -> str | float:
+    value = float(one.block.y[one.at])
+    return one.block.classes[int(value)] if one.block.task == "classification" else value
+
+
+def _rows(one: Explained, name: str, array: np.typing.NDArray[Any]) -> Any:
+    """What was drawn for the event, numbers and codes of texts; of iPDP's grids what changes in them, of the block."""
+    return array if name.startswith("ipdp.") else array[one.at]
+
+
+def _cell(one: Explained, slot: int, value: float) -> float | str | bool | None:
+    """A number of a row as the value that it stands for; a category whose text is not known stays its code."""
+    kind = one.block.kinds[slot]
+    if np.isnan(value):
+        return None
+    if kind == Kind.BOOLEAN:
+        return bool(value)
+    texts = one.texts.get(one.block.names[slot], ())
+    return texts[int(value)] if kind == Kind.TEXT and int(value) < len(texts) else value
+
+
+def _text(value: float | str | bool | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

@@ -1,0 +1,75 @@
+"""Results of long work in a file, one JSON object a line, so that it can go on where it was broken off."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from glasstream.errors import InputError
+
+
+class Finished:
+    """What was asked, and what came of it.
+
+    Parameters
+    ----------
+    file
+        Where; None: nowhere, nothing is remembered.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or holds something else.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._found: dict[bytes, dict[str, Any]] = {}
+        if file is None or not file.exists():
+            return
+        try:
+            lines = file.read_bytes().splitlines(keepends=True)
+        except OSError as error:
+            raise InputError(f"{file}: expected a file of results, got {error.strerror}") from error
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                continue  # it was being written when the work was broken off
+            try:
+                record = orjson.loads(line)
+                self._found[_key(record["asked"])] = dict(record["found"])
+            except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
+                raise InputError(
+                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete that line, and its piece "
+                    "is done again, or name another file"
+                ) from error
+        if lines and not lines[-1].endswith(b"\n"):
+            self._write(b"".join(lines[:-1]), "wb")
+
+    def get(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What came of it; None: it was not asked yet."""
+        return self._found.get(_key(asked))
+
+    def add(self, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        """Remember it.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        self._found[_key(asked)] = dict(found)
+        self._write(orjson.dumps({"asked": asked, "found": found}) + b"\n", "ab")
+
+    def _write(self, data: bytes, mode: str) -> None:
+        if self._file is None:
+            return
+        try:
+            with self._file.open(mode) as file:
+                file.write(data)
+        except OSError as error:
+            raise InputError(f"{self._file}: cannot be written: {error.strerror}") from error
+
+
+def _key(asked: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)

@@ -1,0 +1,65 @@
+"""The table of what a model relies on, and where that changed most."""
+
+from rich.table import Table
+from rich.text import Text
+
+from glasstream_topics.importance import Importance
+
+History = list[tuple[int, dict[str, float]]]
+"""(row, value of each feature) of records in order."""
+
+_CHANGE_WINDOWS = 5
+"""Parts of the run between which the largest change is looked for."""
+_COLUMNS = ("rank", "feature", "importance", "σ of a row", "largest change", "between rows")
+_FOLDED = ("feature", "between rows")
+"""What may be folded where there is no room; the numbers stay whole."""
+_NARROWEST = 12
+"""Characters of a feature's name side by side, on whatever terminal."""
+
+
+def importance_table(stream: str, newest: Importance, history: History) -> Table:
+    """A row for each feature by rank. Where there is no room names and headings are folded; nothing is cut."""
+    rows = []
+    for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
+        change = largest_change(feature, history)
+        moved = change is not None and change[0] != 0.0
+        rows.append(
+            (
+                str(values.rank),
+                feature,
+                number(values.value),
+                number(values.variance**0.5),
+                number(change[0]) if change and moved else "–",
+                f"{change[1]:,} → {change[2]:,}" if change and moved else "–",
+            )
+        )
+    title = f"{stream}: importance after row {newest.row:,} ({newest.method}, {newest.loss}, α = {newest.alpha:g}, "
+    table = Table(title=Text(f"{title}{newest.sampling})"), title_justify="left")
+    for place, name in enumerate(_COLUMNS):
+        narrowest = max((len(row[place]) for row in rows), default=0)
+        if name in _FOLDED:
+            narrowest = min(narrowest, _NARROWEST)
+        table.add_column(name, overflow="fold", min_width=narrowest, justify="left" if name == "feature" else "right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def number(value: float, decimals: int = 4) -> str:
+    """So many decimals, or an exponent where there would be many digits.
+
+    >>> number(-0.00001), number(0.25), number(-1234567.0)
+    ('0.0000', '0.2500', '-1.235e+06')
+    """
+    return f"{value:z.{decimals}f}" if abs(value) < 100_000 else f"{value:.3e}"
+
+
+def largest_change(feature: str, history: History) -> tuple[float, int, int] | None:
+    """The largest move of a feature's importance over a fifth of the run: (change, from row, to row)."""
+    span = max(1, len(history) // _CHANGE_WINDOWS)
+    best: tuple[float, int, int] | None = None
+    for (row, before), (later, after) in zip(history, history[span:], strict=False):
+        change = after.get(feature, 0.0) - before.get(feature, 0.0)
+        if best is None or abs(change) > abs(best[0]):
+            best = (change, row, later)
+    return best

@@ -1,0 +1,68 @@
+"""The source that the options of `run` and `produce` ask for."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from glasstream.command.changes import Change
+from glasstream.command.sources import BUNDLED_ROWS, BundledStream, CsvFile, Source, Swapped
+from glasstream.errors import InputError
+
+
+class Asked(NamedTuple):
+    """The change that is asked for, by the options of its name."""
+
+    swap: str | None = None
+    at: int | None = None
+    width: int | None = None
+
+
+def make_source(
+    csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int, asked: Asked
+) -> Source:
+    """A CSV file or the bundled stream, with a change if one is asked for.
+
+    Raises
+    ------
+    InputError
+        The options contradict each other.
+    """
+    if csv_file is None and target is not None:
+        raise InputError("--target: expected --csv FILE beside it, got none; the bundled stream has its own target")
+    if csv_file is not None and target is None:
+        raise InputError("--csv: expected --target NAME beside it, the column to be predicted, got none")
+    if stream == "":
+        raise InputError("--stream: expected a name, got an empty text")
+    name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
+    many = rows or (BUNDLED_ROWS if csv_file is None else None)
+    change = _change(asked, many, seed, name, bundled=csv_file is None)
+    source: BundledStream | CsvFile
+    if csv_file is None or target is None:
+        moves = asked.swap is None
+        source = BundledStream(seed, many or BUNDLED_ROWS, name, change if moves else None, changes=moves)
+    else:
+        source = CsvFile(csv_file, target, name, rows)
+    if asked.swap is None or change is None:
+        return source
+    return Swapped(source, _two(asked.swap), change)
+
+
+def _change(asked: Asked, rows: int | None, seed: int, stream: str, *, bundled: bool) -> Change | None:
+    at = asked.at
+    if at is None:
+        if asked.swap is not None or (asked.width is not None and not bundled):
+            raise InputError("--swap, --width: expected --at N beside it, the event from which on it is, got none")
+        if asked.width is None:
+            return None
+        at = (rows or BUNDLED_ROWS) // 2
+    if asked.swap is None and not bundled:
+        raise InputError("--at: expected --swap A,B beside it, two columns of the file that change places, got none")
+    if rows is not None and at >= rows:
+        raise InputError(f"--at: expected an event of the {rows:,} that are used, 0 to {rows - 1:,}, got {at:,}")
+    return Change(at, asked.width or 0, seed, stream)
+
+
+def _two(swap: str) -> tuple[str, str]:
+    names = [name.strip() for name in swap.split(",")]
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise InputError(f"--swap: expected two features, A,B, got {swap!r}")
+    return names[0], names[1]

@@ -1,0 +1,223 @@
+"""What a run reads back: the public topics, and how far learner, aggregator and novelty detector are."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from glasstream.errors import BrokerError, RecordError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import heals
+from glasstream_topics import progress_aggregator, progress_learner, progress_novelty
+
+log = logging.getLogger(__name__)
+
+PUBLIC = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
+_PROGRESS = ("progress.learner", "progress.aggregator")
+_OF_NOVELTY = "progress.novelty"
+_BATCH = 1_000
+_ASK_SECONDS = 10.0
+
+OnRecords = Callable[[str, list[Message]], None]
+
+
+def written(settings: Settings) -> tuple[str, ...]:
+    """The public topics that a run under these settings writes to."""
+    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.detects_novelty)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where the stages are, as committed."""
+
+    consumed: dict[int, int] = field(default_factory=dict)
+    """Per partition of `events`: the offset of the first message that is not used up."""
+    watched: dict[int, int] = field(default_factory=dict)
+    """Likewise of the novelty detector."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows learned."""
+    aggregated: dict[str, int] = field(default_factory=dict)
+    """Per stream: the next row to be aggregated."""
+    published: dict[str, int] = field(default_factory=dict)
+    """Per stream: the row of the newest importance record."""
+
+    def take(self, topic: str, message: Message) -> None:
+        """Take one record of `progress.learner`, `progress.aggregator` or `progress.novelty`."""
+        key, value = message.key(), message.value()
+        if key is None or value is None:
+            return
+        if topic == "progress.learner":
+            record = progress_learner.decode(key, value)
+            if isinstance(record, progress_learner.StreamProgress):
+                self.rows[record.stream] = record.rows
+            else:
+                self.consumed[message.partition()] = record.offset
+            return
+        if topic == _OF_NOVELTY:
+            watching = progress_novelty.decode(key, value)
+            if isinstance(watching, progress_novelty.PartitionProgress):
+                self.watched[message.partition()] = watching.offset
+            return
+        aggregator = progress_aggregator.decode(key, value)
+        if isinstance(aggregator, progress_aggregator.StreamProgress):
+            self.aggregated[aggregator.stream] = aggregator.next_row
+            self.published[aggregator.stream] = aggregator.published_row
+
+
+class Monitor:
+    """Reads committed records of the public topics and of progress, outside any group.
+
+    Parameters
+    ----------
+    connection, settings
+        Where, and under which prefix.
+    on_records
+        Called with a public topic's name (without the prefix) and its new records, in order.
+    public
+        The public topics that are read.
+    from_start
+        Read the public topics from their first record; otherwise from what comes after now.
+    whole
+        Whether every record of the public topics must be read: one that the broker has removed is an error.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        on_records: OnRecords,
+        *,
+        public: tuple[str, ...] = PUBLIC,
+        from_start: bool = True,
+        whole: bool = False,
+    ) -> None:
+        self.progress = Progress()
+        self._prefix = settings.prefix
+        self._on_records = on_records
+        self._reader = Consumer(connection.consumer(read_committed=True, enable_partition_eof=True))
+        self._ends: dict[tuple[str, int], int] = {}
+        self._partitions: list[tuple[str, int]] = []
+        self._public = public
+        self._whole = whole
+        self._next: dict[tuple[str, int], int] = {}
+        self.read = 0
+        """Records of the public topics that have been read."""
+        self._largest: Counter[str] = Counter()
+        self._keys: dict[str, set[bytes | None]] = {topic: set() for topic in public}
+        progress = (*_PROGRESS, _OF_NOVELTY) if "novelty" in public else _PROGRESS
+        for topic in (*public, *progress):
+            self._partitions += [(topic, partition) for partition in range(settings.topics.events)]
+        start: list[TopicPartition] = []
+        for topic, partition in self._partitions:
+            offset = OFFSET_BEGINNING
+            if topic in public and not from_start:
+                _, offset = self._kept(topic, partition)
+            start.append(TopicPartition(self._prefix + topic, partition, offset))
+        self._reader.assign(start)
+
+    def poll(self, seconds: float) -> int:
+        """Read what there is, waiting at most so long for something; how many records came.
+
+        Raises
+        ------
+        BrokerError
+            The broker refuses, or a topic is gone, or records that had to be read.
+        """
+        batches: dict[str, list[Message]] = {}
+        count = 0
+        for message in self._reader.consume(_BATCH, timeout=seconds):
+            error = message.error()
+            topic = (message.topic() or "").removeprefix(self._prefix)
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._ends[topic, message.partition()] = message.offset()
+                elif not heals(error):
+                    raise BrokerError(f"{message.topic()}: cannot be read: {error.str()}")
+                continue
+            count += 1
+            self._ends.pop((topic, message.partition()), None)
+            if topic in self._public:
+                self._measure(topic, message)
+                batches.setdefault(topic, []).append(message)
+            else:
+                try:
+                    self.progress.take(topic, message)
+                except RecordError as damaged:
+                    log.warning("%s[%d]@%d is ignored: %s", topic, message.partition(), message.offset(), damaged)
+        for topic, messages in batches.items():
+            self._on_records(topic, messages)
+        return count
+
+    def _measure(self, topic: str, message: Message) -> None:
+        """Note how large the records of a topic are, and that none is missing."""
+        self.read += 1
+        self._largest[topic] = max(self._largest[topic], len(message.value() or b""))
+        self._keys[topic].add(message.key())
+        if not self._whole:
+            return
+        partition, offset = message.partition() or 0, message.offset() or 0
+        expected = self._next.get((topic, partition), 0)
+        self._next[topic, partition] = offset + 1
+        if offset - expected > 1:  # else it is no more than the mark that a transaction leaves
+            low, _ = self._kept(topic, partition)
+            if low > expected:
+                raise BrokerError(
+                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the "
+                    f"broker has removed what lies before {low:,}; use --broker local, which keeps everything, or "
+                    "lower --rows-per-message"
+                )
+
+    def round_bytes(self, topic: str) -> int:
+        """Bytes of one record under each key of a topic, at most; 0 while none has been read."""
+        return self._largest[topic] * len(self._keys[topic])
+
+    def keys(self, topic: str) -> int:
+        """Keys of the records of a topic that have been read."""
+        return len(self._keys[topic])
+
+    def behind(self, topic: str) -> int:
+        """Records of a topic that are there and have not been read, as of the last fetch."""
+        lag = 0
+        for place in self._reader.position([p for p in self._reader.assignment() if p.topic == self._prefix + topic]):
+            _, high = self._reader.get_watermark_offsets(place, cached=True)
+            if place.offset >= 0 and high > 0:
+                lag += max(0, high - place.offset)
+        return lag
+
+    def ends(self) -> Mapping[tuple[str, int], int]:
+        """The ends of the public topics' partitions now; to be handed to `has_read`."""
+        return {
+            (topic, number): self._kept(topic, number)[1] for topic, number in self._partitions if topic in self._public
+        }
+
+    def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Whether all records before `ends` have been read (the last ones may be markers of transactions)."""
+        return all(high <= 0 or self._ends.get(place, -1) >= high for place, high in ends.items())
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._reader.close()
+
+    def _kept(self, topic: str, partition: int) -> tuple[int, int]:
+        """The beginning and the end of a partition; right after a topic was made its leader may not answer yet.
+
+        Raises
+        ------
+        BrokerError
+            It does not answer in time.
+        """
+        place = TopicPartition(self._prefix + topic, partition)
+        until = time.monotonic() + _ASK_SECONDS
+        while True:
+            try:
+                low, high = self._reader.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+            except KafkaException as error:
+                if time.monotonic() > until:
+                    raise BrokerError(f"{place.topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
+                time.sleep(0.1)
+            else:
+                return int(low), int(high)

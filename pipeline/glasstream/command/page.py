@@ -1,0 +1,85 @@
+"""`glasstream page`: what the public topics say, in a browser."""
+
+import asyncio
+import logging
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Mapping
+
+from glasstream.page.access import Access
+from glasstream.page.reading import Topics
+from glasstream.page.server import PageServer
+from glasstream.page.store import Store
+from glasstream.page.tls import tls
+from glasstream.secret import secret
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+
+
+def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or an interrupt.
+
+    Parameters
+    ----------
+    open_browser
+        Whether to show it.
+    say
+        Takes a line for the person watching: the address.
+
+    Raises
+    ------
+    SettingsError
+        The address cannot be had, or needs a token; or the certificate cannot be used.
+    BrokerError, TopicError
+        The topics cannot be read.
+    """
+    access = Access(settings.page.host, page_token(os.environ))
+    context = tls(settings.page.tls_cert, settings.page.tls_key)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    asyncio.run(_serve(settings, access, context, open_browser, say))
+
+
+async def _serve(
+    settings: Settings,
+    access: Access,
+    context: ssl.SSLContext | None,
+    open_browser: bool,
+    say: Callable[[str], None],
+) -> None:
+    end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end.set)
+    options = settings.page
+    topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
+    server = PageServer(topics, Store(options.streams, options.features), access, options.host, options.port, context)
+    try:
+        address = await server.start()
+        say(f"page: {address}" + ("" if access.open else " (asks for the token)"))
+        if open_browser:
+            await asyncio.to_thread(_show, address)
+        await server.serve(end)
+    finally:
+        await server.stop()
+        await asyncio.to_thread(topics.close)
+
+
+def _show(address: str) -> None:
+    """In the person's browser, where there is a screen: in a terminal a text browser would take that over."""
+    import webbrowser
+
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)
+
+
+def page_token(environment: Mapping[str, str]) -> str | None:
+    """The token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
+
+    Raises
+    ------
+    SettingsError
+        It cannot be read.
+    """
+    return secret(environment, "GLASSTREAM_PAGE_TOKEN")

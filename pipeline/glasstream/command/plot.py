@@ -1,0 +1,86 @@
+"""`glasstream plot`: files of public records as PNG."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.group()
+def plot() -> None:
+    """Draw what a run wrote with --out (needs the extra `plot`)."""
+
+
+@plot.command("importance")
+@click.argument("file", type=_FILE)
+@click.option("--out", type=_FILE, required=True, help="The PNG to write.")
+@click.option("--stream", help="Whose.  [default: the only one in the file]")
+@click.option("--method", help="ipfi or isage.  [default: a panel for each]")
+@click.option("--top", type=click.IntRange(min=1), default=7, show_default=True, help="Features that are named.")
+def plot_importance(file: Path, out: Path, stream: str | None, method: str | None, top: int) -> int:
+    """Importance over time, with its intervals, from importance.jsonl."""
+    from glasstream.plots.importance import plot_importance as draw
+
+    return _save(draw(read_records(file, "features"), stream=stream, method=method, top=top), out)
+
+
+@plot.command("effects")
+@click.argument("file", type=_FILE)
+@click.option("--out", type=_FILE, required=True, help="The PNG to write.")
+@click.option("--stream", help="Whose.  [default: the only one in the file]")
+@click.option("--feature", "features", multiple=True, help="Only this one; may be repeated.")
+@click.option("--output", help="The class.  [default: the first by name]")
+@click.option("--top", type=click.IntRange(min=1), default=6, show_default=True, help="The most important features.")
+def plot_effects(
+    file: Path, out: Path, stream: str | None, features: tuple[str, ...], output: str | None, top: int
+) -> int:
+    """Effect curves and how they moved, from effects.jsonl."""
+    from glasstream.plots.effects import plot_effects as draw
+
+    records = read_records(file, "curve")
+    return _save(draw(records, stream=stream, features=features or None, output=output, top=top), out)
+
+
+def read_records(file: Path, field: str) -> Iterator[dict[str, Any]]:
+    """The records of a file, one JSON object a line.
+
+    Parameters
+    ----------
+    field
+        What tells records of the topic from others.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a line is not such a record.
+    """
+    import orjson
+
+    from glasstream.errors import InputError
+
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    record = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise InputError(f"{file}:{number}: expected a JSON object a line, got {error}") from error
+                if not isinstance(record, dict) or field not in record:
+                    raise InputError(f"{file}:{number}: expected a record with {field!r}, got {line[:60]!r}")
+                yield record
+    except OSError as error:
+        raise InputError(f"{file}: expected a file of records, got {error.strerror}") from error
+
+
+def _save(figure: Any, out: Path) -> int:
+    from glasstream.errors import InputError
+
+    try:
+        figure.savefig(out, format="png")
+    except OSError as error:
+        raise InputError(f"{out}: expected a place to write to, got {error.strerror}") from error
+    click.echo(f"{out} written")
+    return 0

@@ -1,0 +1,92 @@
+"""Independent pieces of work in processes of their own."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from typing import TypeVar
+
+from glasstream.errors import StageError
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int) -> Iterator[tuple[Piece, Result]]:
+    """Each piece with what `work` makes of it, as they are finished.
+
+    Each process works on one thread: a library asks for its number of threads when it is loaded, so one process is
+    not this one either. When the iterator is closed, or the person interrupts, what is under way is ended.
+
+    Raises
+    ------
+    StageError
+        A process ended in the middle of its work.
+    Exception
+        What `work` raised.
+    """
+    with _raising_interrupts():
+        if not pieces:
+            return
+        others = set(active_children())
+        executor = ProcessPoolExecutor(min(processes, len(pieces)), get_context("spawn"), initializer=_begin)
+        try:
+            with _one_thread():  # of children that begin now: what starts them loads numpy, before our `_begin`
+                waiting = {executor.submit(work, piece): piece for piece in pieces}
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        except BrokenProcessPool as error:
+            raise StageError("a process ended in the middle of its work; is there memory for so many?") from error
+        except BaseException:
+            for child in set(active_children()) - others:
+                child.terminate()
+            raise
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """What libraries go by when they are loaded."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            if text is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = text
+
+
+def _begin() -> None:
+    """In a child: Ctrl-C is the parent's alone, its end is ours."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _raising_interrupts() -> Iterator[None]:
+    """Ctrl-C as an exception, so that children are ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,29 @@
+"""`glasstream produce`: a source written to the `events` topic of a running deployment."""
+
+from glasstream.command.messages import pack
+from glasstream.command.replay import Replay
+from glasstream.command.sources import Source
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+
+
+def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
+    """Write all events and the flush mark; how many events.
+
+    Raises
+    ------
+    BrokerError
+        The broker refuses a message.
+    InputError
+        A message would be larger than the topic takes.
+    """
+    replay = Replay(
+        connection(settings),
+        settings,
+        source.stream,
+        pack(source.events(), rows_per_message, settings.limits.message_bytes),
+    )
+    while replay.end is None:
+        replay.step(0, wait=0.02)
+    replay.close()
+    return replay.sent

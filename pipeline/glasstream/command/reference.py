@@ -1,0 +1,122 @@
+"""The whole pipeline as a plain loop in one process, without Kafka: what the distributed run must equal."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from glasstream.aggregator.partition import PartitionAggregator
+from glasstream.explain.explainer import explain
+from glasstream.explain.sizes import pieces
+from glasstream.ingest.message import Message
+from glasstream.learn.dead_letters import dead_letter
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models import snapshot as codec
+from glasstream.models.predictor import Predictor
+from glasstream.novelty.fit import fit
+from glasstream.novelty.partition import PartitionDetector
+from glasstream.novelty.settings import NoveltySettings
+from glasstream.settings import Settings
+from glasstream_topics import events
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
+
+_KEY = b"what leaves no process needs no secret"
+
+Published = tuple[str, bytes]
+"""(topic without the prefix, record)"""
+
+
+class Reference:
+    """Learner, explainer and aggregator, one after the other; then the novelty detector, if novelty is asked for.
+
+    Parameters
+    ----------
+    settings
+        The same as for the distributed run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._learners: dict[int, PartitionLearner] = {}
+        self._aggregators: dict[int, PartitionAggregator] = {}
+        self._watched = settings.novelty_detector() if settings.detects_novelty else None
+        self._detectors: dict[int, PartitionDetector] = {}
+        self._models: dict[tuple[str, int, int], Predictor] = {}
+        self._contributions = 0
+        self._next: dict[int, int] = {}
+        self.notices: list[str] = []
+
+    def run(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Published]:
+        """What is published, message by message.
+
+        Parameters
+        ----------
+        messages
+            (key, value) in the order of the log. Each goes to its key's partition.
+        """
+        for key, value in messages:
+            partition = events.partition(key or b"", self.settings.topics.events, self.settings.topics.partitioner)
+            offset = self._next.get(partition, 0)
+            self._next[partition] = offset + 1
+            yield from self.feed(Message(events.TOPIC.name, partition, offset, key, value))
+
+    def feed(self, message: Message) -> Iterator[Published]:
+        """What is published because of one message."""
+        learner = self._learners.get(message.partition)
+        if learner is None:
+            learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings.learn())
+            self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings.aggregator())
+        aggregator = self._aggregators[message.partition]
+        for _ in learner.consume(message):
+            self._keep_snapshots(learner)
+        learner.cut()
+        outbox, dead = learner.take_outbox()
+        self.notices += outbox.notices
+        for _, record in outbox.predictions:
+            yield "predictions", record
+        for rejections in dead:
+            yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
+        for block in chain.from_iterable(map(pieces, outbox.requests)):
+            model = self._models[block.stream, block.epoch, block.version] if block.count else None
+            for contribution in explain(self._sent_request(block), model):
+                aggregator.offer(self._sent_answer(contribution), self._contributions)
+                self._contributions += 1
+            self._forget(block.stream, block.epoch, block.version)
+        for published in aggregator.take_records():
+            yield published.topic, published.value
+        if self._watched is not None:
+            yield from self._watch(message, self._watched)
+
+    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
+        """Return a block as an explainer gets it; here as it is."""
+        return block
+
+    def _sent_answer(self, answer: Contributions) -> Contributions:
+        """Return contributions as the aggregator gets them; here as they are."""
+        return answer
+
+    def _watch(self, message: Message, settings: NoveltySettings) -> Iterator[Published]:
+        """What the novelty detector says of one message; a map is fitted when it is due."""
+        detector = self._detectors.setdefault(message.partition, PartitionDetector(settings))
+        for due in detector.consume(message):
+            if due is not None and due.pending is not None:
+                due.give(fit(due.pending, settings.fit))
+        detector.take_requests()
+        for _, record in detector.take_records():
+            yield "novelty", record
+
+    def _keep_snapshots(self, learner: PartitionLearner) -> None:
+        """Snapshots go through their bytes, as on the way to an explainer: the model itself learns on."""
+        for snapshot in learner.outbox.snapshots:
+            data = codec.encode(
+                snapshot.predictor,
+                stream=snapshot.stream,
+                epoch=snapshot.epoch,
+                version=snapshot.version,
+                key=_KEY,
+            )
+            self._models[snapshot.stream, snapshot.epoch, snapshot.version] = codec.decode(data, key=_KEY)
+        learner.outbox.snapshots.clear()
+
+    def _forget(self, stream: str, epoch: int, version: int) -> None:
+        for key in [key for key in self._models if key[0] == stream and key[1:] < (epoch, version)]:
+            del self._models[key]

@@ -1,0 +1,138 @@
+"""Writes a source's events to `events`, no faster than the broker can keep."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from glasstream.errors import BrokerError
+from glasstream.settings import Settings
+from glasstream.transport.connection import Connection
+from glasstream_topics import events
+
+EMBEDDED_MESSAGE_BYTES = 900_000
+"""Two messages of 3 MB make a partition of the embedded broker unreadable; below 1 MB all is well."""
+EMBEDDED_BYTES_AHEAD = 1024 * 1024
+"""The embedded broker keeps 5 MiB a partition; what the learner has not consumed must be well within."""
+EMBEDDED_BYTES_UNREAD = 2 * 1024 * 1024
+"""Likewise what comes of the events on a public topic and has not been read."""
+_STEP_SECONDS = 0.05
+"""Of writing; then it is the turn of those who read what comes of it."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """Produces packed messages of one stream, then the flush mark.
+
+    Parameters
+    ----------
+    connection, settings, stream
+        Where to.
+    messages
+        (value, number of events), from `glasstream.command.messages.pack`.
+    bytes_ahead
+        At most so much may be on the topic that the learner has not consumed; None: no bound.
+    """
+
+    connection: Connection
+    settings: Settings
+    stream: str
+    messages: Iterable[tuple[bytes, int]]
+    bytes_ahead: int | None = None
+    sent: int = 0
+    """Events handed to the broker."""
+    exhausted: bool = False
+    """Whether the source had no more: what was sent is all of it."""
+    end: tuple[int, int] | None = None
+    """(partition, offset) of the flush mark, once it is on the topic."""
+    _rest: Iterator[tuple[bytes, int]] = field(init=False)
+    _producer: Producer = field(init=False)
+    _under_way: deque[tuple[int, int]] = field(default_factory=deque)
+    _bytes: int = 0
+    _messages: int = 0
+    _next: tuple[bytes, int] | None = None
+    _flushed: bool = False
+    _refused: KafkaError | None = None
+
+    def __post_init__(self) -> None:
+        self._rest = iter(self.messages)
+        self._producer = Producer(
+            self.connection.producer(linger_ms=5, compression_type="lz4" if self.bytes_ahead is None else "none")
+        )
+
+    def step(self, consumed: int, messages_ahead: float = inf, wait: float = 0.0) -> None:
+        """Write what may be written now.
+
+        Parameters
+        ----------
+        wait
+            Seconds to wait at most for the broker's answers.
+        consumed
+            The offset up to which the learner has consumed the stream's partition.
+        messages_ahead
+            Messages that may be written and not consumed, at most.
+        """
+        while self._under_way and self._under_way[0][0] < consumed:
+            self._bytes -= self._under_way.popleft()[1]
+            self._messages -= 1
+        until = time.monotonic() + _STEP_SECONDS
+        while time.monotonic() < until:
+            if self._flushed or (self.bytes_ahead is not None and self._bytes > self.bytes_ahead):
+                break
+            if self._messages >= messages_ahead:
+                break
+            if self._next is None:
+                self._next = next(self._rest, None)
+            if self._next is None:
+                self.exhausted = True
+                self.finish()
+                break
+            value, count = self._next
+            if not self._write(value):
+                break
+            self._next = None
+            self.sent += count
+        self._producer.poll(wait)
+        if self._refused is not None:
+            raise BrokerError(f"{self.settings.prefix}events: the broker refused a message: {self._refused.str()}")
+
+    def finish(self) -> None:
+        """Write the flush mark: nothing follows."""
+        if not self._flushed and self._write(events.FLUSH):
+            self._flushed = True
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._producer.flush(10.0)
+
+    def _write(self, value: bytes) -> bool:
+        try:
+            self._producer.produce(
+                self.settings.prefix + events.TOPIC.name,
+                key=events.key(self.stream),
+                value=value,
+                partition=events.partition(
+                    events.key(self.stream), self.settings.topics.events, self.settings.topics.partitioner
+                ),
+                on_delivery=self._delivered,
+            )
+        except BufferError:  # the local queue is full: the broker must catch up first
+            return False
+        self._bytes += len(value)
+        self._messages += 1
+        return True
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused = error
+            return
+        offset, partition = message.offset(), message.partition()
+        if offset is None or partition is None:
+            return
+        value = message.value() or b""
+        self._under_way.append((offset, len(value)))
+        if value == events.FLUSH:
+            self.end = (partition, offset)

@@ -1,0 +1,303 @@
+"""What `run` shows a person: a line now and then while it works, and a table at the end."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+from glasstream.command.divergence import Divergence
+from glasstream.command.effects_table import effects_table
+from glasstream.command.importance_table import History, importance_table, number
+from glasstream.errors import InputError
+from glasstream_topics import drift, effects, importance
+from glasstream_topics.effects import Effect
+from glasstream_topics.importance import Importance
+from glasstream_topics.predictions import Metric
+
+_LEADING = 4
+"""Features named in a progress line."""
+_LEGENDS = {
+    "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
+    "rows; σ: how much it varies from row to row",
+    "isage": "importance: a feature's share of what the model is worth, which is the loss of its mean prediction less "
+    "its own; σ: how much it varies from row to row",
+    "ipdp": "the mean prediction if a feature had the value; importance: the standard deviation of the curve, of "
+    "categories a quarter of its range",
+}
+_HISTORY = 400
+"""Records of a stream that are kept for the largest change; then every other one of them."""
+
+
+class _Predicted(msgspec.Struct):
+    """What is read of a record of `predictions`, of every one: so no more than is shown."""
+
+    epoch: int
+    stream: str
+    target: str | float | None
+    metric: Metric
+
+
+class _Novel(msgspec.Struct):
+    """Likewise of `novelty`."""
+
+    epoch: int
+    stream: str
+    seq: int
+    flagged: bool
+    alarm: msgspec.Raw = msgspec.Raw()
+
+
+_decoder = msgspec.json.Decoder(_Predicted)
+_novel_decoder = msgspec.json.Decoder(_Novel)
+
+
+@dataclass(slots=True)
+class _Method:
+    """What one method says of a stream's features."""
+
+    newest: Importance
+    history: History = field(default_factory=list)
+    """Thinned as it grows."""
+    every: int = 1
+    seen: int = 0
+
+    def add(self, record: Importance) -> None:
+        self.newest = record
+        self.seen += 1
+        if self.seen % self.every == 0:
+            self.history.append((record.row, {name: values.value for name, values in record.features.items()}))
+        if len(self.history) > _HISTORY:
+            self.history = self.history[1::2]
+            self.every *= 2
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What is shown of a stream: of its newest epoch."""
+
+    epoch: int = 0
+    predicted: int = 0
+    unlabelled: int = 0
+    metric: Metric | None = None
+    divergence: Divergence = field(default_factory=Divergence)
+    methods: dict[str, _Method] = field(default_factory=dict)
+    effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
+    """The newest curve of each feature and output."""
+    alarms: list[tuple[int, str | None]] = field(default_factory=list)
+    """(row, feature); None: of the loss."""
+    scored: int = 0
+    flagged: int = 0
+    flag_alarms: list[int] = field(default_factory=list)
+    """seq of each event with which the share of flagged ones had changed."""
+
+    def explained(self) -> tuple[int, float]:
+        """Rows explained, and the coverage."""
+        found = [(method.newest.n, method.newest.coverage) for method in self.methods.values()]
+        found += [(effect.n, effect.coverage) for effect in self.effects.values()]
+        return max(found)
+
+    def metric_text(self) -> str:
+        """The running metric in words; of events without a label there is none."""
+        if self.metric is not None and self.metric.value is not None:
+            return f"{self.metric.name} {number(self.metric.value)}"
+        return "no event with a label so far" if self.predicted == self.unlabelled else "nothing scored so far"
+
+
+class Report:
+    """Gathers what a run publishes.
+
+    Parameters
+    ----------
+    console
+        Where it is shown.
+    total
+        Events to come, if known.
+    novelty
+        Whether it is asked for.
+    """
+
+    def __init__(self, console: Console, total: int | None, *, novelty: bool = False) -> None:
+        self._console = console
+        self._novelty = novelty
+        self._total = total
+        self._streams: dict[str, _Stream] = {}
+        self._predicted = 0
+        self._dead: Counter[str] = Counter()
+        self._example = ""
+        self._shown_at: float | None = None
+        self._shown_count = 0
+
+    @property
+    def predicted(self) -> int:
+        """Predictions seen."""
+        return self._predicted
+
+    def add(self, topic: str, records: list[bytes]) -> None:
+        """Take records of one topic, in order."""
+        if topic == "predictions":
+            for record in records:
+                self._add_prediction(_decoder.decode(record))
+        elif topic == "importance":
+            for record in records:
+                self._add_importance(importance.decode(record))
+        elif topic == "effects":
+            for record in records:
+                effect = effects.decode(record)
+                self._stream(effect.stream, effect.epoch).effects[effect.feature, effect.output] = effect
+        elif topic == "drift":
+            for record in records:
+                alarm = drift.decode(record)
+                self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
+        elif topic == "novelty":
+            for record in records:
+                self._add_novelty(_novel_decoder.decode(record))
+        elif topic == "events.dead":
+            for record in records:
+                letter = orjson.loads(record)
+                self._dead[letter["reason"]] += 1
+                self._example = self._example or letter.get("detail", "")
+
+    def progress(self, now: float, interval: float = 2.0) -> None:
+        """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds.
+
+        The rate is that since the line before. The first line has none: it would count how long the stages took to
+        start.
+        """
+        if self._shown_at is None:
+            self._shown_at = now
+        if now - self._shown_at < interval or self.predicted == self._shown_count:
+            return
+        first = self._shown_count == 0
+        rate = "" if first else f"{(self.predicted - self._shown_count) / (now - self._shown_at):,.0f}/s"
+        self._shown_at, self._shown_count = now, self.predicted
+        count = f"{self.predicted:>9,}{self._of_total()}"
+        for name, stream in sorted(self._streams.items()):
+            rest = f"  {count} events  {rate:>10}  {stream.metric_text()}  {_leaders(stream)}"
+            self._console.print(Text.assemble((name, "dim"), rest))
+
+    def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
+        """Print what each stream's model relies on at the end, where that changed, and what was rejected.
+
+        Parameters
+        ----------
+        seconds
+            How long it took.
+        interrupted_after
+            Events that were read before a person broke the run off; None: all were read.
+
+        Raises
+        ------
+        InputError
+            Not one event was accepted.
+        """
+        for name, stream in sorted(self._streams.items()):
+            self._table(name, stream, seconds)
+        if self._dead:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
+            self._say(f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}")
+        if interrupted_after is not None:
+            self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
+        if not self._streams:
+            raise InputError(f"expected events that can be learned, got none: {self._example or 'the input was empty'}")
+
+    def _table(self, name: str, stream: _Stream, seconds: float) -> None:
+        counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
+        if stream.unlabelled:
+            counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
+        if not stream.methods and not stream.effects:
+            labelled = stream.predicted - stream.unlabelled
+            reason = f"only {labelled:,} with a label, and explaining starts later (explain.start)" if labelled else ""
+            self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
+            self._tell_novelty(stream)
+            return
+        # A terminal too narrow even for the folded table breaks its lines: better than to cut them.
+        for method in stream.methods.values():
+            self._console.print(importance_table(name, method.newest, method.history), crop=False)
+            self._say(_LEGENDS[method.newest.method], style="dim")
+        if stream.effects:
+            self._console.print(effects_table(name, stream.effects.values()), crop=False)
+            self._say(_LEGENDS["ipdp"], style="dim")
+        n, coverage = stream.explained()
+        self._say(
+            f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
+            f"dead letters: {self._dead.total()}"
+        )
+        self._say(f"drift alarms: {_alarms(stream.alarms)}")
+        self._tell_novelty(stream)
+
+    def _tell_novelty(self, stream: _Stream) -> None:
+        if not self._novelty:
+            return
+        if not stream.scored:
+            self._say("novelty: no event scored; the first map needs novelty.window events with a label")
+            return
+        alarms = f"{len(stream.flag_alarms):,}"
+        if stream.flag_alarms:
+            alarms += f", from event {min(stream.flag_alarms):,} to {max(stream.flag_alarms):,}"
+        self._say(
+            f"novelty: {stream.scored:,} events scored, {stream.flagged:,} of them flagged "
+            f"({stream.flagged / stream.scored:.1%}), alarms on that share: {alarms}"
+        )
+
+    def _stream(self, name: str, epoch: int) -> _Stream:
+        """What a record of an epoch adds to; nothing that is shown, where a later one has begun."""
+        stream = self._streams.get(name)
+        if stream is None or epoch > stream.epoch:
+            stream = self._streams[name] = _Stream(epoch)
+        return stream if epoch == stream.epoch else _Stream(epoch)
+
+    def _add_novelty(self, novel: _Novel) -> None:
+        stream = self._stream(novel.stream, novel.epoch)
+        stream.scored += 1
+        stream.flagged += novel.flagged
+        if bytes(novel.alarm):
+            stream.flag_alarms.append(novel.seq)
+
+    def _add_prediction(self, prediction: _Predicted) -> None:
+        self._predicted += 1
+        stream = self._stream(prediction.stream, prediction.epoch)
+        stream.predicted += 1
+        stream.metric = metric = prediction.metric
+        if prediction.target is None:
+            stream.unlabelled += 1
+        elif isinstance(prediction.target, float) and metric.value is not None:
+            told = stream.divergence.see(prediction.target, metric.value)
+            if told:
+                self._say(f"{prediction.stream}: {told}", style="yellow")
+
+    def _add_importance(self, record: Importance) -> None:
+        methods = self._stream(record.stream, record.epoch).methods
+        methods.setdefault(record.method, _Method(record)).add(record)
+
+    def _of_total(self) -> str:
+        return f" of {self._total:,}" if self._total else ""
+
+    def _say(self, line: str, style: str | None = None) -> None:
+        self._console.print(line, style=style, highlight=False, markup=False)
+
+
+def _alarms(alarms: list[tuple[int, str | None]]) -> str:
+    """How many, of what, and where.
+
+    >>> _alarms([]), _alarms([(10_051, "loan"), (10_147, None), (10_200, "loan")])
+    ('0', '3 (loan 2, the loss 1), from row 10,051 to 10,200')
+    """
+    if not alarms:
+        return "0"
+    rows = [row for row, _ in alarms]
+    counts = Counter(feature or "the loss" for _, feature in alarms).most_common()
+    of = ", ".join(f"{name} {count}" for name, count in counts)
+    return f"{len(alarms):,} ({of}), from row {min(rows):,} to {max(rows):,}"
+
+
+def _leaders(stream: _Stream) -> str:
+    """The leading features by the first method that ranks them."""
+    ranked = [
+        (feature, values.value)
+        for method in list(stream.methods.values())[:1]
+        for feature, values in sorted(method.newest.features.items(), key=lambda item: item[1].rank)
+    ]
+    return ", ".join(f"{name} {number(value, 3)}" for name, value in ranked[:_LEADING] if value > 0)

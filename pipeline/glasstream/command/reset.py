@@ -1,0 +1,82 @@
+"""`glasstream reset STREAM`: the stages forget one stream, and begin it anew."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.options import data_option, load_settings, settings_options
+
+if TYPE_CHECKING:
+    from glasstream.operate.reset import Mark
+    from glasstream.settings import Settings
+
+_LONG = 20
+"""Looks, half a second apart, after which waiting is explained."""
+
+
+@click.command()
+@click.argument("stream")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Return when learner, aggregator and novelty detector have passed the mark.")
+@data_option
+@settings_options()
+def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
+    """Make the stages forget one stream and begin it anew from here, in its next epoch; the others go on.
+
+    It writes a mark to `events`: what comes after it is as the first event of a stream. What has been published stays.
+    """
+    from glasstream.command.expect import reached
+    from glasstream.operate.reset import known, send_mark
+    from glasstream.operate.state import state
+
+    with reached(load_settings(common), data) as settings:
+        one, behind = known(state(settings), stream)
+        if not one.seqs and not behind:
+            click.echo(f"stream {stream}, epoch {one.epoch}: it has no event yet, there is nothing to forget")
+            return 0
+        version = "no published model" if one.version is None else f"version {one.version:,} of the model"
+        click.echo(
+            f"stream {stream}, epoch {one.epoch}: {one.seqs:,} events, {one.rows:,} rows, {version} will be forgotten"
+        )
+        if behind:
+            click.echo(
+                f"the learner is {behind:,} messages behind on partition {one.partition}: what they hold of this "
+                "stream will be forgotten too"
+            )
+        if not yes and not _agreed():
+            click.echo("nothing was written")
+            return 0
+        mark = send_mark(settings, stream)
+        where = "a next epoch, after those of marks before it" if behind else f"epoch {one.epoch + 1}"
+        click.echo(f"{mark.place}: what comes after this is of {where}")
+        if wait:
+            _wait(mark, settings)
+    return 0
+
+
+def _agreed() -> bool:
+    from glasstream.errors import InputError
+
+    try:
+        return click.confirm("begin it anew?")
+    except click.Abort as error:
+        raise InputError("reset: expected an answer, got none; say --yes where nobody can answer") from error
+
+
+def _wait(mark: "Mark", settings: "Settings") -> None:
+    """Until the stages have passed the mark, telling who has not."""
+    from glasstream.operate.reset import before, pause
+    from glasstream.operate.state import state
+
+    told: list[str] = []
+    looks = 0
+    while stages := before(mark, state(settings)):
+        if stages != told:
+            click.echo(f"not there yet: {', '.join(stages)}", err=True)
+        looks += 1
+        if looks == _LONG:
+            click.echo("the learner goes on when explainers and aggregator have done what is before the mark; "
+                       "`glasstream doctor` tells of a stage that nobody works on", err=True)  # fmt: skip
+        told = stages
+        pause()

@@ -1,0 +1,469 @@
+"""`glasstream run`: all stages on this machine, a source replayed through them, and what came of it."""
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+from rich.console import Console
+
+from glasstream.brokers.choose import Broker, TopicRequest, open_broker
+from glasstream.command.children import PAGE, Children
+from glasstream.command.messages import pack
+from glasstream.command.monitor import Monitor, written
+from glasstream.command.outputs import OutputDirectory
+from glasstream.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
+from glasstream.command.report import Report
+from glasstream.command.sources import Source
+from glasstream.configuration import SECRET_SETTINGS, to_environment
+from glasstream.errors import StalledError, TopicError
+from glasstream.learn.dead_letters import DeadLetter
+from glasstream.secret import FILE
+from glasstream.settings import Checkpoint, Settings
+from glasstream.stages.build import connection, hmac_key
+from glasstream_topics import admin, events
+
+_POLL_SECONDS = 0.05
+_DRAINING_SECONDS = 2.0
+"""Between two lines that say what an interrupted run waits for."""
+_NO_ANCHOR = 10**15
+"""More events than any run has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a run waits while nothing moves.
+
+    Attributes
+    ----------
+    notice
+        Seconds after which a line says so; then again after as many.
+    end
+        Seconds after which the run ends. By then the learner has repeated what may have been lost three times:
+        after 15, 45 and 105 seconds (see `glasstream.stages.standstill`).
+    """
+
+    notice: float = 60.0
+    end: float = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run."""
+
+    source: Source
+    total: int | None
+    rows_per_message: int
+    explainers: int
+    out: Path | None
+    keep_topics: bool
+    """The prefix was given: other runs may go on from its topics."""
+    data: Path | None = None
+    page: bool = False
+    """Whether a page is shown beside."""
+    hold: bool = False
+    """Whether it stays after the last event, until an interrupt."""
+    patience: Patience = Patience()
+
+
+class Moves:
+    """Tells when a run stands still.
+
+    Parameters
+    ----------
+    patience
+        For how long it may.
+    say
+        Takes a line for the person watching.
+    clock
+        Seconds.
+    """
+
+    def __init__(
+        self, patience: Patience, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience = patience
+        self._say = say
+        self._clock = clock
+        self._place: Hashable = None
+        self._moved = self._told = clock()
+
+    def look(self, place: Hashable, where: Callable[[], str]) -> None:
+        """Take how far everything is.
+
+        Parameters
+        ----------
+        place
+            Changes whenever something moves.
+        where
+            Says how far it is.
+
+        Raises
+        ------
+        StalledError
+            It has not changed for longer than a run waits.
+        """
+        now = self._clock()
+        if place != self._place:
+            self._place, self._moved, self._told = place, now, now
+        elif now - self._moved >= self._patience.end:
+            raise StalledError(
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}. What may have been lost was sent again "
+                "without effect, so the run ends; what was published until now is in --out. The stages' own lines "
+                "above may say why; if they do not, run it again with --broker local, which loses nothing on a busy "
+                "machine"
+            )
+        elif now - self._told >= self._patience.notice:
+            self._told = now
+            left = self._patience.end - (now - self._moved)
+            self._say(
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}; the stages' own lines above may say why. "
+                f"The run ends in {left:.0f} s unless something moves"
+            )
+
+
+class _Interrupts:
+    """Ctrl-C: once to drain, twice to end at once; and at once while there is nothing yet to drain."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.count = 0
+        self.begun = False
+        """Whether there are results that would be lost."""
+        self._waiting = False
+        self._say = say
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.count += 1
+        if self._waiting:
+            return
+        if self.count > 1 or not self.begun:
+            raise KeyboardInterrupt
+        self._say("interrupted: no more events are read; what was read is finished (interrupt again to end at once)")
+
+    def wait(self) -> None:
+        """Until the next one: there is nothing left to drain."""
+        self._waiting = True
+        while not self.count:
+            time.sleep(_POLL_SECONDS)
+
+
+def run(settings: Settings, plan: Plan, console: Console) -> int:
+    """Replay the source through the pipeline; returns the exit code.
+
+    Raises
+    ------
+    GlasstreamError
+        A stage died, the broker failed, the input or the settings cannot be used.
+    """
+    with _interrupts(lambda line: console.print(line, style="yellow")) as interrupts:
+        if settings.broker == "none":
+            _without_kafka(settings, plan, console, interrupts)
+        else:
+            _through_kafka(settings, plan, console, interrupts)
+    return 0
+
+
+def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
+    from glasstream.command.reference import Reference  # River and numba, which only the workers need otherwise
+
+    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    reference = Reference(settings)
+    key = events.key(plan.source.stream)
+    started = time.monotonic()
+    read, partial = 0, False
+
+    def messages() -> Iterator[tuple[bytes, bytes]]:
+        nonlocal read, partial
+        for value, count in pack(plan.source.events(), plan.rows_per_message, settings.limits.message_bytes):
+            if interrupts.count:
+                partial = True
+                break
+            read += count
+            yield key, value
+        yield key, events.FLUSH
+
+    with OutputDirectory(plan.out, written(settings)) as out:
+        for topic, record in reference.run(messages()):
+            out.add(topic, record)
+            report.add(topic, [record])
+            interrupts.begun = True
+            report.progress(time.monotonic())
+            _tell(console, reference.notices)
+            _tell(console, plan.source.notices)
+    report.table(time.monotonic() - started, interrupted_after=read if partial else None)
+
+
+def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
+    embedded = settings.broker == "embedded"
+    if embedded:
+        settings = for_embedded(settings)
+    if not plan.keep_topics:
+        settings = without_checkpoints(settings)  # nobody goes on from this run's state
+    say = _saying(console)
+    with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
+        settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
+        create_topics(broker, settings)
+        temporary = broker.kind == "given" and not plan.keep_topics
+        with (
+            _deleting_topics(settings, say) if temporary else nullcontext(),
+            Children(environment(settings), restart=not embedded, say=say) as children,
+        ):
+            if plan.page:
+                children.add_page(show=console.is_interactive)
+            children.add("aggregator", "aggregator-1")
+            for number in range(plan.explainers):
+                children.add("explainer", f"explainer-{number + 1}")
+            if settings.detects_novelty:
+                children.add("novelty", "novelty-1")
+            children.add("learner", "learner-1")
+            _replay(settings, plan, console, children, interrupts, embedded=embedded)
+
+
+@contextmanager
+def _deleting_topics(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
+    """Delete the topics of the run afterwards; where that fails too, what ended the run is what is raised."""
+    client = AdminClient({**settings.kafka, "bootstrap.servers": settings.broker})
+    try:
+        yield
+    except BaseException:
+        try:
+            admin.delete(client, settings.prefix)
+        except TopicError as error:
+            say(f"the topics of this run are still there, delete those that begin with {settings.prefix}: {error}")
+        raise
+    admin.delete(client, settings.prefix)
+
+
+def _replay(
+    settings: Settings,
+    plan: Plan,
+    console: Console,
+    children: Children,
+    interrupts: _Interrupts,
+    *,
+    embedded: bool,
+) -> None:
+    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
+    link = connection(settings)
+    stream = plan.source.stream
+    with OutputDirectory(plan.out, written(settings)) as out:
+
+        def take(topic: str, messages: list[Message]) -> None:
+            records = [_as_json(topic, message) for message in messages]
+            for record in records:
+                out.add(topic, record)
+            report.add(topic, records)
+
+        monitor = Monitor(
+            link,
+            settings,
+            take,
+            public=written(settings),
+            from_start=not plan.keep_topics,
+            whole=embedded and not plan.keep_topics,
+        )
+        replay = Replay(
+            link,
+            settings,
+            stream,
+            pack(plan.source.events(), plan.rows_per_message, limit),
+            EMBEDDED_BYTES_AHEAD if embedded else None,
+        )
+        partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
+        interrupts.begun = plan.keep_topics  # from here on there is what others may go on with
+        moves = Moves(plan.patience, lambda line: console.print(line, style="yellow", highlight=False, markup=False))
+        started = drained = time.monotonic()
+
+        def look() -> None:
+            progress = monitor.progress
+            counts = (progress.consumed, progress.watched, progress.rows, progress.aggregated, progress.published)
+            place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))
+            moves.look(place, lambda: _how_far(monitor, replay, stream, partition, settings))
+
+        while not _done(monitor, replay, stream, settings):
+            children.check()
+            if interrupts.count:
+                replay.finish()
+            ahead = _rows_ahead(monitor, stream, settings) / plan.rows_per_message if embedded else inf
+            replay.step(_consumed(monitor, partition, settings), ahead)
+            now = time.monotonic()
+            monitor.poll(_POLL_SECONDS)
+            look()
+            interrupts.begun = plan.keep_topics or report.predicted > 0
+            _tell(console, plan.source.notices)
+            if not interrupts.count:
+                report.progress(now)
+            elif now - drained >= _DRAINING_SECONDS:
+                drained = now
+                console.print(_draining(report.predicted, monitor, replay, stream), style="dim")
+        ends = monitor.ends()
+        while not monitor.has_read(ends):
+            children.check()
+            monitor.poll(_POLL_SECONDS)
+            look()
+        seconds = time.monotonic() - started
+        replay.close()
+        monitor.close()
+        children.stop(but=(PAGE,))
+    report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
+    if plan.hold and not interrupts.count:
+        console.print("the page stays until you interrupt (Ctrl-C)", style="dim")
+        interrupts.wait()
+    children.stop()
+
+
+def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
+    """The offset up to which all that read `events` have consumed a partition."""
+    progress = monitor.progress
+    consumed = progress.consumed.get(partition, 0)
+    return min(consumed, progress.watched.get(partition, 0)) if settings.detects_novelty else consumed
+
+
+def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
+    """Rows that may be written to the embedded broker now: what comes of them must not push out what is not read.
+
+    That is estimated from the records that have been read. Until there are some, as many rows may be written as lead to
+    the first estimates.
+    """
+    progress, every = monitor.progress, settings.publish.every
+    outstanding = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.aggregated.get(stream, 0)))
+    allowed = settings.start + 2.0 * every
+    if monitor.round_bytes("predictions"):
+        behind = [
+            monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.detects_novelty else []))
+        ]
+        allowed = EMBEDDED_BYTES_UNREAD / monitor.round_bytes("predictions") - max(behind)
+    for topic, records in (("importance", len(settings.methods)), ("effects", 1)):
+        published = monitor.round_bytes(topic) * records
+        if published:
+            rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
+            unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a transaction's mark
+            allowed = min(allowed, rounds * every - outstanding - every * unread)
+        elif records and progress.published.get(stream, -1) < 0:
+            allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
+    return allowed
+
+
+def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> bool:
+    """Whether all that was written has been learned, explained, aggregated, watched and published."""
+    if replay.end is None:
+        return False
+    partition, offset = replay.end
+    progress = monitor.progress
+    if _consumed(monitor, partition, settings) <= offset:
+        return False
+    rows = progress.rows.get(stream, 0)
+    return rows <= settings.start or (
+        progress.aggregated.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
+    )
+
+
+def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
+    progress = monitor.progress
+    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.detects_novelty else ""
+    return (
+        f"{replay.sent:,} events written, {progress.rows.get(stream, 0):,} learned, "
+        f"{progress.aggregated.get(stream, 0):,} aggregated{watched}"
+    )
+
+
+def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> str:
+    progress = monitor.progress
+    rows = progress.rows.get(stream, 0)
+    return (
+        f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
+        f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
+    )
+
+
+def create_topics(broker: Broker, settings: Settings) -> None:
+    """Make the topics of the prefix that are not there yet.
+
+    Raises
+    ------
+    TopicError, BrokerError
+        The broker refuses, or what is there does not fit its contract.
+    """
+    if broker.kind == "embedded":
+        descriptions = admin.show(settings.partitions, settings.prefix)
+        broker.create_topics(TopicRequest(one.name, one.partitions, one.config) for one in descriptions)
+        return
+    client = AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap})
+    replication = settings.topics.replication if broker.kind == "given" else 1
+    admin.create(client, settings.partitions, settings.prefix, settings.topic_overrides, replication=replication)
+
+
+def for_embedded(settings: Settings) -> Settings:
+    """The settings within what librdkafka's mock cluster can hold: 5 MiB a partition, nothing near 1 MB a message."""
+    mib = 1024 * 1024
+    return msgspec.structs.replace(
+        without_checkpoints(settings),
+        limits=msgspec.structs.replace(
+            settings.limits,
+            rows_ahead=min(settings.limits.rows_ahead, 5_000),
+            request_bytes=min(settings.limits.request_bytes, 3 * mib),
+            snapshot_bytes=min(settings.limits.snapshot_bytes, mib),
+            snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
+        ),
+        block=msgspec.structs.replace(settings.block, bytes=min(settings.block.bytes, mib // 4)),
+        worker=msgspec.structs.replace(
+            settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
+        ),
+    )
+
+
+def without_checkpoints(settings: Settings) -> Settings:
+    """The settings for stages that nobody will go on from."""
+    return msgspec.structs.replace(
+        settings,
+        checkpoint=Checkpoint(seconds=0.0),
+        novelty=msgspec.structs.replace(settings.novelty, anchor=_NO_ANCHOR),
+    )
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What the stages are started with: the settings, a key of their own if there is none, one numba thread each."""
+    variables = {**os.environ, **to_environment(settings)}
+    for name in SECRET_SETTINGS:  # read already
+        variables.pop(name + FILE, None)
+    if hmac_key(os.environ) is None:
+        variables["GLASSTREAM_HMAC_KEY"] = secrets.token_hex(32)
+    variables.setdefault("NUMBA_NUM_THREADS", "1")
+    variables["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return variables
+
+
+def _as_json(topic: str, message: Message) -> bytes:
+    if topic != "events.dead":
+        return message.value() or b""
+    headers = tuple((name, text or b"") for name, text in message.headers() or [])
+    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
+
+
+def _saying(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(line, style="dim", highlight=False, markup=False)
+
+
+def _tell(console: Console, notices: list[str]) -> None:
+    """Show notices that nobody has seen yet, and forget them."""
+    while notices:
+        console.print(notices.pop(0), style="dim", highlight=False, markup=False)
+
+
+@contextmanager
+def _interrupts(say: Callable[[str], None]) -> Iterator[_Interrupts]:
+    interrupts = _Interrupts(say)
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,127 @@
+"""Where `run` and `produce` take their events from: a CSV file, or the bundled stream; and what changes in them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from glasstream.command.changes import Change
+from glasstream.command.csv_file import CsvFile, Event, Look
+from glasstream.errors import InputError
+from glasstream.ingest.admission import Task
+
+__all__ = ["BundledStream", "CsvFile", "Event", "Look", "Source", "Swapped"]
+
+BUNDLED_ROWS = 20_000
+_BEFORE, _AFTER = 6, 2  # river's numbers: salary, commission, loan; then age, education level
+
+
+@dataclass(slots=True)
+class BundledStream:
+    """Agrawal's synthetic loan applications (1993), whose labelling function changes.
+
+    First they are labelled by salary, commission and loan (river's `classification_function` 6), then by age and
+    education level (2).
+
+    Parameters
+    ----------
+    change
+        When the function changes; None: half-way, suddenly.
+    changes
+        False: it never does.
+    """
+
+    seed: int
+    rows: int = BUNDLED_ROWS
+    stream: str = "agrawal"
+    change: Change | None = None
+    changes: bool = True
+    notices: list[str] = field(default_factory=list)
+    """None come: it is as it should be."""
+    task: Task = Task.CLASSIFICATION
+    """The task that `look` was last asked for; it decides whether targets are texts or numbers."""
+
+    def look(self, task: Task | None) -> Look:
+        """Two classes, as the generator says."""
+        self.task = task or Task.CLASSIFICATION
+        return Look(task or Task.CLASSIFICATION, 2, "the bundled stream has two classes")
+
+    @property
+    def features(self) -> list[str]:
+        """Their names."""
+        return [name for x, _ in _agrawal(self.seed, _BEFORE, 1) for name in x]
+
+    def events(self) -> Iterator[Event]:
+        """The events in order; classes are texts, so that a learner which is told no task takes them for classes."""
+        change = self.change or Change(self.rows // 2, 0, self.seed, self.stream)
+        before = _agrawal(self.seed, _BEFORE, self.rows)
+        after = _agrawal(self.seed + 1, _AFTER, self.rows)
+        for number in range(self.rows):
+            x, y = next(after if self.changes and change.has_come(number) else before)
+            yield {"id": number, "x": x, "y": str(y) if self.task is Task.CLASSIFICATION else y}
+
+
+def _agrawal(seed: int, function: int, rows: int) -> Iterator[tuple[dict[str, object], int]]:
+    from river.datasets import synth  # slow to import, and a file does not need it
+
+    return iter(synth.Agrawal(classification_function=function, seed=seed).take(rows))
+
+
+@dataclass(slots=True)
+class Swapped:
+    """A source in which two features change places: each event from the change on has the one's value in the other."""
+
+    source: BundledStream | CsvFile
+    features: tuple[str, str]
+    change: Change
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.source.stream
+
+    @property
+    def notices(self) -> list[str]:
+        """As of the source."""
+        return self.source.notices
+
+    def look(self, task: Task | None) -> Look:
+        """As the source says.
+
+        Raises
+        ------
+        InputError
+            The source cannot be replayed, or has no such features.
+        """
+        look = self.source.look(task)
+        known = self.source.features
+        for name in self.features:
+            if name not in known:
+                raise InputError(f"--swap: expected two of {', '.join(known)[:200]}, got {name!r}")
+        return look
+
+    def events(self) -> Iterator[Event]:
+        """The events in order; a value that is not there changes places too."""
+        one, other = self.features
+        for number, event in enumerate(self.source.events()):
+            if self.change.has_come(number):
+                names = {one: other, other: one}
+                event["x"] = {names.get(name, name): value for name, value in event["x"].items()}
+            yield event
+
+
+class Source(Protocol):
+    """What is replayed."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Lines for a person: what was not taken as it stands. More may come while the events are read."""
+
+    def look(self, task: Task | None) -> Look:
+        """A first look: what there is to predict."""
+
+    def events(self) -> Iterator[Event]:
+        """The events in order; `look` must have been called."""

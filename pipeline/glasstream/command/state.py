@@ -1,0 +1,82 @@
+"""`glasstream state show`: how far the stages are, as committed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.options import data_option, load_settings, settings_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from glasstream.operate.state import State
+
+
+@click.group("state")
+def state_commands() -> None:
+    """What the stages have committed."""
+
+
+@state_commands.command("show")
+@click.option("--stream", help="Only this one.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@data_option
+@settings_options()
+def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
+    """How far learner, explainers, aggregator and novelty detector are, by partition and by stream."""
+    import msgspec
+    from rich.text import Text
+
+    from glasstream.command.console import standard_console
+    from glasstream.command.expect import reached
+    from glasstream.errors import InputError
+    from glasstream.operate.state import state
+
+    with reached(load_settings(common), data) as settings:
+        found = state(settings)
+    if stream is not None:
+        mine = [one for one in found.streams if one.stream == stream]
+        if not mine:
+            there = ", ".join(repr(one.stream) for one in found.streams) or "none"
+            raise InputError(f"--stream: expected one that the learner has seen, got {stream!r}; there are {there}")
+        found = msgspec.structs.replace(found, streams=mine)
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return 0
+    console = standard_console()
+    for table in _tables(found):
+        console.print(table)
+    for line in [f"stalled: {one.stalled}" for one in found.streams if one.stalled]:
+        console.print(Text(line, style="yellow"))
+    for note in found.notes:
+        console.print(Text(note, style="yellow"))
+    return 0
+
+
+def _tables(found: "State") -> "list[Table]":
+    streams = _table("streams", ("stream", "partition", "epoch", "events", "rows", "version", "checkpoint",
+                     "aggregated", "published", "rows behind", "watched"))  # fmt: skip
+    for one in found.streams:
+        numbers = (one.partition, one.epoch, one.seqs, one.rows, one.version, one.checkpoint, one.aggregated,
+                   one.published, one.behind, one.watched)  # fmt: skip
+        _add(streams, one.stream, *numbers)
+    places = _table("partitions", ("stage", "of", "partition", "epoch", "offset", "end", "behind"))
+    for place in found.partitions:
+        _add(places, place.stage, place.topic, place.partition, place.epoch, place.offset, place.end, place.behind)
+    return [streams, places]
+
+
+def _table(title: str, columns: tuple[str, ...]) -> "Table":
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        table.add_column(name, overflow="fold", justify="left" if name in ("stream", "stage", "of") else "right")
+    return table
+
+
+def _add(table: "Table", *cells: str | int | None) -> None:
+    from rich.text import Text
+
+    table.add_row(*(Text("–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell) for cell in cells))

@@ -1,0 +1,116 @@
+"""A CSV file read whole, as a table of numbers."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from glasstream.command.csv_file import CsvFile
+from glasstream.errors import InputError
+from glasstream.gbmap.rows import Floats
+from glasstream.gbmap.table import Table
+from glasstream.ingest.admission import Task, label
+from glasstream.ingest.features import FeatureTable, Kind
+
+MOST_CATEGORIES = 100
+"""Distinct texts that a column may have: each becomes a feature of its own."""
+
+
+def read_table(
+    path: Path,
+    target: str,
+    task: Task | None = None,
+    categories: Collection[str] = (),
+    rows: int | None = None,
+    *,
+    notices: list[str] | None = None,
+) -> Table:
+    """The labelled rows of a CSV file, by the rules of `CsvFile`.
+
+    Parameters
+    ----------
+    target
+        The column that is predicted.
+    task
+        Whether it is a class; None: as the file looks.
+    categories
+        Columns of numbers that are codes of categories.
+    rows
+        So many at most.
+    notices
+        Takes lines for a person: what of the file was not taken as it stands.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has no labelled rows, or a column cannot be used.
+    """
+    source = CsvFile(path, target, path.name.partition(".")[0], rows)
+    look = source.look(task)
+    if unknown := sorted(set(categories) - set(source.features)):
+        raise InputError(
+            f"{path}: expected columns of categories among {', '.join(source.features)[:200]}, got {unknown[0]!r}"
+        )
+    features = FeatureTable()
+    read: list[list[float]] = []
+    found: list[str | float] = []
+    unlabelled = 0
+    for event in source.events():
+        y = event.get("y")
+        if y is None:
+            unlabelled += 1
+            continue
+        found.append(_target(y, look.task, f"{path}: column {target!r}"))
+        row, _ = features.encode(event["x"])
+        read.append([*row])
+    told = notices if notices is not None else []
+    told += source.notices
+    if not found:
+        raise InputError(f"{path}: expected rows with a value in {target!r}, got none; name the column with --target")
+    if unlabelled:
+        told.append(f"{source.stream}: {unlabelled:,} of {unlabelled + len(found):,} rows have no target: left out")
+    if features.counts.retyped:
+        told.append(f"{source.stream}: {features.counts.retyped:,} cells are of another kind than their column: empty")
+    if not features.names:
+        raise InputError(f"{path}: expected a value in a column beside {target!r}, got none")
+    categorical = _categorical(path, features, categories)
+    classes: tuple[str, ...] = ()
+    if look.task is Task.CLASSIFICATION:
+        classes = tuple(sorted({str(one) for one in found}))
+    places = {name: float(place) for place, name in enumerate(classes)}
+    targets = np.array([places[str(one)] if classes else one for one in found], np.float64)
+    return Table(tuple(features.names), _matrix(read, len(features)), categorical, targets, classes)
+
+
+def _target(y: str | bool | int | float, task: Task, where: str) -> str | float:
+    if task is Task.CLASSIFICATION:
+        name = label(y)
+        if name is None:
+            raise InputError(f"{where}: expected classes (text or whole numbers), got {y!r}; say --task regression")
+        return name
+    if isinstance(y, str | bool):
+        raise InputError(f"{where}: expected numbers for regression, got {y!r:.60}; say --task classification")
+    return float(y)
+
+
+def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> tuple[int, ...]:
+    """Columns of text, and those that were named.
+
+    Raises
+    ------
+    InputError
+        A column of text has too many distinct values to be categories.
+    """
+    for name, codes in zip(features.names, features.categories, strict=True):
+        if len(codes) > MOST_CATEGORIES:
+            raise InputError(
+                f"{path}: expected at most {MOST_CATEGORIES} distinct texts in a column, got {len(codes):,} in "
+                f"{name!r}; leave the column out of the file"
+            )
+    texts = {name for name, kind in zip(features.names, features.kinds, strict=True) if kind is Kind.TEXT}
+    return tuple(place for place, name in enumerate(features.names) if name in texts or name in named)
+
+
+def _matrix(rows: list[list[float]], width: int) -> Floats:
+    """Rows from before a column's first value are shorter than the others: what they lack is missing."""
+    return np.array([row + [np.nan] * (width - len(row)) for row in rows], np.float64)

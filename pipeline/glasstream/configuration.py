@@ -1,0 +1,228 @@
+"""Where settings come from: a TOML file, the environment, `--set`, in rising order of precedence.
+
+A key is ``section.name`` (``explain.alpha``), or a name alone at the top level (``seed``). In a TOML file sections
+are tables; in the environment the key is ``GLASSTREAM_SECTION_NAME`` (``GLASSTREAM_EXPLAIN_ALPHA``); on the command
+line ``--set section.name=value``. A preset (``drift.preset``) yields to all of them. Every error in them is reported at
+once.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from glasstream.errors import SettingsError
+from glasstream.presets import PRESETS
+from glasstream.secret import FILE, secret
+from glasstream.settings import Settings, flatten
+
+ENVIRONMENT = "GLASSTREAM_"
+NOT_SETTINGS = frozenset(
+    {
+        "HMAC_KEY",
+        "HMAC_KEY_FILE",
+        "PAGE_TOKEN",
+        "PAGE_TOKEN_FILE",
+        "CONFIG",
+        "DATA",
+        "PEERS",
+        "TEST_KAFKA",
+        "TEST_BROWSER",
+        "REQUIRE_KAFKA",
+    }
+)
+"""Variables that begin like settings and are read elsewhere."""
+
+SECRET_SETTINGS = ("GLASSTREAM_KAFKA_SASL_PASSWORD", "GLASSTREAM_KAFKA_SSL_KEY_PASSWORD")
+"""Settings that may stand in a file as well, as `glasstream.secret` has it."""
+
+_SECTIONS = {
+    field.name: field.type
+    for field in msgspec.structs.fields(Settings)
+    if isinstance(field.type, type) and issubclass(field.type, Struct)
+}
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Iterable[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings from all sources.
+
+    Parameters
+    ----------
+    file
+        A TOML file.
+    environment
+        Variables; those that begin with ``GLASSTREAM_`` are read.
+    assignments
+        ``KEY=VALUE``, as given to ``--set``.
+    defaults
+        Values by dotted key that yield to all of these.
+
+    Raises
+    ------
+    SettingsError
+        With a line for every error found, in all sources.
+    """
+    findings: list[str] = []
+    values: dict[str, tuple[Any, str]] = {key: (value, "default") for key, value in (defaults or {}).items()}
+    if file is not None:
+        values.update(_from_file(file, findings))
+    values.update(_from_environment(environment or {}, findings))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            findings.append(f"--set: expected KEY=VALUE, got {assignment!r}")
+            continue
+        values[key.strip()] = (text, f"--set {assignment}")
+    preset = values.get("drift.preset", (None, ""))[0]
+    for key, value in PRESETS.get(preset, {}).items() if isinstance(preset, str) else ():
+        if key not in values or values[key][1] == "default":
+            values[key] = (value, f"drift.preset={preset}")
+    settings = _build(values, findings)
+    if findings or settings is None:
+        raise SettingsError(findings)
+    return settings
+
+
+def _from_file(file: Path, findings: list[str]) -> dict[str, tuple[Any, str]]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        findings.append(f"{file}: cannot be read: {error.strerror}")
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        findings.append(f"{file}: expected TOML, got: {error}")
+        return {}
+    return {key: (value, str(file)) for key, value in flatten(content).items()}
+
+
+def _from_environment(environment: Mapping[str, str], findings: list[str]) -> dict[str, tuple[Any, str]]:
+    values: dict[str, tuple[Any, str]] = {}
+    for variable in sorted(environment):
+        if not variable.startswith(ENVIRONMENT) or variable[len(ENVIRONMENT) :] in NOT_SETTINGS:
+            continue
+        if variable.removesuffix(FILE) in SECRET_SETTINGS:
+            continue
+        name = variable[len(ENVIRONMENT) :].lower()
+        section, _, rest = name.partition("_")
+        key = f"{section}.{rest}" if section in _SECTIONS and rest else name
+        if key == "kafka" or key in _SECTIONS:
+            example = f"{key}_{_example(key)}".replace(".", "_").upper()
+            findings.append(f"{variable}: expected one variable a setting, such as {ENVIRONMENT}{example}")
+        elif name.startswith("kafka_"):
+            values[_kafka_key(variable)] = (environment[variable], variable)
+        else:
+            values[key] = (environment[variable], variable)
+    for variable in SECRET_SETTINGS:
+        try:
+            text = secret(environment, variable)
+        except SettingsError as error:
+            findings += error.findings
+        else:
+            if text is not None:
+                values[_kafka_key(variable)] = (text, variable)
+    return values
+
+
+def _kafka_key(variable: str) -> str:
+    return "kafka." + variable.removeprefix(f"{ENVIRONMENT}KAFKA_").lower().replace("_", ".")
+
+
+def _example(section: str) -> str:
+    """The name of a setting in a section."""
+    return "security.protocol" if section == "kafka" else _SECTIONS[section].__struct_fields__[0]
+
+
+def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settings | None:
+    """Each value is converted by itself, so that every error is found."""
+    tables: dict[str, dict[str, Any]] = {}
+    top: dict[str, Any] = {}
+    kafka: dict[str, str] = {}
+    known = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    for key, (value, source) in values.items():
+        section, _, name = key.partition(".")
+        if (key == "kafka" or key in _SECTIONS) and not isinstance(value, Mapping):
+            findings.append(
+                f"{key}: expected a table of settings ({key}.{_example(key)}, ...), got {_described(value)} ({source})"
+            )
+        elif key == "kafka":
+            kafka.update({inner: str(setting) for inner, setting in value.items()})
+        elif section == "kafka" and name:
+            kafka[name] = str(value)
+        elif section in _SECTIONS and name:
+            inner = {field.name: field.type for field in msgspec.structs.fields(_SECTIONS[section])}
+            if name in inner:
+                _convert(key, value, inner[name], source, tables.setdefault(section, {}), name, findings)
+            else:
+                wanted = f"expected one of {', '.join(sorted(inner))} in {section}"
+                findings.append(f"{key}: {wanted} ({source}){_service_link(source)}")
+        elif key in known and key not in _SECTIONS:
+            _convert(key, value, known[key], source, top, key, findings)
+        else:
+            wanted = "expected a key of the configuration, got an unknown one"
+            findings.append(f"{key}: {wanted} ({source}){_service_link(source)}")
+    if findings:
+        return None
+    sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
+    return Settings(**top, **sections, kafka=kafka)
+
+
+def _convert(
+    key: str, value: Any, wanted: Any, source: str, target: dict[str, Any], name: str, findings: list[str]
+) -> None:
+    try:
+        target[name] = msgspec.convert(value, wanted, strict=not isinstance(value, str))
+    except msgspec.ValidationError as error:
+        choices = [
+            choice for part in (wanted, *get_args(wanted)) if get_origin(part) is Literal for choice in get_args(part)
+        ]
+        said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
+        for part in get_args(wanted):
+            if isinstance(part, msgspec.Meta) and part.description and isinstance(value, str):
+                said = f"expected {part.description}"
+        findings.append(f"{key}: {said}, got {value!r} ({source}){_service_link(source)}")
+
+
+def _service_link(source: str) -> str:
+    """Return what to add to a finding about a variable that Kubernetes may have set for a Service."""
+    if not source.startswith(ENVIRONMENT) or _SERVICE_LINK.search(source) is None:
+        return ""
+    return "; Kubernetes may have set it for a Service of that name: set enableServiceLinks: false in the pod"
+
+
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$")
+"""Ends the names of the variables by which Kubernetes tells each container of the Services beside it."""
+
+
+_KINDS = {bool: "the boolean", int: "the integer", float: "the number", str: "the text", list: "the array"}
+
+
+def _described(value: Any) -> str:
+    """A value of TOML with its kind: ``the integer 3``."""
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"{_KINDS.get(type(value), 'the value')} {shown}"
+
+
+def to_environment(settings: Settings) -> dict[str, str]:
+    """The settings as variables from which `load` makes the same settings again; defaults are left out."""
+    values = flatten(msgspec.to_builtins(settings))
+    defaults = {**flatten(msgspec.to_builtins(Settings())), **PRESETS.get(settings.drift.preset or "", {})}
+    variables = {}
+    for key, value in values.items():
+        if key == "kafka":
+            variables.update(
+                {f"{ENVIRONMENT}KAFKA_{name.replace('.', '_').upper()}": text for name, text in value.items()}
+            )
+        elif value != defaults[key] and value is not None:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            variables[ENVIRONMENT + key.replace(".", "_").upper()] = text
+    return variables

@@ -1,0 +1,90 @@
+"""The consumer behind a reader: what it is told, where it begins, and what is said when there is nothing to read."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from glasstream.errors import BrokerError, InputError
+from glasstream_topics.access import READERS
+from glasstream_topics.errors import TopicError
+
+_ANSWER_SECONDS = 10.0
+
+
+def opened(
+    bootstrap: str,
+    topic: str,
+    start: Literal["earliest", "latest"],
+    group: str | None,
+    kafka: Mapping[str, str],
+) -> Consumer:
+    """A consumer of a topic that is there: of its share in the group, or of every partition.
+
+    Raises
+    ------
+    InputError
+        librdkafka does not take the settings.
+    BrokerError
+        No Kafka answers.
+    TopicError
+        There is no such topic.
+    """
+    settings = {
+        "log_level": 2,
+        **kafka,
+        "bootstrap.servers": bootstrap,
+        "group.id": group or READERS,
+        "isolation.level": "read_committed",
+        # Without a group this is asked only where a record is gone before it was read: then the oldest one is next.
+        "auto.offset.reset": start if group else "earliest",
+        "enable.auto.commit": group is not None,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+    }
+    try:
+        consumer = Consumer(settings)
+    except KafkaException as error:
+        raise InputError(f"kafka: expected settings that librdkafka takes: {error.args[0].str()}") from error
+    try:
+        partitions = _partitions(consumer, bootstrap, topic)
+        if group is None:
+            consumer.assign([_place(consumer, topic, partition, start) for partition in partitions])
+        else:
+            consumer.subscribe([topic])
+    except BaseException:
+        consumer.close()
+        raise
+    return consumer
+
+
+def _place(consumer: Consumer, topic: str, partition: int, start: str) -> TopicPartition:
+    """The beginning of a partition, or its end of this moment."""
+    place = TopicPartition(topic, partition, OFFSET_BEGINNING)
+    if start == "latest":
+        try:
+            _, place.offset = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise BrokerError(f"{topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
+    return place
+
+
+def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
+    """The partitions of a topic that is there, on a broker that answers."""
+    try:
+        found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
+    except KafkaException as error:
+        raise BrokerError(
+            f"expected a Kafka at {bootstrap}, got: {error.args[0].str()}. Check that it runs, that the address is one "
+            "that it advertises to clients, and its security settings (kafka={...})"
+        ) from error
+    if found.error is not None and found.error.code() not in (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    ):
+        raise BrokerError(f"{topic} on {bootstrap}: cannot be read: {found.error.str()}")
+    if found.error is not None or not found.partitions:
+        raise TopicError(
+            f"expected topic {topic} on {bootstrap}, got none. Check the prefix; `glasstream topics create` makes it"
+        )
+    return sorted(found.partitions)

@@ -1,0 +1,193 @@
+"""An iterator over the committed records of one topic."""
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+from typing import Generic, Literal, NamedTuple, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from glasstream.consume.opening import opened
+from glasstream.consume.records import Records
+from glasstream.errors import BrokerError, InputError
+from glasstream_topics.contract import DEFAULT_PREFIX
+from glasstream_topics.errors import RecordError, VersionError
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.2
+"""How long an interrupt or `stop` may go unnoticed."""
+
+
+class Origin(NamedTuple):
+    """Where a record stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Reader(Generic[T], Iterator[T]):
+    """Hands out records as they are committed; see `glasstream.consume.public.Options` for the parameters.
+
+    It is an iterator and a context manager: leaving the `with` block closes it. An interrupt passes through. A broker
+    that goes away is waited for; it counts as idle.
+
+    Attributes
+    ----------
+    origin
+        Where the record handed out last stands, or the one that was refused last; None before the first.
+    damaged
+        How many records could not be read, whether they were raised or skipped.
+    """
+
+    def __init__(
+        self,
+        records: Records[T],
+        bootstrap: str,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        streams: str | Collection[str] | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+        group: str | None = None,
+        follow: bool = True,
+        idle: float | None = None,
+        timeout: float | None = None,
+        damaged: Literal["raise", "skip"] = "raise",
+        kafka: Mapping[str, str] | None = None,
+    ) -> None:
+        if start not in ("earliest", "latest"):
+            raise InputError(f"start: expected earliest or latest, got {start!r}")
+        if damaged not in ("raise", "skip"):
+            raise InputError(f"damaged: expected raise or skip, got {damaged!r}")
+        if group is not None and not follow:
+            raise InputError(
+                "follow=False: expected without a group, whose members have ends of their own; leave group out, or end "
+                "with idle=SECONDS"
+            )
+        self.origin: Origin | None = None
+        self.damaged = 0
+        self._records = records
+        self._streams = None if streams is None else frozenset([streams] if isinstance(streams, str) else streams)
+        self._keys = tuple(stream.encode("utf-8", "surrogatepass") for stream in self._streams or ())
+        self._skip = damaged == "skip"
+        self._stopped = threading.Event()
+        self._closed = False
+        self._used: Message | None = None
+        name = records.topic.full_name(prefix)
+        self._consumer: Consumer = opened(bootstrap, name, start, group, kafka or {})
+        self._in_group = group is not None
+        self._unread = None if follow else {place.partition for place in self._consumer.assignment()}
+        """Partitions whose end of now has not been reached; None: no end is looked for."""
+        now = time.monotonic()
+        self._idle = idle
+        self._quiet_since = now
+        self._deadline = None if timeout is None else now + timeout
+
+    def __next__(self) -> T:
+        """The next record.
+
+        Raises
+        ------
+        StopIteration
+            `follow`, `idle`, `timeout`, `stop` or `close` ended it.
+        VersionError, RecordError
+            The record at `origin` was written by another release, or is damaged.
+        BrokerError
+            The broker refuses to be read.
+        """
+        self._count_as_used()
+        self._quiet_since = time.monotonic()  # what the caller did with the last record is not idleness
+        while not self._ended():
+            message = self._consumer.poll(_POLL_SECONDS)
+            if message is None or self._is_no_record(message):
+                continue
+            self._used = message
+            record = self._read(message)
+            if record is not None:
+                return record
+            self._count_as_used()
+        raise StopIteration
+
+    def stop(self) -> None:
+        """End the iteration soon; may be called from another thread or a signal handler."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Let go of the broker; with a group, remember how far the reading is. The last record is not counted."""
+        if not self._closed:
+            self._closed = True
+            self._stopped.set()
+            self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._closed:
+            self._count_as_used()
+        self.close()
+
+    def _ended(self) -> bool:
+        now = time.monotonic()
+        return (
+            self._stopped.is_set()
+            or (self._unread is not None and not self._unread)
+            or (self._deadline is not None and now >= self._deadline)
+            or (self._idle is not None and now - self._quiet_since >= self._idle)
+        )
+
+    def _is_no_record(self, message: Message) -> bool:
+        """Whether the client hands out an event instead of a record."""
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            if self._unread is not None:
+                self._unread.discard(message.partition())
+        elif error.code() != KafkaError._MAX_POLL_EXCEEDED and not error.retriable():
+            # After too long a pause the group goes on without us, and the client joins it again by itself.
+            raise BrokerError(f"{message.topic()}[{message.partition()}]: cannot be read: {error.str()}")
+        return True
+
+    def _read(self, message: Message) -> T | None:
+        """The record of a message; None where it is not asked for, or is skipped."""
+        data = message.value()
+        if data is None or not self._may_be_asked_for(message.key()):
+            return None  # without a value: the topic is compacted, and what stood under this key is gone
+        place = Origin(message.topic() or "", message.partition() or 0, message.offset() or 0)
+        try:
+            record = self._records.read(data, f"{place.topic}[{place.partition}]@{place.offset}")
+        except RecordError as error:
+            refused = isinstance(error, VersionError)
+            self.damaged += not refused
+            if self._skip and not refused:
+                return None
+            self.origin = place
+            self._used = None  # a group begins here again, unless the reading goes on
+            raise
+        if self._streams is not None and getattr(record, "stream", None) not in self._streams:
+            return None
+        self.origin = place
+        return record
+
+    def _may_be_asked_for(self, key: bytes | None) -> bool:
+        """Whether a key is one of these streams': the stream, or stream/... (`effects`)."""
+        if self._streams is None or key is None:
+            return True
+        return any(key == stream or key.startswith(stream + b"/") for stream in self._keys)
+
+    def _count_as_used(self) -> None:
+        """Let the group go on behind the record handed out last."""
+        message, self._used = self._used, None
+        if message is None or not self._in_group or self._closed:
+            return
+        try:
+            self._consumer.store_offsets(message)
+        except KafkaException as error:
+            # The partition is another member's by now: there the record comes again.
+            if error.args[0].code() != KafkaError._STATE:
+                raise BrokerError(f"{message.topic()}[{message.partition()}]: {error.args[0].str()}") from error

@@ -1,0 +1,234 @@
+"""ADWIN over many series at once: windows that grow while their mean stays, and drop their old end when it moves.
+
+The algorithm is ADWIN2 (Bifet, Gavaldà: "Learning from time-changing data with adaptive windowing", SDM 2007) as River
+0.26 computes it, to the bit. A window of W numbers is kept as buckets of 1, 2, 4, ... of them, at most `max_buckets` of
+a size, each with its sum and its sum of squared deviations: memory O(log W). Every `clock` numbers each boundary
+between two buckets is tried: with n0 older and n1 newer numbers, σ² the variance of the window, and
+
+    m = 1 / (n0 - l + 1) + 1 / (n1 - l + 1),   D = ln(2 ln W / δ),   ε = √(2 m σ² D) + 2/3 m D
+
+(l = `min_window_length`), means that are further than ε apart raise the alarm and the oldest bucket goes, again and
+again while a boundary is left that says so. Like River's, a detector begins anew with the number after an alarm. The
+two sides that an alarm tells of are those of the boundary where the means are furthest apart for their ε.
+
+River keeps this state in an extension that can only be pickled; here it is arrays, and a block of rows is one call.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.drift.detector import Alarm, Floats, Parameters
+from glasstream.jit import kernel
+
+# Columns of `counts`: numbers in the window, bucket sizes in use, numbers since the detector began, and whether the
+# newest number raised an alarm.
+_WIDTH, _IN_USE, _TICK, _ALARMED = range(4)
+# Columns of `sums`: sum, and sum of squared deviations, of the window.
+_TOTAL, _SQUARES = range(2)
+
+
+@dataclass(slots=True)
+class Adwin:
+    """ADWIN for each of s series.
+
+    Parameters of `update` (as River's): ``delta`` δ, ``clock``, ``max_buckets``, ``min_window_length``, and
+    ``grace_period``, numbers in the window before the first test.
+    """
+
+    name: ClassVar[str] = "adwin"
+    totals: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(s, sizes, max_buckets + 1) sums of the buckets of each size, oldest first.
+
+    There is room for the bucket sizes that a window of the present length can need, and for no more: these arrays are
+    the largest that a stream holds.
+    """
+    squares: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """Likewise, sums of squared deviations."""
+    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """(s, sizes) buckets of each size."""
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    """(s, 4)"""
+    sums: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    """(s, 2)"""
+
+    @classmethod
+    def empty(cls) -> Self:
+        return cls()
+
+    def update(self, values: Floats, parameters: Parameters) -> list[Alarm]:
+        rows, series = values.shape
+        buckets = int(parameters["max_buckets"])
+        sizes = (int(self.counts[:, _WIDTH].max(initial=0)) + rows).bit_length()
+        if series > len(self.totals) or sizes > self.totals.shape[1] or buckets + 1 > self.totals.shape[2]:
+            self._make_room(series, sizes, buckets + 1)
+        sides = np.zeros((rows, series, 2))
+        widths = np.zeros((rows, series), np.int64)
+        _update(
+            values, float(parameters["delta"]), int(parameters["clock"]), buckets,
+            int(parameters["min_window_length"]), int(parameters["grace_period"]),
+            self.totals, self.squares, self.filled, self.counts, self.sums, sides, widths,
+        )  # fmt: skip
+        return [
+            Alarm(row, one, float(sides[row, one, 0]), float(sides[row, one, 1]), int(widths[row, one]))
+            for row, one in np.argwhere(widths > 0).tolist()
+        ]
+
+    def _make_room(self, series: int, sizes: int, buckets: int) -> None:
+        shape = tuple(map(max, (series, sizes, buckets), self.totals.shape))
+        self.totals, self.squares = _widened(self.totals, shape), _widened(self.squares, shape)
+        self.filled = _widened(self.filled, shape[:2])
+        self.counts, self.sums = _widened(self.counts, (shape[0], 4)), _widened(self.sums, (shape[0], 2))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        used = self._used()
+        return {"buckets": self.totals.shape[2]}, {
+            "totals": self.totals[used],
+            "squares": self.squares[used],
+            "filled": self.filled[:, : int(self.counts[:, _IN_USE].max(initial=0))].astype(np.int16),
+            "counts": self.counts.copy(),
+            "sums": self.sums.copy(),
+        }
+
+    @classmethod
+    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        made = cls()
+        counts, sums, filled = arrays["counts"], arrays["sums"], arrays["filled"]
+        s = len(counts)
+        if counts.shape != (s, 4) or sums.shape != (s, 2) or filled.ndim != 2 or len(filled) != s:
+            raise ValueError(f"expected {s} series, got arrays of shapes {counts.shape}, {sums.shape}, {filled.shape}")
+        made._make_room(s, filled.shape[1], int(meta["buckets"]))
+        made.counts[:], made.sums[:], made.filled[:, : filled.shape[1]] = counts, sums, filled
+        used = made._used()
+        made.totals[used], made.squares[used] = arrays["totals"], arrays["squares"]
+        return made
+
+    def _used(self) -> NDArray[np.bool_]:
+        """(s, sizes, max_buckets + 1) where there is a bucket."""
+        return np.arange(self.totals.shape[2]) < self.filled[:, :, np.newaxis]
+
+
+def _widened(array: Any, shape: tuple[int, ...]) -> Any:
+    made = np.zeros(shape, array.dtype)
+    made[tuple(slice(0, n) for n in array.shape)] = array
+    return made
+
+
+@kernel
+def _update(  # type: ignore[no-untyped-def]
+    values, delta, clock, most, shortest, grace, totals, squares, filled, counts, sums, sides, widths
+):
+    for i in range(values.shape[0]):
+        for s in range(values.shape[1]):
+            x = values[i, s]
+            if np.isnan(x):
+                continue
+            count, total, square, full, bucket_sum = counts[s], totals[s], squares[s], filled[s], sums[s]
+            if count[_ALARMED]:
+                count[:] = 0
+                bucket_sum[:] = 0.0
+                full[:] = 0
+            _enter(x, most, total, square, full, count, bucket_sum)
+            count[_TICK] += 1
+            if count[_TICK] % clock != 0 or count[_WIDTH] <= grace:
+                continue
+            widths[i, s] = _try(delta, shortest, total, full, count, bucket_sum, True, sides[i, s])
+            count[_ALARMED] = widths[i, s] > 0
+            while _try(delta, shortest, total, full, count, bucket_sum, False, sides[i, s]):
+                _drop(total, square, full, count, bucket_sum)
+
+
+@kernel
+def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
+    """The number as a bucket of its own; buckets of a size that are too many are merged by two."""
+    if counts[_IN_USE] == 0:
+        counts[_IN_USE] = 1
+    width = counts[_WIDTH]
+    totals[0, filled[0]] = x
+    squares[0, filled[0]] = 0.0
+    filled[0] += 1
+    counts[_WIDTH] = width + 1
+    if width > 0:
+        mean = sums[_TOTAL] / width
+        sums[_SQUARES] += width * (x - mean) * (x - mean) / (width + 1)
+    sums[_TOTAL] += x
+    size = 0
+    number = 1.0
+    while filled[size] == most + 1:
+        above = size + 1
+        if counts[_IN_USE] == above:
+            counts[_IN_USE] = above + 1
+        apart = totals[size, 0] / number - totals[size, 1] / number
+        totals[above, filled[above]] = totals[size, 0] + totals[size, 1]
+        squares[above, filled[above]] = (
+            squares[size, 0] + squares[size, 1] + number * number * apart * apart / (number + number)
+        )
+        filled[above] += 1
+        _shift(totals[size], squares[size], filled, size, 2)
+        size = above
+        number *= 2.0
+
+
+@kernel
+def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
+    """Take the oldest buckets of a size away."""
+    for k in range(many, filled[size]):
+        totals[k - many] = totals[k]
+        squares[k - many] = squares[k]
+    filled[size] -= many
+
+
+@kernel
+def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # type: ignore[no-untyped-def]
+    """The size of the newer side of the first boundary, from old to new, that raises the alarm; 0 if none does.
+
+    If the `strongest` is asked for, it is the one whose means are furthest apart for its ε, and `sides` gets them.
+    """
+    width = counts[_WIDTH]
+    variance = sums[_SQUARES] / width
+    weight = math.log(2.0 * math.log(width) / delta)
+    n0, n1 = 0.0, float(width)
+    u0, u1 = 0.0, sums[_TOTAL]
+    most = 0.0
+    found = np.int64(0)
+    for size in range(counts[_IN_USE] - 1, -1, -1):
+        number = 2.0**size
+        for k in range(filled[size]):
+            n0 += number
+            n1 -= number
+            u0 += totals[size, k]
+            u1 -= totals[size, k]
+            if size == 0 and k == filled[size] - 1:
+                return found
+            if n1 < shortest or n0 < shortest:
+                continue
+            apart = abs(u0 / n0 - u1 / n1)
+            m = 1.0 / (n0 - shortest + 1.0) + 1.0 / (n1 - shortest + 1.0)
+            allowed = math.sqrt(2.0 * m * variance * weight) + 2.0 / 3.0 * weight * m
+            if apart > allowed:
+                if not strongest:
+                    return np.int64(n1)
+                if apart / allowed > most:
+                    most, found = apart / allowed, np.int64(n1)
+                    sides[0], sides[1] = u0 / n0, u1 / n1
+    return found
+
+
+@kernel
+def _drop(totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
+    """Take the oldest bucket out of the window."""
+    size = counts[_IN_USE] - 1
+    number = 2.0**size
+    u, v = totals[size, 0], squares[size, 0]
+    counts[_WIDTH] -= np.int64(number)
+    sums[_TOTAL] -= u
+    width = counts[_WIDTH]
+    apart = u / number - sums[_TOTAL] / width
+    sums[_SQUARES] -= v + number * width * apart * apart / (number + width)
+    _shift(totals[size], squares[size], filled, size, 1)
+    if filled[size] == 0:
+        counts[_IN_USE] -= 1

@@ -1,0 +1,104 @@
+"""The Page-Hinkley test over many series at once: a cumulative sum of deviations from the mean that leaves its extreme.
+
+With the mean of all n numbers so far and the deviation d of the newest from it (Page: "Continuous inspection schemes",
+Biometrika 1954; the form with forgetting is River's, equal to the bit, both directions):
+
+    up = λ up + d - δ,   down = λ down + d + δ
+
+`up` further than `threshold` above its minimum, or `down` below its maximum, raises the alarm. The detector begins anew
+with the number after it. Where the extreme was is where the change began: the sides of an alarm are split there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.drift.detector import Alarm, Floats, Parameters
+from glasstream.jit import kernel
+
+# Columns of `state`: the numbers so far, their mean and sum; the two cumulative sums, their extremes, and how many
+# numbers there were at each extreme and their sum; whether the newest number raised an alarm.
+_N, _MEAN, _SUM, _UP, _DOWN, _LOWEST, _HIGHEST, _LOW_N, _LOW_SUM, _HIGH_N, _HIGH_SUM, _ALARMED = range(12)
+_COLUMNS = 12
+
+
+@dataclass(slots=True)
+class PageHinkley:
+    """The test for each of s series.
+
+    Parameters of `update` (as River's): ``min_instances``, numbers before the first test; ``delta`` δ; ``threshold``;
+    ``alpha``, the λ above.
+    """
+
+    name: ClassVar[str] = "page_hinkley"
+    sums: Floats = field(default_factory=lambda: np.zeros((0, _COLUMNS)))
+    """(s, 12)"""
+
+    @classmethod
+    def empty(cls) -> Self:
+        return cls()
+
+    def update(self, values: Floats, parameters: Parameters) -> list[Alarm]:
+        new = values.shape[1] - len(self.sums)
+        if new > 0:
+            self.sums = np.concatenate([self.sums, np.zeros((new, _COLUMNS))])
+        sides = np.zeros((*values.shape, 2))
+        widths = np.zeros(values.shape, np.int64)
+        _update(
+            values, int(parameters["min_instances"]), float(parameters["delta"]), float(parameters["threshold"]),
+            float(parameters["alpha"]), self.sums, sides, widths,
+        )  # fmt: skip
+        return [
+            Alarm(row, one, float(sides[row, one, 0]), float(sides[row, one, 1]), int(widths[row, one]))
+            for row, one in np.argwhere(widths > 0).tolist()
+        ]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {"sums": self.sums.copy()}
+
+    @classmethod
+    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        sums = np.array(arrays["sums"], np.float64)
+        if sums.ndim != 2 or sums.shape[1] != _COLUMNS:
+            raise ValueError(f"expected {_COLUMNS} numbers a series, got an array of shape {sums.shape}")
+        return cls(sums)
+
+
+@kernel
+def _update(values, shortest, delta, threshold, keep, sums, sides, widths):  # type: ignore[no-untyped-def]
+    for i in range(values.shape[0]):
+        for s in range(values.shape[1]):
+            x, own = values[i, s], sums[s]
+            if np.isnan(x):
+                continue
+            if own[_N] == 0.0 or own[_ALARMED] > 0.0:
+                own[:] = 0.0
+                own[_LOWEST], own[_HIGHEST] = np.inf, -1.0  # River's starts
+            own[_N] += 1.0
+            own[_MEAN] += (1.0 / own[_N]) * (x - own[_MEAN])
+            own[_SUM] += x
+            apart = x - own[_MEAN]
+            own[_UP] = keep * own[_UP] + apart - delta
+            own[_DOWN] = keep * own[_DOWN] + apart + delta
+            if own[_UP] < own[_LOWEST]:
+                own[_LOWEST], own[_LOW_N], own[_LOW_SUM] = own[_UP], own[_N], own[_SUM]
+            if own[_DOWN] > own[_HIGHEST]:
+                own[_HIGHEST], own[_HIGH_N], own[_HIGH_SUM] = own[_DOWN], own[_N], own[_SUM]
+            if own[_N] < shortest:
+                continue
+            if own[_UP] - own[_LOWEST] > threshold:
+                _tell(own, own[_LOW_N], own[_LOW_SUM], sides[i, s], widths[i, s : s + 1])
+            elif own[_HIGHEST] - own[_DOWN] > threshold:
+                _tell(own, own[_HIGH_N], own[_HIGH_SUM], sides[i, s], widths[i, s : s + 1])
+
+
+@kernel
+def _tell(own, older, total, sides, width):  # type: ignore[no-untyped-def]
+    own[_ALARMED] = 1.0
+    newer = own[_N] - older
+    sides[0] = total / older if older > 0.0 else own[_MEAN]
+    sides[1] = (own[_SUM] - total) / newer
+    width[0] = np.int64(newer)

@@ -1,0 +1,104 @@
+"""All detectors of one stream."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.drift.detector import Alarm, Detectors, Parameters
+from glasstream.drift.settings import DETECTORS, DriftSettings
+from glasstream.drift.smoothed import Smoothed
+from glasstream.errors import StateError
+
+Floats = NDArray[np.float64]
+
+
+class Watched(NamedTuple):
+    """What a method says of each row that is watched."""
+
+    signal: str
+    """One of `glasstream_topics.drift.SIGNALS`."""
+    method: str
+    """Empty if it is of none."""
+    values: Floats
+    """(rows, s) a column a feature, or one; NaN: nothing is said."""
+    smooth: bool = True
+    """Whether it can be smoothed further; False if it is smoothed already."""
+
+
+class Found(NamedTuple):
+    """One alarm, and what raised it."""
+
+    signal: str
+    method: str
+    alarm: Alarm
+    parameters: Parameters
+
+
+@dataclass(slots=True)
+class Watch:
+    """The detectors of one stream, one for each column of what is watched.
+
+    What is found is a function of the rows in order: how they are cut into calls changes nothing.
+    """
+
+    settings: DriftSettings
+    detectors: dict[str, Detectors] = field(default_factory=dict)
+    """By ``signal/method``."""
+    smoothed: dict[str, Smoothed] = field(default_factory=dict)
+    """Likewise, for what is smoothed first."""
+
+    def feed(self, watched: Sequence[Watched]) -> list[Found]:
+        """Feed rows in order, the same rows of everything that is watched.
+
+        Returns
+        -------
+        By row, then in the order of `watched` and of its columns.
+        """
+        parameters = self.settings.parameters_of(sum(one.values.shape[1] for one in watched))
+        found = []
+        for order, one in enumerate(watched):
+            name, values = f"{one.signal}/{one.method}", one.values
+            if self.settings.smoothed and one.smooth:
+                values = self.smoothed.setdefault(name, Smoothed()).update(values, self.settings.alpha)
+            detectors = self.detectors.get(name)
+            if detectors is None:
+                detectors = self.detectors[name] = DETECTORS[self.settings.detector].empty()
+            alarms = detectors.update(np.ascontiguousarray(values), parameters)
+            found += [((alarm.row, order, alarm.series), Found(one.signal, one.method, alarm, parameters))
+                      for alarm in alarms]  # fmt: skip
+        return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor needs: JSON values, and arrays."""
+        meta: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, detectors in self.detectors.items():
+            meta[name], own = detectors.state()
+            arrays |= {f"{name}/{key}": array for key, array in own.items()}
+        arrays |= {f"{name}/smoothed": one.sums.copy() for name, one in self.smoothed.items()}
+        return meta, arrays
+
+    @classmethod
+    def restore(cls, settings: DriftSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Watch":
+        """The detectors as they were when `state` was taken.
+
+        Raises
+        ------
+        StateError
+            The state lacks something, or its arrays do not fit each other.
+        """
+        made = cls(settings)
+        try:
+            for name, inner in meta.items():
+                own = {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+                if "smoothed" in own:
+                    made.smoothed[name] = Smoothed(np.array(own.pop("smoothed"), np.float64))
+                made.detectors[name] = DETECTORS[settings.detector].restore(inner, own)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"drift detectors: the state is not one that this version wrote ({error!r}); upgrade, or start anew"
+            ) from error
+        return made

@@ -1,0 +1,285 @@
+"""iPDP beside a River model that goes on learning (paper 001, Algorithm 1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.curves import Curves, Effect, PerRow
+from glasstream.aggregator.surfaces import Surface
+from glasstream.background.grids import Grids, GridSettings, categorical, points
+from glasstream.draws import stream_key
+from glasstream.errors import ModelError, SettingsError
+from glasstream.estimators.live_model import LiveModel
+from glasstream.explain import ipdp
+from glasstream.ingest.features import Kind
+from glasstream.models.predictor import CLASSIFICATION, Predictor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurfaceOf:
+    """The effect of a pair of features on one output.
+
+    Attributes
+    ----------
+    first, second, value
+        (m, m) each: in every cell the value of the one feature, that of the other, and the smoothed answer; NaN where
+        there is no such cell.
+    """
+
+    first: Floats
+    second: Floats
+    value: Floats
+
+
+class IncrementalPDP:
+    """Effect curves of every feature, on a grid that follows the feature's range.
+
+    Parameters
+    ----------
+    model
+        A River classifier or regressor, or a `LiveModel` over one. None: for `explain_block` alone.
+    alpha
+        α of the smoothing, in (0, 1]; a window of N events corresponds to 2 / (N + 1).
+    grid
+        How grids are laid; None: the defaults of `GridSettings`.
+    start
+        The first event that is explained, from 1 on: that many have entered the grids before.
+    output
+        The class whose probability the curves are of; None: the second of two by name, or each of more.
+    keep
+        The last so many ICE curves are kept.
+    pairs
+        Pairs of features, by name, whose common effect is followed too; costs m² evaluations a pair.
+    seed, stream
+        Every draw is a function of both and of the event's number.
+
+    Raises
+    ------
+    SettingsError
+        A number is out of range.
+    ModelError
+        `model` is no River classifier or regressor.
+
+    Examples
+    --------
+    >>> from river import linear_model
+    >>> model = linear_model.LinearRegression()
+    >>> pdp = IncrementalPDP(model, alpha=0.05, grid=GridSettings(points=3))
+    >>> for t in range(500):
+    ...     x, y = {"used": t % 5, "noise": t % 3}, 2.0 * (t % 5)
+    ...     importance = pdp.explain_one(x, y)
+    ...     model.learn_one(x, y)
+    >>> importance["used"] > 100 * importance["noise"]
+    True
+    >>> effect = pdp.effect("used")
+    >>> [round(value) for value in effect.grid], [round(value) for value in effect.curve]
+    ([0, 2, 4], [0, 4, 8])
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        alpha: float = 0.001,
+        grid: GridSettings | None = None,
+        start: int = 1,
+        output: str | None = None,
+        keep: int = 20,
+        pairs: Sequence[tuple[str, str]] = (),
+        seed: int = 0,
+        stream: str = "",
+    ) -> None:
+        findings = []
+        if not 0.0 < alpha <= 1.0:
+            findings.append(f"iPDP alpha: expected a number above 0 and at most 1, got {alpha}")
+        if start < 1:
+            findings.append(f"iPDP start: expected a number from 1 on, got {start}")
+        if keep < 0:
+            findings.append(f"iPDP keep: expected a number from 0 on, got {keep}")
+        if findings:
+            raise SettingsError(findings)
+        self._live = model if model is None or isinstance(model, LiveModel) else LiveModel(model)
+        self.settings = grid or GridSettings()
+        self.start = start
+        self.rows = 0
+        """Events seen, explained or not."""
+        self.grids = Grids.empty(self.settings, stream_key(seed, stream))
+        self.curves = Curves(alpha, keep)
+        self._surfaces = {pair: Surface.empty(alpha) for pair in pairs}
+        self._output = output
+        self._names: tuple[str, ...] = ()
+
+    def explain_one(self, x: Mapping[str, Any], y: Any = None) -> dict[str, float]:
+        """Explain one event; call it before the model learns the event.
+
+        Parameters
+        ----------
+        x
+            Numbers, booleans and texts by feature name; None or left out: absent.
+        y
+            The true class or number, where it is known. No curve depends on it.
+
+        Returns
+        -------
+        `importance` as of this event.
+
+        Raises
+        ------
+        ModelError
+            The event cannot be used, and leaves no trace; or the model raised or gave no finite number, and the event
+            counts as seen and not as explained. The estimator can go on.
+        """
+        if self._live is None:
+            raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
+        if self._live.task != CLASSIFICATION:
+            row = self._live.row(x)
+        elif y is None:
+            row = self._live.row(x)
+            self._live.meet_classes()
+        else:
+            row, _ = self._live.event(x, y)
+        self._names = self._live.names
+        self._advance(self._live.predictor, row, self._live.kinds)
+        return self.importance
+
+    def explain_block(self, predictor: Predictor, rows: Floats, kinds: Sequence[int] | None = None) -> PerRow:
+        """Explain consecutive events with one state of a model.
+
+        How events are cut into blocks changes no number.
+
+        Parameters
+        ----------
+        predictor
+            The model. Classes and features that are new come after those that earlier predictors had.
+        rows
+            (n, d), NaN where a feature is absent; d may have grown.
+        kinds
+            Of the features; None: all are numbers.
+
+        Returns
+        -------
+        What a detector may watch of each row from `start` on.
+
+        Raises
+        ------
+        ModelError
+            The model raised or gave no finite number; none of the rows counts as explained.
+        """
+        self._names = max(self._names, tuple(predictor.features), key=len)
+        return self._advance(predictor, rows, kinds or [Kind.NUMBER] * rows.shape[1])
+
+    def _advance(self, predictor: Predictor, rows: Floats, kinds: Sequence[int]) -> PerRow:
+        knots = self.grids.pass_through(rows, kinds, self.rows, self.start)
+        self.rows += len(rows)
+        rows = rows[len(rows) - len(knots) :]
+        at = points(knots, kinds, self.settings)
+        columns = ipdp.outputs(predictor, self._output)
+        ice = ipdp.curves(predictor, rows, at, columns)
+        pairs = {pair: self._slots(pair) for pair in self._surfaces}
+        answers = {
+            pair: (slots, ipdp.surfaces(predictor, rows, at, slots, columns)) for pair, slots in pairs.items() if slots
+        }
+        if ipdp.unanswered(at, ice).any():
+            raise ModelError("expected finite predictions, got one that is not; scale the features")
+        has_categories = categorical(kinds)
+        names = [column.name for column in columns]
+        for pair, (slots, answer) in answers.items():
+            both = list(slots)
+            self._surfaces[pair].update(at[:, :, both], answer, has_categories[both], names)
+        return self.curves.update(at, ice, has_categories, names)
+
+    @property
+    def outputs(self) -> tuple[str | None, ...]:
+        """The classes that have curves; (None,) for regression."""
+        return self.curves.outputs
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """The importance of each feature's curve, the mean over the outputs; features without a curve are left out."""
+        values = [[one for one in outputs if not isnan(one)] for outputs in self.curves.importance.tolist()]
+        return {self._name(slot): sum(found) / len(found) for slot, found in enumerate(values) if found}
+
+    def effects(self) -> list[dict[str, Any]]:
+        """Every curve in the form of the `effects` topic, as far as an estimator can tell: for plots and files."""
+        return [
+            {
+                "row": self.rows - 1,
+                "feature": self._name(effect.slot),
+                "output": effect.output,
+                "kind": effect.kind,
+                "grid": self._texts(effect.slot, effect.grid),
+                "curve": effect.curve,
+                "importance": effect.importance,
+                "ice": [{"grid": self._texts(effect.slot, one.grid), "curve": one.curve} for one in effect.ice],
+                "n": effect.n,
+            }
+            for effect in self.curves.effects()
+        ]
+
+    def effect(self, feature: str, output: str | None = None) -> Effect:
+        """The curve of one feature.
+
+        Parameters
+        ----------
+        feature
+            Its name.
+        output
+            The class; None: the only output there is.
+
+        Raises
+        ------
+        ModelError
+            There is no such curve.
+        """
+        for effect in self.curves.effects():
+            if self._name(effect.slot) == feature and output in (effect.output, None):
+                if output is None and len(self.outputs) > 1:
+                    break
+                return effect
+        raise ModelError(
+            f"expected a feature that has a curve (one of {', '.join(sorted(self.importance))}) and an output of "
+            f"{', '.join(map(str, self.outputs))}, got {feature!r} and {output!r}"
+        )
+
+    def surface(self, first: str, second: str, output: str | None = None) -> SurfaceOf:
+        """The common effect of a pair that is followed.
+
+        Raises
+        ------
+        ModelError
+            The pair is not one of `pairs`, or has no surface for this output.
+        """
+        surface = self._surfaces.get((first, second))
+        if surface is None or not surface.outputs:
+            raise ModelError(
+                f"expected a pair of {list(self._surfaces)} after its first explained event, got {(first, second)}"
+            )
+        if output is None and len(surface.outputs) == 1:
+            output = surface.outputs[0]
+        if output not in surface.outputs:
+            raise ModelError(f"expected an output of {', '.join(map(str, surface.outputs))}, got {output!r}")
+        return SurfaceOf(*surface.shown(output))
+
+    def _slots(self, pair: tuple[str, str]) -> tuple[int, int] | None:
+        place = {name: slot for slot, name in enumerate(self._names)}
+        first, second = (place.get(name) for name in pair)
+        return None if first is None or second is None else (first, second)
+
+    def _name(self, slot: int) -> str:
+        return self._names[slot] if slot < len(self._names) else f"feature {slot}"
+
+    def _texts(self, slot: int, grid: list[float]) -> list[float | str | bool]:
+        """A grid with categories as the events have them."""
+        live = self._live
+        if live is None or live.kinds[slot] is Kind.NUMBER:
+            return list(grid)
+        if live.kinds[slot] is Kind.BOOLEAN:
+            return [bool(value) for value in grid]
+        texts = live.categories(slot)
+        return [texts[int(code)] for code in grid]

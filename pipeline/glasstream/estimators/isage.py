@@ -1,0 +1,309 @@
+"""iSAGE beside a River model that goes on learning (paper 002, Algorithm 1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.bounds import bound
+from glasstream.aggregator.intervals import normal
+from glasstream.aggregator.isage import SageAggregator
+from glasstream.aggregator.overlap import Overlap
+from glasstream.background.orders import orders
+from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.draws import stream_key
+from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.estimators.live_model import LiveModel
+from glasstream.explain.isage import check_correction, contributions
+from glasstream.explain.losses import Loss, loss_for, with_classes
+from glasstream.ingest.admission import Task
+from glasstream.ingest.features import Kind
+from glasstream.models.predictor import Predictor
+
+Floats = NDArray[np.float64]
+Removal = Literal["marginal", "conditional"]
+
+
+class IncrementalSAGE:
+    """Shapley values of the features' shares in what the model is better than its mean prediction.
+
+    The values add up to `total`, the smoothed loss of the mean prediction minus that of the model, after every event.
+    An estimator can be pickled, its model with it, and goes on as it would have; `state` is for what must be data only.
+
+    Parameters
+    ----------
+    model
+        A River classifier or regressor, or a `LiveModel` over one. None: for `explain_block` alone; give the loss.
+    loss
+        A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None: the default of the task.
+    alpha
+        α of the smoothing, in (0, 1]; a window of N events corresponds to 2 / (N + 1).
+    inner
+        m, background rows drawn for each event. Without `corrected` a small m shifts the values towards the
+        important features, by terms of the order 1/m.
+    reservoir, sampling
+        Rows held to draw from, and how they are chosen: see `glasstream.background.reservoir`.
+    start
+        The first event that is explained, from 1 on; None: when the reservoir is full.
+    removal
+        ``marginal``: background rows come from the reservoir; ``conditional``: from storage trees, given the features
+        that are present.
+    storage
+        Settings of the trees; None: theirs by default.
+    fresh
+        Draw background rows anew for each step instead of once for all steps of an event: the same expectation, but
+        more variance. Conditional removal always does.
+    corrected
+        Remove the bias of a finite m; for squared and Brier loss and m of at least 2.
+    seed, stream
+        Every draw is a function of both and of the event's number.
+
+    Raises
+    ------
+    SettingsError
+        The loss is not one for the task, there is no correction for it, or a number is out of range.
+    ModelError
+        `model` is no River classifier or regressor.
+
+    Examples
+    --------
+    >>> from river import linear_model
+    >>> model = linear_model.LinearRegression()
+    >>> sage = IncrementalSAGE(model, alpha=0.05, reservoir=20)
+    >>> for t in range(200):
+    ...     x, y = {"used": t % 5, "noise": t % 3}, 2.0 * (t % 5)
+    ...     values = sage.explain_one(x, y)
+    ...     model.learn_one(x, y)
+    >>> values["used"] > 5 > abs(values["noise"])
+    True
+    >>> abs(sum(values.values()) - sage.total) < 1e-9
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        loss: Loss | None = None,
+        *,
+        alpha: float = 0.001,
+        inner: int = 5,
+        reservoir: int = 100,
+        sampling: str = "geometric",
+        start: int | None = None,
+        removal: Removal = "marginal",
+        storage: StorageSettings | None = None,
+        fresh: bool = False,
+        corrected: bool = False,
+        seed: int = 0,
+        stream: str = "",
+    ) -> None:
+        self._live = model if model is None or isinstance(model, LiveModel) else LiveModel(model)
+        self.start = reservoir if start is None else start
+        _check(alpha, inner, reservoir, sampling, self.start, removal)
+        if self._live is not None:
+            loss = loss_for(Task(self._live.task), loss)
+        if loss is None:
+            raise SettingsError(["iSAGE: expected a loss, since there is no model to choose a default for"])
+        if corrected:
+            check_correction(loss, inner)
+        self.loss: Loss = loss
+        self._alpha, self._inner, self._fresh, self._corrected = alpha, inner, fresh, corrected
+        self._key = stream_key(seed, stream)
+        storage = storage or StorageSettings()
+        self._background: Reservoir | ConditionalStorage = (
+            Reservoir.empty(reservoir, sampling, self._key)
+            if removal == "marginal"
+            else ConditionalStorage.empty(storage, self._key)
+        )
+        self._overlap = (
+            Overlap.of(sampling, reservoir, inner * (2 if fresh else 1))
+            if removal == "marginal"
+            else Overlap.of("geometric", storage.size, 2 * inner)
+        )
+        self.aggregator = SageAggregator.empty(alpha, self._overlap)
+        self.rows = 0
+        """Events seen, explained or not."""
+        self._names: tuple[str, ...] = ()
+
+    def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
+        """Explain one event; call it before the model learns the event.
+
+        Parameters
+        ----------
+        x
+            Numbers, booleans and texts by feature name; None or left out: absent.
+        y
+            The true class or number.
+
+        Returns
+        -------
+        `importance` as of this event.
+
+        Raises
+        ------
+        ModelError
+            The event or its target cannot be used, or the model raised or gave no finite number. The estimator can
+            go on; the event is not explained.
+        """
+        if self._live is None:
+            raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
+        row, target = self._live.event(x, y)
+        targets = np.array([target])
+        self._names = self._live.names
+        explained = self.rows >= self.start
+        self._advance(self._live.predictor if explained else None, row, targets, self._live.kinds)
+        return self.importance
+
+    def explain_block(
+        self, predictor: Predictor, rows: Floats, targets: Floats, kinds: Sequence[Kind] | None = None
+    ) -> Floats:
+        """Explain consecutive events with one state of a model.
+
+        How events are cut into blocks changes no number.
+
+        Parameters
+        ----------
+        predictor
+            The model. Classes and features that are new come after those that earlier predictors had.
+        rows
+            (n, d), NaN where a feature is absent; d may have grown.
+        targets
+            (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
+        kinds
+            Of the features, which conditional removal needs to know; None: all are numbers.
+
+        Returns
+        -------
+        (explained, d) the contributions of the rows from `start` on.
+
+        Raises
+        ------
+        ModelError
+            The model raised or gave no finite number; none of the rows counts as explained.
+        """
+        self._names = max(self._names, tuple(predictor.features), key=len)
+        return self._advance(predictor, rows, targets, kinds or [Kind.NUMBER] * rows.shape[1])
+
+    def _advance(self, predictor: Predictor | None, rows: Floats, targets: Floats, kinds: Sequence[Kind]) -> Floats:
+        count, width = rows.shape
+        explained = min(count, max(0, self.rows + count - self.start))
+        order = orders(self._key, self.rows + count - explained, explained, width)
+        if isinstance(self._background, Reservoir):
+            wanted = Wanted(rows=self._inner, fresh=self._fresh)
+            background = self._background.serve(rows, self.rows, self.start, wanted).rows
+        else:
+            background = self._background.pass_through(rows, self.rows, self.start, order, self._inner, kinds)
+        self.rows += count
+        if predictor is None or not explained:
+            return np.empty((0, width))
+        own = slice(count - explained, count)
+        loss = with_classes(self.loss, predictor.classes)
+        block = contributions(predictor, loss, rows[own], targets[own], order, background, self._corrected)
+        if not (np.isfinite(block.contributions).all() and np.isfinite(block.predictions).all()):
+            raise ModelError("expected finite predictions, got one that is not; scale the features")
+        return self.aggregator.update(loss, block)
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """The values by feature name, without start-up bias; empty before the first explained event."""
+        return self._named(self.aggregator.smoothing.value)
+
+    @property
+    def raw(self) -> dict[str, float]:
+        """The values as smoothed from 0."""
+        return self._named(self.aggregator.smoothing.raw)
+
+    @property
+    def variance(self) -> dict[str, float]:
+        """The variance of the contributions, under the weights of the smoothing."""
+        return self._named(self.aggregator.smoothing.variance)
+
+    @property
+    def marginal_loss(self) -> float:
+        """The smoothed loss of the mean prediction."""
+        return self.aggregator.marginal_loss
+
+    @property
+    def model_loss(self) -> float:
+        """The smoothed loss of the model."""
+        return self.aggregator.model_loss
+
+    @property
+    def total(self) -> float:
+        """`marginal_loss` minus `model_loss`: the sum of the values."""
+        return self.aggregator.total
+
+    def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Low and high by name: see `glasstream.aggregator.intervals`; empty while there are too few events to tell."""
+        found = normal(self.aggregator.smoothing, level)
+        if found is None:
+            return {}
+        low, high = found
+        return dict(zip(self._names, zip(low.tolist(), high.tolist(), strict=True), strict=False))
+
+    def bound(self, delta: float = 0.1) -> dict[str, float]:
+        """How far each value is off at most, except with probability δ: see `glasstream.aggregator.bounds`."""
+        return self._named(bound(self.aggregator.smoothing, delta))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """What another estimator with the same settings needs to go on to the last bit: JSON values, and arrays.
+
+        The model is not part of it, nor is a `CustomLoss`.
+
+        Raises
+        ------
+        StateError
+            Removal is conditional; River trees are no arrays.
+        """
+        reservoir = self._reservoir()
+        meta, arrays = self.aggregator.state()
+        live = {} if self._live is None else {"live": self._live.state()}
+        meta |= {"rows": self.rows, "names": list(self._names), **live}
+        return meta, {**arrays, "reservoir": reservoir.rows.copy()}
+
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
+        """Go on from what `state` gave; the settings must be those of then.
+
+        Raises
+        ------
+        StateError
+            The state lacks something or does not fit, or removal is conditional.
+        """
+        reservoir = self._reservoir()
+        aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)
+        try:
+            rows, names = int(meta["rows"]), tuple(str(name) for name in meta["names"])
+            held = np.array(arrays["reservoir"], np.float64)
+            if held.ndim != 2 or len(held) != reservoir.size:
+                raise ValueError(f"expected {reservoir.size} rows in the reservoir, got shape {held.shape}")
+            if self._live is not None:
+                self._live.restore(meta["live"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"iSAGE: the state is not one of an estimator with these settings ({error!r})") from error
+        reservoir.rows, self.aggregator, self.rows, self._names = held, aggregator, rows, names
+
+    def _reservoir(self) -> Reservoir:
+        if isinstance(self._background, Reservoir):
+            return self._background
+        raise StateError("iSAGE: expected marginal removal, for storage trees are no arrays; pickle the estimator")
+
+    def _named(self, values: Floats) -> dict[str, float]:
+        return dict(zip(self._names, values.tolist(), strict=False))
+
+
+def _check(alpha: float, inner: int, reservoir: int, sampling: str, start: int, removal: str) -> None:
+    findings = []
+    if not 0.0 < alpha <= 1.0:
+        findings.append(f"iSAGE alpha: expected a number above 0 and at most 1, got {alpha}")
+    for name, number in (("inner", inner), ("reservoir", reservoir), ("start", start)):
+        if number < 1:
+            findings.append(f"iSAGE {name}: expected a number from 1 on, got {number}")
+    if sampling not in SAMPLINGS:
+        findings.append(f"iSAGE sampling: expected one of {', '.join(SAMPLINGS)}, got {sampling!r}")
+    if removal not in get_args(Removal):
+        findings.append(f"iSAGE removal: expected one of {', '.join(get_args(Removal))}, got {removal!r}")
+    if findings:
+        raise SettingsError(findings)

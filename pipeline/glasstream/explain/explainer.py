@@ -1,0 +1,191 @@
+"""The explainer: a block and the model it names go in, contributions come out. No state, no order."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.background import knots
+from glasstream.background.grids import categorical
+from glasstream.explain import ipdp, ipfi, isage
+from glasstream.explain.losses import losses, with_classes
+from glasstream.explain.sizes import REASON
+from glasstream.ingest.admission import Task
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Predictor
+from glasstream_topics.contributions import LARGEST, Contributions
+from glasstream_topics.requests import ExplainRequest
+
+Given = dict[str, NDArray[Any]]
+"""What the methods give for a block, under the names of `glasstream_topics.methods.GIVEN`."""
+
+
+def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contributions]:
+    """Explain a block with the model version that it names.
+
+    Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
+    contributions of kind ``failed``, with the reason; they count as unexplained, for every method. Which rows those
+    are does not depend on the rows beside them. All rows of a block that was refused become ``failed``, too. A block
+    without rows passes on its mark.
+
+    Parameters
+    ----------
+    block
+        See `glasstream_topics.requests.ExplainRequest`.
+    predictor
+        The model of `block.version`; not read for a block that was refused or has no rows.
+
+    Returns
+    -------
+    Usually one; more where some rows of the block failed.
+    """
+    if block.refused:
+        return [unexplained(block, block.refused)]
+    if block.count == 0 or predictor is None:
+        return [_answer(block, slice(0, 0), kind="flush")]
+    if isinstance(predictor, GenericPredictor):
+        predictor = predictor.extended(block.names, block.kinds, block.new_categories)
+    request = _Request(block, predictor)
+    reason = ""
+    try:
+        given = request.explain(slice(0, block.count))
+        failed = ~_finite(given)
+    except Exception as error:  # noqa: BLE001 - a user's model may raise anything; the stream goes on
+        reason = f"{type(error).__name__}: {error}"[:REASON]
+        given, failed = request.row_by_row()
+    if not failed.any():
+        return [request.answer(slice(0, block.count), given)]
+    reason = reason or f"a contribution is not a number within ±{LARGEST:g}"
+    return [
+        _answer(block, rows, kind="failed", reason=reason) if failed[rows.start] else request.answer(rows, given)
+        for rows in _runs(failed)
+    ]
+
+
+def unexplained(block: ExplainRequest, reason: str) -> Contributions:
+    """What is sent of a block that nobody can explain."""
+    return _answer(block, slice(0, block.count), kind="failed", reason=reason)
+
+
+class _Request:
+    """What is asked of a model about a block, for any part of its rows."""
+
+    def __init__(self, block: ExplainRequest, predictor: Predictor) -> None:
+        self.block = block
+        self.predictor = predictor
+        self.outputs = ipdp.outputs(predictor) if block.grid is not None else ()
+        self.targets = _targets(block, predictor)
+        self.points: NDArray[np.float64] | None = None
+        if block.grid is not None:
+            laid, width = block.grid, len(block.names)
+            changes = knots.Changes(*(block.draws[f"ipdp.{name}"] for name in ("row", "place", "value")))
+            found = knots.unchanged(changes, block.count, laid.knots, width)
+            self.points = knots.expand(found, categorical(block.kinds), laid.points, equidistant=laid.equidistant)
+
+    def explain(self, rows: slice) -> Given:
+        """The answers for a part of the rows."""
+        block, draws = self.block, self.block.draws
+        x, y = block.x[rows], self.targets[rows]
+        given: Given = {"loss": self._loss(x, y)}
+        if "ipfi" in draws:
+            given["ipfi"] = ipfi.contributions(self.predictor, block.loss, x, y, draws["ipfi"][rows])
+        if "isage" in draws:
+            sage = isage.contributions(
+                self.predictor, block.loss, x, y, draws["isage.order"][rows], draws["isage"][rows], block.corrected
+            )
+            given["isage"], given["isage.first"] = sage.contributions, sage.first
+            given["isage.model_loss"], given["isage.prediction"] = sage.model_losses, sage.predictions
+            given["isage.target"] = sage.targets
+        if self.points is not None:
+            given["ipdp"] = ipdp.curves(self.predictor, x, self.points[rows], self.outputs)
+            given["ipdp.points"] = self.points[rows]
+        return given
+
+    def _loss(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        said = self.predictor.evaluate(x)
+        return losses(with_classes(self.block.loss, self.predictor.classes), said.values, said.labels, y)
+
+    def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
+        """The answers for every row that has one, so that a row that fails takes no other with it; which failed."""
+        answers: list[Given | None] = []
+        for row in range(self.block.count):
+            try:
+                answers.append(self.explain(slice(row, row + 1)))
+            except Exception:  # noqa: BLE001 - as above; the reason is known
+                answers.append(None)
+        whole = next((answer for answer in answers if answer is not None), None)
+        if whole is None:
+            return {}, np.ones(len(answers), np.bool_)
+        given = {name: np.concatenate([(answer or whole)[name] for answer in answers]) for name in whole}
+        return given, ~_finite(given) | np.array([answer is None for answer in answers])
+
+    def answer(self, rows: slice, given: Given) -> Contributions:
+        """What is sent of rows that all have an answer."""
+        return _answer(
+            self.block,
+            rows,
+            kind="ok",
+            values={name: array[rows] for name, array in given.items()},
+            classes=list(self.predictor.classes),
+            outputs=[output.name or "" for output in self.outputs],
+        )
+
+
+def _finite(given: Given) -> NDArray[np.bool_]:
+    """(count,) whether all that must be a number is one, and not so large that its square is none."""
+    checks = [
+        (np.abs(given[name]) <= LARGEST).reshape(len(given[name]), -1).all(axis=1)
+        for name in ("loss", "ipfi", "isage", "isage.model_loss", "isage.prediction")
+        if name in given
+    ]
+    if "ipdp" in given:
+        checks.append(~ipdp.unanswered(given["ipdp.points"], given["ipdp"]))
+    return np.asarray(np.logical_and.reduce(checks))
+
+
+def _runs(failed: NDArray[np.bool_]) -> list[slice]:
+    """Consecutive rows that all failed or all did not."""
+    edges = [0, *(np.flatnonzero(failed[1:] != failed[:-1]) + 1).tolist(), len(failed)]
+    return [slice(begin, end) for begin, end in pairwise(edges)]
+
+
+def _answer(
+    block: ExplainRequest,
+    rows: slice,
+    *,
+    kind: str,
+    values: Given | None = None,
+    classes: list[str] | None = None,
+    outputs: list[str] | None = None,
+    reason: str = "",
+) -> Contributions:
+    return Contributions(
+        stream=block.stream,
+        epoch=block.epoch,
+        partition=block.partition,
+        first_row=block.first_row + rows.start,
+        version=block.version,
+        seqs=block.seqs[rows],
+        kind=kind,
+        reason=reason,
+        names=block.names,
+        kinds=block.kinds,
+        classes=classes or [],
+        outputs=outputs or [],
+        texts=block.texts,
+        staleness=block.staleness,
+        values=values or {},
+        loss=block.loss,
+        flush_before=block.flush_before and rows.start == 0,
+        ends=block.ends,
+    )
+
+
+def _targets(block: ExplainRequest, predictor: Predictor) -> NDArray[np.float64]:
+    """The block's targets in the predictor's own numbering of classes; -1 for a class that it does not know."""
+    if block.task == Task.REGRESSION:
+        return block.y
+    place = {name: index for index, name in enumerate(predictor.classes)}
+    numbers = np.array([place.get(name, -1) for name in block.classes], dtype=np.float64)
+    return numbers[block.y.astype(np.int64)]

@@ -1,0 +1,199 @@
+"""iSAGE: incremental Shapley additive global importance (paper 002, Algorithm 1).
+
+The features of a row are put into m background rows one after the other, in a random order π. The marginalised
+prediction of a step is the mean of the m predictions (of the probabilities, or of the number); the contribution of the
+feature π(j) is the loss before it is added minus the loss after. The last loss "after" is that of the model itself,
+L(f(x), y). The first loss "before" is that of the smoothed mean prediction: it depends on the rows before, so the
+aggregator (`glasstream.aggregator.isage`) completes the first difference.
+
+The label of a mean prediction, which the zero-one loss asks for, is the first largest in class order; it has none if
+every probability is 0.
+
+*Finite m.* The expected loss of the mean of m predictions exceeds that of their expectation, for the squared and the
+Brier loss by exactly their variance over m. Neither the first loss "before" nor the last "after" has this excess: the
+feature added first is charged with all of it, and the others are given it back. The correction subtracts it, as the
+m predictions themselves estimate it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.errors import SettingsError
+from glasstream.explain.losses import Loss, losses, with_classes
+from glasstream.explain.variants import built_up
+from glasstream.jit import kernel
+from glasstream.models.predictor import NO_LABEL, Predictor
+
+CORRECTABLE = ("brier", "squared")
+"""Losses whose excess for a finite m is known."""
+
+
+class OpenContributions(NamedTuple):
+    """What iSAGE says of n rows with d features before the aggregator completes the first differences."""
+
+    contributions: NDArray[np.float64]
+    """(n, d) loss before minus loss after; at `first` the loss before is left out."""
+    first: NDArray[np.int64]
+    """(n,) the feature that was added first; 0 where there are no features."""
+    model_losses: NDArray[np.float64]
+    """(n,) L(f(x), y)."""
+    predictions: NDArray[np.float64]
+    """(n, k) f(x): the probability of each of the predictor's classes, or the number."""
+    targets: NDArray[np.float64]
+    """(n,) as given."""
+
+    def completed(self, before: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Complete the first differences.
+
+        Parameters
+        ----------
+        before
+            (n,) the loss of the mean prediction.
+
+        Returns
+        -------
+        (n, d) the contributions, and (n,) the marginal losses: a row's contributions add up to its marginal minus
+        its model loss. The marginal loss is `before`; a row without features has nothing to distribute, and it is the
+        model's own loss.
+        """
+        whole = self.contributions.copy()
+        if whole.shape[1] == 0:
+            return whole, self.model_losses
+        whole[np.arange(len(whole)), self.first] += before
+        return whole, before
+
+
+def check_correction(loss: Loss, inner: int) -> None:
+    """Check that the finite-m correction exists.
+
+    Raises
+    ------
+    SettingsError
+        The loss has none, or there are fewer than 2 background rows to estimate the variance from.
+    """
+    findings = []
+    if loss not in CORRECTABLE:
+        findings.append(f"iSAGE corrected: expected the loss {' or '.join(CORRECTABLE)}, got {str(loss)!r}")
+    if inner < 2:
+        findings.append(f"iSAGE corrected: expected at least 2 background rows a step, got {inner}")
+    if findings:
+        raise SettingsError(findings)
+
+
+def contributions(
+    predictor: Predictor,
+    loss: Loss,
+    rows: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    order: NDArray[np.int64],
+    background: NDArray[np.float64],
+    corrected: bool = False,
+) -> OpenContributions:
+    """The contributions of a block, the first differences left open.
+
+    Parameters
+    ----------
+    predictor
+        The model.
+    loss
+        A name of `glasstream.explain.losses.LOSSES`, or a `CustomLoss`.
+    rows
+        (n, d), NaN where a feature is absent.
+    targets
+        (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
+    order
+        (n, d) for each row the permutation in which its features are added.
+    background
+        (n, s, m, d) the m background rows of each row for all its steps (s = 1), or for each of d - 1 steps.
+    corrected
+        Subtract the finite-m excess.
+
+    Returns
+    -------
+    See `OpenContributions`. With one feature the whole contribution is left to the aggregator, but for -L(f(x), y).
+
+    Raises
+    ------
+    SettingsError
+        There is no correction for this loss or this m.
+    """
+    if corrected:
+        check_correction(loss, background.shape[2])
+    loss = with_classes(loss, predictor.classes)
+    count, width = rows.shape
+    row = predictor.evaluate(rows)
+    model_losses = losses(loss, row.values, row.labels, targets)
+    after = np.empty((count, max(width, 1)))
+    after[:, -1] = model_losses
+    if width > 1 and count:
+        steps, inner = width - 1, background.shape[2]
+        said = built_up(predictor, rows, order, background).values
+        means, labels, excess = marginalised(said.reshape(count * steps, inner, said.shape[1]))
+        cost = losses(loss, means, labels, np.repeat(targets, steps))
+        after[:, :-1] = (cost - excess if corrected else cost).reshape(count, steps)
+    out = np.zeros((count, width))
+    _differences(after, order, out)
+    first = order[:, 0].copy() if width else np.zeros(count, np.int64)
+    return OpenContributions(out, first, model_losses, row.values, targets)
+
+
+def marginalised(
+    said: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """The means of groups of predictions.
+
+    Parameters
+    ----------
+    said
+        (n, m, k) m predictions in each of n groups.
+
+    Returns
+    -------
+    (n, k) the means, (n,) their labels, and (n,) the sample variance over m, summed over the k columns (0 if m = 1).
+    """
+    count, _, width = said.shape
+    means, excess = np.empty((count, width)), np.empty(count)
+    _marginalise(said, means, excess)
+    return means, first_largest(means), excess
+
+
+@kernel
+def first_largest(values):  # type: ignore[no-untyped-def]
+    """(n,) the first largest of each of n predictions (n, k); -1 where nothing is predicted, all being 0."""
+    labels = np.full(values.shape[0], NO_LABEL)
+    for i in range(values.shape[0]):
+        largest = 0.0
+        for c in range(values.shape[1]):
+            if values[i, c] > largest:
+                largest = values[i, c]
+                labels[i] = c
+    return labels
+
+
+@kernel
+def _marginalise(said, means, excess):  # type: ignore[no-untyped-def]
+    count, inner, width = said.shape
+    for i in range(count):
+        excess[i] = 0.0
+        for c in range(width):
+            total = 0.0
+            for k in range(inner):
+                total += said[i, k, c]
+            mean = total / inner
+            means[i, c] = mean
+            squares = 0.0
+            for k in range(inner):
+                squares += (said[i, k, c] - mean) * (said[i, k, c] - mean)
+            if inner > 1:
+                excess[i] += squares / ((inner - 1) * inner)
+
+
+@kernel
+def _differences(after, order, out):  # type: ignore[no-untyped-def]
+    for i in range(order.shape[0]):
+        before = 0.0
+        for j in range(order.shape[1]):
+            out[i, order[i, j]] = before - after[i, j]
+            before = after[i, j]

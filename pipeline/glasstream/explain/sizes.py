@@ -1,0 +1,165 @@
+"""How many bytes a block takes on its way, and blocks cut so that no record is larger than a broker takes.
+
+The bounds follow from the block alone: from the shapes of its arrays, its texts, and the most outputs that have curves.
+They hold whatever the model answers.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from glasstream.background import knots
+from glasstream_topics.methods import MOST_OUTPUTS
+from glasstream_topics.requests import ExplainRequest, NewCategories, refused
+
+LARGEST: Final = 960 * 1024
+"""Bytes of a record of `explain.requests` or `contributions`, at most. Kafka's default for a batch is 1,048,588, and
+the embedded broker keeps records below 1 MB."""
+_FIELDS: Final = 2 * 1024
+"""The container of a frame, its table of arrays, and all fields of its header that are numbers or names."""
+_PADDING: Final = 8
+"""Bytes before an array, at most."""
+REASON: Final = 500
+"""Characters of the reason why a row could not be explained."""
+_REASON_BYTES: Final = 6 * REASON
+
+
+class Sizes(NamedTuple):
+    """Upper bounds in bytes."""
+
+    block: int
+    """The encoded block."""
+    answer: int
+    """The largest record of contributions that answers it."""
+    answers: int
+    """All records that answer it together, however many rows fail."""
+
+
+def sizes(block: ExplainRequest) -> Sizes:
+    """Return upper bounds of the bytes of a block and of the answers to it."""
+    arrays = [block.seqs, block.x, block.y, *block.draws.values()]
+    texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
+    told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
+    own = _FIELDS + texts + told + sum(array.nbytes + _PADDING for array in arrays)
+    header = _FIELDS + texts + _json(block.classes)  # once more, as the outputs that have curves
+    numbers = 8 * block.count * _numbers_of_a_row(block) + 10 * _PADDING
+    answer = header + _REASON_BYTES + numbers
+    # Of runs of failed and explained rows every second one has a reason.
+    answers = max(1, block.count) * (header + 10 * _PADDING) + (block.count + 1) // 2 * _REASON_BYTES + numbers
+    return Sizes(own, answer, answers)
+
+
+def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
+    """Cut a block until each piece, and the answer to it, is at most `LARGEST`; a row that is larger is refused.
+
+    Whether a row is refused does not depend on the rows beside it. A refused row is answered as one that could not be
+    explained, with the reason and the remedy.
+    """
+    bounds = sizes(block)
+    if max(bounds.block, bounds.answer) <= LARGEST or block.refused:
+        yield block
+        return
+    if block.count > 1:
+        middle = block.count // 2
+        yield from pieces(_part(block, slice(0, middle)))
+        yield from pieces(_part(block, slice(middle, block.count)))
+        return
+    block = _part(block, slice(0, 1))  # without the categories of rows that stood behind it
+    bounds = sizes(block)
+    if max(bounds.block, bounds.answer) <= LARGEST:
+        yield block
+    else:
+        what, size = ("explain.requests", bounds.block) if bounds.block > LARGEST else ("contributions", bounds.answer)
+        yield refused(
+            block,
+            f"row {block.first_row} with {len(block.names):,} features and {len(block.classes):,} classes can take "
+            f"{size:,} bytes as a record of {what}, more than the {LARGEST:,} that a broker takes; lower "
+            "ipdp.points, ipdp.categories, isage.inner or explain.draws, use isage.removal=marginal without "
+            "isage.fresh, or send fewer features",
+        )
+
+
+def _numbers_of_a_row(block: ExplainRequest) -> int:
+    """Return the most numbers of eight bytes that an answer has for each row."""
+    width, outputs = len(block.names), max(1, len(block.classes))
+    numbers = 2  # seq and loss
+    if "ipfi" in block.draws:
+        numbers += width
+    if "isage" in block.draws:
+        numbers += width + 3 + outputs
+    if block.grid is not None:
+        points = max(block.grid.points, block.grid.knots)
+        numbers += points * width * (1 + min(outputs, MOST_OUTPUTS))
+    return numbers
+
+
+def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
+    """Return some rows of a block as a block of their own."""
+    draws: dict[str, NDArray[Any]] = {
+        name: array[rows] for name, array in block.draws.items() if not name.startswith("ipdp.")
+    }
+    texts: Mapping[int, Mapping[int, str]] = {}
+    if block.grid is not None:
+        width = len(block.names)
+        written = knots.Changes(*(block.draws[f"ipdp.{name}"] for name in ("row", "place", "value")))
+        changes = knots.changes(knots.unchanged(written, block.count, block.grid.knots, width)[rows])
+        draws |= {"ipdp.row": changes.row, "ipdp.place": changes.place, "ipdp.value": changes.value}
+        used = changes.value[~np.isnan(changes.value)], (changes.place % max(width, 1))[~np.isnan(changes.value)]
+        texts = {
+            slot: {code: named[code] for code in np.unique(used[0][used[1] == slot]).astype(int).tolist()}
+            for slot, named in block.texts.items()
+        }
+    return ExplainRequest(
+        stream=block.stream,
+        epoch=block.epoch,
+        partition=block.partition,
+        first_row=block.first_row + rows.start,
+        version=block.version,
+        seqs=block.seqs[rows],
+        x=block.x[rows],
+        y=block.y[rows],
+        draws=draws,
+        names=block.names,
+        kinds=block.kinds,
+        classes=block.classes,
+        task=block.task,
+        loss=block.loss,
+        new_categories=_needed_categories(block, rows, draws),
+        texts=texts,
+        grid=block.grid,
+        corrected=block.corrected,
+        staleness=block.staleness,
+        flush_before=block.flush_before and rows.start == 0,
+    )
+
+
+def _needed_categories(
+    block: ExplainRequest, rows: slice, draws: Mapping[str, NDArray[Any]]
+) -> Mapping[int, NewCategories]:
+    """Return the new categories up to the highest code that each slot has in some rows and in what they draw."""
+    needed: dict[int, NewCategories] = {}
+    if not block.new_categories:
+        return needed
+    width = len(block.names)
+    values = [block.x[rows]]
+    values += [array.reshape(-1, width) for name, array in draws.items() if name in ("ipfi", "isage")]
+    for slot, new in block.new_categories.items():
+        codes = [array[:, slot] for array in values]
+        if block.grid is not None:
+            codes.append(draws["ipdp.value"][draws["ipdp.place"] % width == slot])
+        highest = np.nanmax(np.concatenate([*codes, [-1.0]]))
+        count = int(highest) + 1 - new.first_code
+        if count > 0:
+            needed[slot] = NewCategories(new.first_code, new.texts[:count])
+    return needed
+
+
+def _pairs(texts: Mapping[int, Mapping[int, str]]) -> list[list[object]]:
+    return [[slot, list(named.items())] for slot, named in texts.items()]
+
+
+def _json(value: object) -> int:
+    return len(orjson.dumps(value))

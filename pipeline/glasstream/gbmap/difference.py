@@ -1,0 +1,107 @@
+"""Where two models part: a map whose f_0 is the one and whose target is the other (003, 5.1)."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from glasstream.errors import InputError, SettingsError
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.fit import fit_map
+from glasstream.gbmap.map import BoostedMap, Model, start_values
+from glasstream.gbmap.rows import Floats, as_matrix
+from glasstream.gbmap.settings import GbmapSettings
+
+CLIP: Final = 1e-6
+"""Probabilities are clipped to [CLIP, 1 - CLIP]: a model that is certain has a score of ±13.8 then, not infinity."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """How one model became another, as a sequence of half-spaces.
+
+    Attributes
+    ----------
+    map
+        f_0 is the model before; f approximates the model after; f - f_0 is their difference as it is mapped. Where rows
+        are encoded for the map f_0 is 0, and f itself the difference.
+    gap
+        Mean square of the difference on the rows, in units of the models' values (squared scores for probabilities).
+    left
+        float64[m + 1], the mean square of what the first 0, 1, ..., m learners do not explain of it; left[0] is gap.
+    active
+        float64[m], the share of the rows in the half-space w_j·x + v_j > 0 of each learner, which it changes most.
+    """
+
+    map: BoostedMap
+    gap: float
+    left: Floats
+    active: Floats
+
+
+def fit_difference(
+    before: Model,
+    after: Model,
+    rows: npt.ArrayLike,
+    settings: GbmapSettings | None = None,
+    *,
+    probabilities: bool = False,
+    encoding: Encoding | None = None,
+) -> Difference:
+    """Map where `after` differs from `before`, two models or two snapshots of one.
+
+    Where no learner is active the two are alike; the first learners show the largest differences (003, 5.1). No label
+    is needed: the rows may be any for which the comparison matters.
+
+    Parameters
+    ----------
+    before, after
+        Rows float64[n, p] in, one finite number for each row out.
+    rows
+        float64[n, p], standardised if the weights are to be compared; with `encoding` as they come, such as those
+        that a predictor takes, with NaN and codes.
+    settings
+        Of the fit; None: the defaults. The loss is quadratic whatever the models are.
+    encoding
+        How rows are encoded for the map; None: as they are.
+    probabilities
+        Whether the models give probabilities; their difference is that of their logits then, clipped by `CLIP`.
+
+    Raises
+    ------
+    InputError
+        The rows, encoded, are not finite, or a probability is not from 0 to 1.
+    ModelError
+        A model gives something else than one finite number for each row.
+    SettingsError
+        The settings ask for another loss than the quadratic.
+    """
+    chosen = GbmapSettings() if settings is None else settings
+    if chosen.loss != "quadratic":
+        raise SettingsError([f"gbmap: expected the quadratic loss for a difference of two models, got {chosen.loss!r}"])
+    table = as_matrix(rows, "rows") if encoding is None else np.asarray(rows, np.float64)
+    matrix = table if encoding is None else encoding.encode(table)
+    start, end = (logits(model) if probabilities else model for model in (before, after))
+    initial = start if encoding is None else start_values(start, table, "the model before")
+    fit = fit_map(matrix, start_values(end, table, "the model after"), replace(chosen, held_out=0.0), initial=initial)
+    return Difference(fit.map, float(fit.losses[0]), fit.losses, fit.map.active(matrix).mean(axis=0))
+
+
+def logits(model: Model) -> Model:
+    """The model that gives log(p / (1 - p)) for the probability p of `model`, p clipped by `CLIP`.
+
+    Raises
+    ------
+    InputError
+        When it is called: a probability is not from 0 to 1.
+    """
+
+    def score(rows: Floats) -> Floats:
+        p = np.asarray(model(rows), np.float64)
+        if not ((p >= 0.0) & (p <= 1.0)).all():
+            raise InputError("gbmap: expected probabilities from 0 to 1 of a model, got others; is it a regressor?")
+        p = np.clip(p, CLIP, 1.0 - CLIP)
+        return np.asarray(np.log(p) - np.log1p(-p))
+
+    return score

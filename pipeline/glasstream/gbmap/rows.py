@@ -1,0 +1,72 @@
+"""Rows as the kernels take them, and what is refused before."""
+
+from numbers import Integral, Real
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from glasstream.errors import InputError
+from glasstream.models.arrays import sealed
+
+Floats = npt.NDArray[np.float64]
+
+LARGEST: Final = 1e100
+"""Squares of such numbers, and sums of them, are still numbers. What a stream brings stays far below: ±1e60."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number, numpy's among them; booleans are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, numpy's among them; booleans are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def as_matrix(rows: npt.ArrayLike, what: str, width: int | None = None) -> Floats:
+    """`rows` as a sealed float64[n, p] of finite numbers within ±`LARGEST`.
+
+    Raises
+    ------
+    InputError
+        It is not a matrix of that, or not `width` wide.
+    """
+    array: Floats = sealed(rows, np.float64)
+    if array.ndim != 2 or (width is not None and array.shape[1] != width):
+        wanted = "p" if width is None else width
+        raise InputError(f"gbmap: expected {what} as float64[n, {wanted}], got an array of shape {array.shape}")
+    usable = np.abs(array) <= LARGEST  # NaN is not
+    if not usable.all():
+        row, column = np.argwhere(~usable)[0]
+        value, where = array[row, column], f"in row {row}, column {column}"
+        if np.isfinite(value):
+            raise InputError(
+                f"gbmap: expected numbers within ±{LARGEST:g} in {what}, got {value:g} {where}; scale the column"
+            )
+        raise InputError(
+            f"gbmap: expected finite numbers in {what}, got {value} {where}; "
+            "encode missing values first (glasstream.gbmap.encoding), or leave the row out"
+        )
+    return array
+
+
+def as_column(values: npt.ArrayLike, what: str, count: int) -> Floats:
+    """`values` as a sealed float64[count] of finite numbers within ±`LARGEST`.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    array: Floats = sealed(values, np.float64)
+    if array.shape != (count,):
+        raise InputError(f"gbmap: expected {what} as float64[{count}], one for each row, got shape {array.shape}")
+    usable = np.abs(array) <= LARGEST
+    if not usable.all():
+        row = int(np.flatnonzero(~usable)[0])
+        if np.isfinite(array[row]):
+            raise InputError(f"gbmap: expected {what} within ±{LARGEST:g}, got {array[row]:g} in row {row}; scale them")
+        raise InputError(f"gbmap: expected finite {what}, got {array[row]} in row {row}; leave such rows out")
+    return array

@@ -1,0 +1,124 @@
+"""Maps as bytes and back: nothing but names and arrays, in the frames of every internal record.
+
+Reading executes nothing, and what a kernel would work with is checked first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from glasstream.errors import FrameError, ModelError
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.map import BoostedMap
+from glasstream.gbmap.settings import LOSSES, UNITS
+from glasstream.models.arrays import Array, read_fields, read_matrices, require, require_starts
+from glasstream_topics import frames
+
+KIND: Final = "gbmap"
+VERSION: Final = 1
+_FRAME: Final = f"a {KIND} frame"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredMaps:
+    """What is kept of a fit: its maps (one against the rest has one for each class) and how rows are encoded for them.
+
+    Attributes
+    ----------
+    maps
+        One or more on the same features; their f_0 are numbers.
+    encoding
+        None: the rows are used as they are.
+    about
+        JSON values of the owner's own, such as the names of classes.
+    """
+
+    maps: tuple[BoostedMap, ...]
+    encoding: Encoding | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def encode(stored: StoredMaps) -> bytes:
+    """The bytes; a function of the content alone.
+
+    Raises
+    ------
+    ModelError
+        A map's f_0 is a model: it is not an array.
+    FrameError
+        `about` is not JSON.
+    """
+    arrays: dict[str, Array] = {}
+    forms = []
+    for number, one in enumerate(stored.maps):
+        if callable(one.initial):
+            raise ModelError(
+                "gbmap: expected a number as f_0 to store a map, got a model; store dataclasses.replace(map, "
+                "initial=0.0), keep the model by its own means, and put it back after reading"
+            )
+        forms.append({"unit": one.unit, "loss": one.loss})
+        arrays[f"map.{number}.numbers"] = np.array([one.beta, one.initial], np.float64)
+        for name in ("weights", "constants", "offsets", "signs"):
+            arrays[f"map.{number}.{name}"] = getattr(one, name)
+    if stored.encoding is not None:
+        for name in ("means", "deviations", "codes", "starts", "categorical"):
+            arrays[f"encoding.{name}"] = getattr(stored.encoding, name)
+    meta = {"maps": forms, "encoded": stored.encoding is not None, "about": dict(stored.about)}
+    return frames.encode(KIND, VERSION, meta, arrays)
+
+
+def decode(data: bytes | memoryview) -> StoredMaps:
+    """What `encode` wrote; its maps and its encoding give the same bits as those that were stored.
+
+    Raises
+    ------
+    FrameError
+        Whatever is wrong with the bytes: damaged, cut off, foreign, of another version, or content that is no map.
+    """
+    frame = frames.decode(data, KIND, VERSION)
+    forms, about = frame.meta.get("maps"), frame.meta.get("about")
+    require(isinstance(forms, list) and bool(forms) and isinstance(about, dict), "maps and what they are about", _FRAME)
+    maps = tuple(_map(frame.arrays, number, form) for number, form in enumerate(forms or []))
+    require(len({one.features for one in maps}) == 1, "maps on the same features", _FRAME)
+    encoding = _encoding(frame.arrays) if frame.meta.get("encoded") is True else None
+    if encoding is not None:
+        require(
+            len(encoding.columns) == maps[0].features,
+            "an encoding of as many columns as the maps have features",
+            _FRAME,
+        )
+    return StoredMaps(maps, encoding, about or {})
+
+
+def _map(arrays: Mapping[str, Array], number: int, form: object) -> BoostedMap:
+    if not isinstance(form, dict) or form.get("unit") not in UNITS or form.get("loss") not in LOSSES:
+        raise FrameError(f"{_FRAME}: expected the unit and the loss of a map, got {form!r:.200}")
+    name = f"map.{number}."
+    [weights] = read_matrices(arrays, [(f"{name}weights", "f8", 2)], _FRAME)
+    vectors = [(f"{name}{field}", "f8") for field in ("constants", "offsets", "signs", "numbers")]
+    constants, offsets, signs, numbers = read_fields(arrays, vectors, _FRAME)
+    require(numbers.shape == (2,) and np.isfinite(numbers).all(), "beta and f_0", _FRAME)
+    try:
+        return BoostedMap(
+            weights, constants, offsets, signs, form["unit"], float(numbers[0]), form["loss"], float(numbers[1])
+        )
+    except ModelError as error:
+        raise FrameError(f"{_FRAME} that holds no map: {error}") from error
+
+
+def _encoding(arrays: Mapping[str, Array]) -> Encoding:
+    fields = [("means", "f8"), ("deviations", "f8"), ("codes", "f8"), ("starts", "i8"), ("categorical", "b1")]
+    means, deviations, codes, starts, categorical = read_fields(
+        arrays, [(f"encoding.{name}", dtype) for name, dtype in fields], _FRAME
+    )
+    require(
+        means.shape == deviations.shape == categorical.shape, "means, deviations and kinds of the same columns", _FRAME
+    )
+    require(np.isfinite(means).all() and (deviations > 0).all(), "finite means and deviations above 0", _FRAME)
+    require_starts(starts, len(means), len(codes), "codes of each column", _FRAME)
+    require(
+        np.isfinite(codes).all() and not np.diff(starts)[~categorical].any(), "finite codes of categories only", _FRAME
+    )
+    return Encoding(means, deviations, codes, starts, categorical)

@@ -1,0 +1,183 @@
+"""What a worker says of itself over HTTP: `/healthz`, `/readyz`, and `/metrics` for Prometheus.
+
+Answers come from the worker's event loop, so that an answer at all means that the loop turns.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from glasstream.errors import SettingsError
+from glasstream.health.catalogue import Sample
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 3.0
+"""A loop that does not answer for so long is not healthy."""
+_CLIENT_SECONDS = 5.0
+"""A client that is slower than this is let go."""
+
+
+class Worker(Protocol):
+    """What is asked; always on the worker's event loop."""
+
+    def trouble(self) -> str | None:
+        """Why it can not go on; None while it can."""
+
+    def unready(self) -> str | None:
+        """Why it does not work yet, or not at the moment; None while it does."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Its metrics as of now."""
+
+
+class Answer(NamedTuple):
+    """An HTTP answer."""
+
+    status: HTTPStatus
+    kind: str
+    body: bytes
+
+
+class HealthServer:
+    """Serves on a thread of its own.
+
+    Parameters
+    ----------
+    host, port
+        Where; port 0 is any free one.
+    stage, instance
+        What it says it is.
+    worker
+        What it asks.
+    """
+
+    def __init__(self, host: str, port: int, stage: str, instance: str, worker: Worker) -> None:
+        self._host, self._port = host, port
+        self._labels = {"stage": stage, "instance": instance}
+        self._worker = worker
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: ThreadingHTTPServer | None = None
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises
+        ------
+        SettingsError
+            The port cannot be had.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._server = ThreadingHTTPServer((self._host, self._port), _handler(self._answer))
+        except OSError as error:
+            raise SettingsError(
+                [
+                    f"health.port: cannot listen on {self._host}:{self._port}: {error.strerror}; "
+                    "set another port, or leave it out for any free one"
+                ]
+            ) from error
+        self._server.daemon_threads = True
+        Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+        log.info("health and metrics on http://%s:%d", self._host, self.port)
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            await asyncio.to_thread(self._server.shutdown)
+            self._server.server_close()
+
+    @property
+    def port(self) -> int:
+        """Where it listens; 0 before it does."""
+        return self._server.server_address[1] if self._server is not None else 0
+
+    def _answer(self, path: str) -> Answer:
+        """Called on a thread of the server."""
+        ask = {"/healthz": self._health, "/readyz": self._readiness, "/metrics": self._metrics}.get(path.split("?")[0])
+        if ask is None:
+            return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics")
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the worker ends")
+        try:
+            return asyncio.run_coroutine_threadsafe(_on_loop(ask), loop).result(ANSWER_SECONDS)
+        except TimeoutError:
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, f"the worker has not answered within {ANSWER_SECONDS:g} s")
+
+    def _health(self) -> Answer:
+        return _verdict(self._labels, self._worker.trouble())
+
+    def _readiness(self) -> Answer:
+        return _verdict(self._labels, self._worker.trouble() or self._worker.unready())
+
+    def _metrics(self) -> Answer:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(self._labels, list(self._worker.samples())))
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))
+
+
+class _Collected(Collector):
+    """Samples as Prometheus wants them: gathered by metric, with what tells this worker from others."""
+
+    def __init__(self, labels: dict[str, str], samples: list[Sample]) -> None:
+        self._labels = labels
+        self._samples = samples
+
+    def collect(self) -> Iterator[Family]:
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for metric, value, labels in self._samples:
+            family = families.get(metric.name)
+            if family is None:
+                make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+                family = families[metric.name] = make(metric.name, metric.help, labels=[*self._labels, *metric.labels])
+            family.add_metric([*self._labels.values(), *labels], value)
+        yield from families.values()
+
+
+async def _on_loop(ask: Callable[[], Answer]) -> Answer:
+    return ask()
+
+
+def _verdict(labels: dict[str, str], reason: str | None) -> Answer:
+    status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+    body = {**labels, "status": "ok" if reason is None else "unavailable", "reason": reason}
+    return Answer(status, "application/json", json.dumps(body).encode() + b"\n")
+
+
+def _text(status: HTTPStatus, text: str) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", text.encode() + b"\n")
+
+
+def _handler(answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _CLIENT_SECONDS
+        server_version = "glasstream"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            status, kind, body = answer(self.path)
+            with suppress(ConnectionError):  # a probe that had no more patience
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Requests are not logged: probes come every few seconds."""
+
+    return Handler

@@ -1,0 +1,232 @@
+"""From the bytes of a message on `events` to events and labels, with a reason for all that is neither.
+
+A message is one of them, an array of them, or a mark. Good messages take the fast path, one typed decode of
+the whole, or a second one where there are labels; only when that fails is every element looked at by itself, so that
+the good ones go on and each bad one has its reason. Each element is then decoded from its own bytes by the same typed
+decoder, so that an event means the same alone and beside others. Only a message that is no JSON as a whole, or is
+nested too deep to be taken apart, is rejected as a whole.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+
+from glasstream_topics import events
+from glasstream_topics.errors import RecordError
+from glasstream_topics.events import LARGEST, Event
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.labels import Label
+
+ID_BYTES = 256
+"""Longest `id` in UTF-8 bytes, or digits of an integer; part of the contract of `events`."""
+_LARGEST_ID = 10**ID_BYTES - 1
+_SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What is no event and no label. `index` is its place in the array; None: the whole message."""
+
+    index: int | None
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The content of one message, in its order."""
+
+    events: Sequence[tuple[int, Event | Label]] = field(default_factory=list)
+    """(index in the message, event or label)"""
+    labels: bool = False
+    """Whether labels are among them."""
+    rejected: list[Rejected] = field(default_factory=list)
+    array: bool = False
+    """Whether it was an array; a single event stands at index 0."""
+    flush: bool = False
+    reset: bool = False
+
+
+_KEYS = frozenset(Event.__struct_fields__)
+
+
+def decode(value: bytes | None, limit: int) -> Decoded:
+    """The events and labels in a message, and what of it is rejected and why.
+
+    Parameters
+    ----------
+    value
+        The message's value; None for a null message.
+    limit
+        Largest size in bytes.
+    """
+    if value is None:
+        return _whole(Reason.NULL_MESSAGE, "expected a JSON value, got a null message")
+    if len(value) > limit:
+        return _whole(Reason.TOO_LARGE, f"expected at most {limit} bytes, got {len(value)}")
+    good: Sequence[Event | Label]
+    labels = False
+    try:
+        good = events.decode(value)
+    except RecordError:
+        try:
+            good = events.decode_with_labels(value)
+        except RecordError:
+            return _each(value)
+        labels = True
+    if any(_long_id(event.id) for event in good):
+        return _each(value)
+    return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
+
+
+def _long_id(event_id: str | int | None) -> bool:
+    if type(event_id) is str:
+        return len(event_id) * 4 > ID_BYTES and len(event_id.encode()) > ID_BYTES
+    return event_id is not None and not _SMALLEST_ID <= event_id <= _LARGEST_ID
+
+
+def _whole(reason: Reason, detail: str) -> Decoded:
+    return Decoded(rejected=[Rejected(None, reason, detail)])
+
+
+def _each(value: bytes) -> Decoded:
+    """The slow path: look at every element."""
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _whole(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}")
+    try:
+        elements = split(value)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _whole(*_no_json(value, error))
+    if elements is None:
+        if events.is_flush(value):
+            return Decoded(flush=True)
+        if events.is_reset(value):
+            return Decoded(reset=True)
+        found = _judge(value)
+        if isinstance(found, tuple):
+            return _whole(*found)
+        return Decoded(events=[(0, found)], labels=type(found) is Label)
+    good: list[tuple[int, Event | Label]] = []
+    rejected = []
+    for index, element in enumerate(elements):
+        found = _judge(element)
+        if isinstance(found, tuple):
+            rejected.append(Rejected(index, *found))
+        else:
+            good.append((index, found))
+    return Decoded(good, labels=any(type(one) is Label for _, one in good), rejected=rejected, array=True)
+
+
+_SPACE = b" \t\r\n"
+_NO_JSON = "expected JSON (NaN, Infinity and numbers beyond a double are not), got: {}"
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
+
+
+def split(value: bytes) -> list[bytes] | None:
+    """Return the bytes of each element of an array; None if the value is not an array.
+
+    Raises
+    ------
+    msgspec.DecodeError, RecursionError
+        The value begins like an array, but is not JSON or is nested too deep.
+    """
+    return [bytes(element) for element in _elements.decode(value)] if value.lstrip(_SPACE)[:1] == b"[" else None
+
+
+def _judge(element: bytes) -> Event | Label | tuple[Reason, str]:
+    """Decode one element from its own bytes: an event, a label, or why it is neither."""
+    if element.lstrip(_SPACE)[:1] == b"{":
+        with suppress(RecordError):
+            (found,) = events.decode_with_labels(element)
+            if not _long_id(found.id):
+                return found
+    try:
+        content = _anything.decode(element)  # unlike orjson it reads integers beyond 64 bits as such
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _no_json(element, error)
+    return _examine(content)
+
+
+def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
+    """Return why a value is not JSON, in the words of orjson if it refuses the value too: they name line and column."""
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as found:
+        error = found
+    return Reason.NOT_JSON, _NO_JSON.format(error)
+
+
+def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
+    """One element as an event or a label, or why it is neither."""
+    if not isinstance(element, dict):
+        return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
+    unknown = sorted(element.keys() - _KEYS)
+    if unknown:
+        return Reason.UNKNOWN_KEY, f"expected the keys id, ts, x, y, got also {', '.join(map(repr, unknown[:3]))}"
+    event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
+    wrong = _wrong_beside_x(event_id, ts, y)
+    if "x" not in element and "y" in element and event_id is not None:
+        if y is None:
+            return wrong or (Reason.BAD_TARGET, "expected the `y` of a label to be a number, text or boolean, got null")
+        return wrong or Label(event_id, y, ts)
+    x = element.get("x")
+    if x is None:
+        return Reason.NO_X, "expected `x`, an object of features, or `id` and `y`, a label that comes late; got neither"
+    if not isinstance(x, dict):
+        return Reason.NO_X, f"expected `x` to be an object of features, got {_kind(x)}"
+    if not x:
+        return Reason.EMPTY_X, "expected at least one feature in `x`, got none"
+    features: dict[str, float | str | bool | None] = {}
+    for name, feature in x.items():
+        if isinstance(feature, (dict, list)):
+            return (
+                Reason.NESTED_VALUE,
+                f"expected a number, text, boolean or null in `x`, got {_kind(feature)} in {name!r}",
+            )
+        number = _number(feature)
+        if number is None:
+            features[name] = feature
+        elif abs(number) <= LARGEST:
+            features[name] = number
+        else:
+            return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
+    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+
+
+def _wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
+    if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
+        return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
+    if isinstance(event_id, str) and _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} bytes, got {len(event_id.encode())}"
+    if _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} digits, got an integer with more"
+    if ts is not None and (isinstance(ts, bool) or not isinstance(ts, int)):
+        return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
+    if isinstance(y, (dict, list)):
+        return Reason.BAD_TARGET, f"expected `y` to be a number, text or boolean, got {_kind(y)}"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    names = {dict: "an object", list: "an array", str: "text", int: "an integer", float: "a number"}
+    return names[type(value)]

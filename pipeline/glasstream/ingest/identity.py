@@ -1,0 +1,74 @@
+"""What a message of `events` and its events are called: one rule for everyone who reads them."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from glasstream.ingest.message import Message
+from glasstream_topics.events import partition as partition_of
+from glasstream_topics.events_dead import Reason
+
+
+class StreamRules(Protocol):
+    """What a reader of `events` must know to tell whose a message is; see `glasstream.settings`."""
+
+    @property
+    def streams(self) -> int:
+        """Streams of one partition, at most."""
+
+    @property
+    def stream_bytes(self) -> int:
+        """Of the longest name."""
+
+    @property
+    def partitioner(self) -> str:
+        """How a key finds its partition."""
+
+    @property
+    def event_partitions(self) -> int:
+        """Partitions of `events`; 0: do not check where a message lies."""
+
+
+def stream_name(message: Message, rules: StreamRules, known: Collection[str]) -> str | tuple[Reason, str]:
+    """The stream that a message is of, or why it is of none.
+
+    Parameters
+    ----------
+    known
+        The streams of the partition that have begun. One begins with its first message that holds an event or a
+        label, accepted or not.
+    """
+    key = message.key
+    if not key:
+        return Reason.MISSING_STREAM, "expected the stream's name as the message key, got no key"
+    if len(key) > rules.stream_bytes:
+        return (
+            Reason.BAD_STREAM,
+            f"expected a stream name (the message key) of at most {rules.stream_bytes} bytes, got {len(key)}",
+        )
+    try:
+        name = key.decode("utf-8")
+    except UnicodeDecodeError:
+        return Reason.BAD_STREAM, "expected a stream name (the message key) in UTF-8"
+    if rules.event_partitions:
+        expected = partition_of(key, rules.event_partitions, rules.partitioner)
+        if expected != message.partition:
+            return (
+                Reason.WRONG_PARTITION,
+                f"expected stream {name!r} on partition {expected} ({rules.partitioner} of its key), "
+                f"got it on {message.partition}; set `partitioner: murmur2_random` in a librdkafka producer "
+                "(its default is CRC32), or topics.partitioner = crc32 for a topic written that way",
+            )
+    if name not in known and len(known) >= rules.streams:
+        return (
+            Reason.TOO_MANY_STREAMS,
+            f"expected at most {rules.streams} streams on a partition (limits.streams), got {name!r} "
+            "beyond them; allow more, or spread them over more partitions",
+        )
+    return name
+
+
+def event_id(given: str | int | None, message: Message, index: int) -> str:
+    """The event's own id as text, or where it stands: partition-offset-index."""
+    if given is None:
+        return f"{message.partition}-{message.offset}-{index}"
+    return given if type(given) is str else str(given)

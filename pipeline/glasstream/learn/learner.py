@@ -1,0 +1,506 @@
+"""The learner of one stream: predict, then fix everything about a row that depends on order, then learn.
+
+Pure: events in, records out. The stage around it decides when a block is cut; nothing else is left to it.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.background.background import Background
+from glasstream.errors import ModelError, NotCompilable
+from glasstream.explain.losses import loss_for, loss_one
+from glasstream.ingest.admission import Accepted, Task
+from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
+from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.learn.settings import LearnSettings
+from glasstream.learn.staleness import scale, staleness
+from glasstream.models.catalogue import takes_text
+from glasstream.models.checks import check_splits
+from glasstream.models.compile import compile_model
+from glasstream.models.generic import GenericPredictor
+from glasstream.models.predictor import Predictor
+from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
+from glasstream_topics import predictions, requests
+from glasstream_topics.frames import Array
+from glasstream_topics.requests import ExplainRequest, NewCategories
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The model of a stream as of a version, in the form that is sent to the explainers."""
+
+    stream: str
+    epoch: int
+    version: int
+    predictor: Predictor
+    until: int
+    """The first row that is explained with a later version."""
+
+
+class Unlabelled(NamedTuple):
+    """What is kept of an event until its label comes."""
+
+    x: Mapping[str, Value]
+    label: str | None
+    value: float | None
+    """What was predicted."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What learners have produced and nobody has taken yet, in order."""
+
+    predictions: list[tuple[str, bytes]] = field(default_factory=list)
+    """(stream, record)"""
+    requests: list[ExplainRequest] = field(default_factory=list)
+    sent: list[ExplainRequest] = field(default_factory=list)
+    """Requests that a predecessor has sent, made again: they may have to be sent once more."""
+    snapshots: list[Snapshot] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    """Lines for the log: what happened once and a person should know."""
+
+
+_STATE: Final = (
+    *("rows", "seqs", "unlabelled", "_features", "_loss", "_scored", "_score", "_background", "_flush_before"),
+    *(
+        "_through_river",
+        "_version",
+        "_staleness",
+        "_known_categories",
+        "_next_due",
+        "_seen_features",
+        "_said",
+        "_model",
+        "waiting",
+    ),
+)
+"""What a successor needs, at a moment at which no row is between two blocks."""
+_NEWEST: Final = "newest"
+"""In a state that was not taken at a snapshot: the predictor of the newest, if it is compiled."""
+_THIRD_CLASS: Final = "a third class came: the binary model is replaced by one-vs-rest over fresh clones of it"
+_CHECKED_ROWS = 10
+"""Rows on which a model that is not compiled is looked at once."""
+
+
+def tells_model(state: Mapping[str, Any]) -> bool:
+    """Whether a learner that resumes a state makes the model that the next row is explained with, if there is one."""
+    return _NEWEST not in state or not state["_through_river"]
+
+
+class StreamLearner:
+    """Learns one stream.
+
+    Parameters
+    ----------
+    stream, partition
+        Its name and its partition of `events`.
+    settings
+        Everything that is configured, with the stream's own epoch.
+    outbox
+        Where records go.
+    """
+
+    def __init__(self, stream: str, partition: int, settings: LearnSettings, outbox: Outbox) -> None:
+        self.stream = stream
+        self.partition = partition
+        self.settings = settings
+        self.rows = 0
+        """Events learned so far: the number of the next row and the version of the model."""
+        self.seqs = 0
+        """Events accepted so far."""
+        self.unlabelled = 0
+        """Events that came without a label."""
+        self.ended = False
+        """Whether a reset mark has come: nothing more is learned in this epoch."""
+        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels_window)
+        self.outbox = outbox
+        self._schedule = settings.schedule
+        self._features = FeatureTable(settings.limits)
+        self._loss = ""
+        self._scored = 0
+        self._score = 0.0
+        """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
+        self._background = Background(settings.background, settings.seed, stream)
+        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int]] = []
+        """Predictions that are not written out yet: seq, id, prediction, target, version of the model. Without an id
+        they have been, and it is their label that has come."""
+        self._predictions = predictions.Encoder(settings.epoch, stream)
+        self._buffer = RowBuffer()
+        self._seqs: list[int] = []
+        self._targets: list[float] = []
+        self._flush_before = False
+        self._through_river = False
+        self._version = 0
+        """The newest scheduled one: what rows are explained with."""
+        self._staleness: float | None = None
+        """How far it is from the one before it."""
+        self._compiled: Predictor | None = None
+        """The newest snapshot, if it is compiled."""
+        self._known_categories: list[int] = []
+        """How many categories each slot had when the newest snapshot was made."""
+        self._most_rows = settings.block_rows
+        self._next_due = 1
+        self._seen_features = 0
+        self._seen_classes = 0
+        """Classes that the rows of the open block know."""
+        self._said: set[str] = set()
+        self._model = self._new_model(settings.task) if settings.task is not None else None
+
+    def step(self, accepted: Accepted, event_id: str) -> None:
+        """Predict and, if it is labelled, learn one event.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised in predict or learn. The event is then not a row.
+        """
+        seq, target = accepted.seq, accepted.target
+        self.seqs = seq + 1
+        row, given = self._features.encode(accepted.event.x)
+        if len(self._features.names) != self._seen_features:
+            self._see_features()
+        model = self._model
+        if model is None and target is not None:
+            model = self._first_model(target)
+            if not self._features.model_takes_text:  # not known when the event was encoded
+                given = {name: value for name, value in given.items() if not isinstance(value, str)}
+        prediction = model.predict(given) if model is not None else NOTHING
+        self.predicted.append((seq, event_id, prediction, target, self.rows))
+        if model is None or target is None:
+            self.unlabelled += 1
+            if accepted.event.id is not None:
+                self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
+            if len(self.predicted) >= self.settings.block_rows:
+                self._publish()
+            return
+        if self.waiting.begun and accepted.event.id is not None:
+            self.waiting.labelled(event_id, seq)
+        model.learn(given, target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target)
+
+    def join(self, label: Joined[Unlabelled]) -> None:
+        """Learn an event whose label comes now.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised. The event is then not a row.
+        """
+        seq, (x, said, value), target = label
+        model = self._model or self._first_model(target)
+        row, given = self._features.encode_again(x)
+        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows))
+        model.learn_late(given, target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target)
+
+    def _wait(self, event_id: str, seq: int, kept: Unlabelled) -> None:
+        missed = self.waiting.missed
+        self.waiting.add(event_id, seq, kept)
+        if self.waiting.missed > missed:
+            self._say(
+                f"an event's label did not come within labels.window = {self.waiting.window} events, or another event "
+                "came under its id; such events are predicted and not learned, and counted (said once)"
+            )
+
+    def flush(self) -> None:
+        """A flush mark stands here: close the block and say so to the aggregator."""
+        self.cut()
+        if self.rows > self.settings.start:
+            self._flush_before = True
+            self.outbox.requests.append(self._flush_item())
+
+    def _flush_item(self) -> ExplainRequest:
+        return requests.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
+
+    def end(self) -> None:
+        """A reset mark stands here: close the block, wait for no label, tell the aggregator that nothing follows."""
+        self.cut()
+        self.ended = True
+        missed = self.waiting.give_up()
+        self.outbox.requests.append(
+            requests.flush_item(
+                stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows, ends=True
+            )
+        )
+        self.outbox.notices.append(
+            f"stream {self.stream!r}: a reset mark ends epoch {self.epoch} after {self.seqs:,} events and "
+            f"{self.rows:,} rows; {missed:,} labels never came"
+        )
+
+    def cut(self) -> None:
+        """Write out what was predicted, and close the open block. When this is called changes no number."""
+        self._publish()
+        count = len(self._buffer.rows)
+        if count == 0:
+            return
+        first = self.rows - count
+        block = self._buffer.matrix()
+        draws = self._background.pass_through(block, self._features.kinds[: block.shape[1]], first)
+        explained = min(count, self.rows - self.settings.start)
+        if explained > 0:
+            self._send(self.rows - explained, block[count - explained :], draws)
+        self._buffer.clear(self._buffer.width)
+        self._seqs.clear()
+        self._targets.clear()
+        self._most_rows = self._rows_of_a_block()
+
+    def _send(self, first_row: int, block: NDArray[np.float64], draws: Mapping[str, Array]) -> None:
+        model = self._model
+        if model is None:
+            return
+        explained, width = block.shape
+        self.outbox.requests.append(
+            ExplainRequest(
+                stream=self.stream,
+                epoch=self.settings.epoch,
+                partition=self.partition,
+                first_row=first_row,
+                version=self._version,
+                seqs=np.array(self._seqs[-explained:], dtype=np.int64),
+                x=block,
+                y=np.array(self._targets[-explained:]),
+                draws=draws,
+                names=self._features.names[:width],
+                kinds=[int(kind) for kind in self._features.kinds[:width]],
+                classes=list(model.classes)[: self._seen_classes],
+                task=model.task.value,
+                loss=self._loss,
+                new_categories=self._new_categories(width),
+                texts=self._texts(draws, width),
+                grid=self._background.grid,
+                corrected=self.settings.corrected,
+                staleness=self._staleness,
+                flush_before=self._flush_before,
+            )
+        )
+        self._flush_before = False
+
+    def _new_categories(self, width: int) -> Mapping[int, NewCategories]:
+        """What River itself must be told beyond the snapshot: texts of categories that came after it.
+
+        To a compiled predictor they are unseen categories, whatever their text.
+        """
+        if not self._through_river:
+            return {}
+        known = self._known_categories
+        new = {}
+        for slot, codes in enumerate(self._features.categories[:width]):
+            first = known[slot] if slot < len(known) else 0
+            if len(codes) > first:
+                new[slot] = NewCategories(first, tuple(codes)[first:])
+        return new
+
+    def _texts(self, draws: Mapping[str, Array], width: int) -> Mapping[int, Mapping[int, str]]:
+        """The texts of the categories among the grid points, for the curves that are published."""
+        if "ipdp.value" not in draws:
+            return {}
+        slots, values = draws["ipdp.place"] % width, draws["ipdp.value"]
+        texts: dict[int, dict[int, str]] = {}
+        for slot, kind in enumerate(self._features.kinds[:width]):
+            if kind is Kind.TEXT:
+                codes = np.unique(values[(slots == slot) & ~np.isnan(values)]).astype(int).tolist()
+                known = list(self._features.categories[slot])
+                texts[slot] = {code: known[code] for code in codes}
+        return texts
+
+    def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
+        if len(model.classes) > self._seen_classes:
+            self._see_classes(model)
+        rows = self._buffer.rows
+        rows.append(row)
+        self._seqs.append(seq)
+        self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
+        self.rows += 1
+        if self.rows == self._next_due:
+            self.cut()
+            if self._schedule.latest(self.rows) > self.settings.start:  # else no row is explained with this version
+                self._snapshot(model)
+            else:
+                self._next_due = self._schedule.after(self.rows, None)
+            self._version = self.rows
+        elif len(rows) >= self._most_rows:
+            self.cut()
+
+    def _rows_of_a_block(self) -> int:
+        """As many as are allowed, of what is sent to the explainers or, where that is more, comes from them."""
+        outputs = len(self._model.classes) if self._model is not None else 1
+        row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
+        return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
+
+    @property
+    def epoch(self) -> int:
+        """The stream's."""
+        return self.settings.epoch
+
+    @property
+    def version(self) -> int:
+        """What the next row is explained with."""
+        return self._version
+
+    @property
+    def score(self) -> float | None:
+        """Prequential accuracy, or mean absolute error; None before the first prediction with a label."""
+        return self._score / self._scored if self._scored else None
+
+    @property
+    def score_name(self) -> str:
+        """What `score` is."""
+        return "mae" if self._model is not None and self._model.task is Task.REGRESSION else "accuracy"
+
+    @property
+    def counts(self) -> FeatureCounts:
+        """Values that were treated as absent, and why."""
+        return self._features.counts
+
+    @property
+    def at_snapshot(self) -> bool:
+        """Whether a snapshot has just been made and nothing has been learned or predicted since."""
+        settled = self.rows == self._version > 0 and not self._buffer.rows and not self.predicted
+        return settled and self._next_due > self.settings.start
+
+    def state(self, *, at_rest: bool = False) -> dict[str, Any]:
+        """Everything that a successor goes on with; `at_snapshot`, or `at_rest`: right after a `cut`."""
+        state = {name: getattr(self, name) for name in _STATE}
+        return {**state, _NEWEST: self._compiled} if at_rest else state
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken; the newest snapshot of that moment is made again.
+
+        But that of a model that is not compiled only if `state` was taken at it: the model has learned on since.
+        """
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self._buffer.clear(self._seen_features)
+        self._seen_classes = len(self._model.classes) if self._model is not None else 0
+        self._most_rows = self._rows_of_a_block()
+        if self._flush_before:  # the mark is the newest that was sent
+            self.outbox.sent.append(self._flush_item())
+        predictor: Predictor | None = state.get(_NEWEST)
+        if _NEWEST not in state and self._model is not None:
+            predictor = self._predictor(self._model)
+        if predictor is not None:
+            self._compiled = predictor if predictor.compiled else None
+            self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self._version, predictor, self._next_due))
+
+    def _predictor(self, model: StreamModel) -> Predictor:
+        """The model as it is now, compiled if that can be."""
+        try:
+            return compile_model(model.river, self._features, model.labels, given=self._features.given())
+        except NotCompilable as reason:
+            self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
+            return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
+
+    def _snapshot(self, model: StreamModel) -> None:
+        predictor = self._predictor(model)
+        if isinstance(predictor, GenericPredictor) and not self._through_river:
+            self._check_function(predictor)
+        self._through_river = not predictor.compiled
+        self._known_categories = [len(codes) for codes in self._features.categories]
+        change = self._measure(predictor)
+        self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
+        self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
+
+    def _measure(self, predictor: Predictor) -> float | None:
+        """How much the model has changed since the newest snapshot, in the schedule's units; None: it is not known."""
+        before, self._compiled, self._staleness = self._compiled, predictor if predictor.compiled else None, None
+        if before is None or self._compiled is None:
+            return None
+        rows = self._background.held(self.rows)
+        self._staleness = staleness(predictor, before, self._loss, rows)
+        unit = scale(predictor, rows)
+        return None if self._staleness is None or unit == 0.0 else self._staleness / unit
+
+    def _check_function(self, predictor: GenericPredictor) -> None:
+        """Say it if the model's predictions are not a function of the row; on a copy, for they may change the model."""
+        rows = self._background.held(self.rows)[:_CHECKED_ROWS]
+        try:
+            check_splits(deepcopy(predictor), rows)
+        except ModelError as error:
+            self._say(
+                f"its predictions are not a function of the row, so its explanations can not be repeated: {error}"
+            )
+
+    def _first_model(self, target: str | float) -> StreamModel:
+        self._publish()  # under no loss yet
+        self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+        return self._model
+
+    def _new_model(self, task: Task) -> StreamModel:
+        self._loss = loss_for(task, self.settings.loss)
+        self._features.model_takes_text = takes_text(self.settings.model_name, task)
+        self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
+        return StreamModel(self.settings.factory, task, self.settings.many_classes)
+
+    def _publish(self) -> None:
+        """Write out the predictions, each with its loss and the running metric if there is a label.
+
+        Many at a time: between two events of a large model this code would run from a cold cache (for a tree the
+        learner's CPU beyond River's fell from 53 % to 13 % of River's).
+        """
+        stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
+        records = self.outbox.predictions
+        for seq, event_id, (label, probabilities, value), target, version in self.predicted:
+            loss: float | None = None
+            if target is not None:
+                if label is not None:
+                    self._scored += 1
+                    self._score += label == target
+                elif value is not None:
+                    self._scored += 1
+                    self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                if event_id is None:
+                    continue
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
+            record = encode(
+                seq=seq,
+                id=event_id,  # type: ignore[arg-type]  # it is None with a target only
+                prediction=label if value is None else value,
+                probabilities=probabilities,
+                target=target,
+                loss=loss,
+                loss_name=loss_name,
+                metric_name="mae" if value is not None else "accuracy",
+                metric_value=self._score / self._scored if self._scored else None,
+                model_version=version,
+            )
+            records.append((stream, record))
+        self.predicted.clear()
+
+    def _see_features(self) -> None:
+        """A feature is new: rows are wider from here on.
+
+        The rows of a block know the same features, so that what is published of a row is a function of that row.
+        """
+        self.cut()
+        self._seen_features = len(self._features)
+        self._buffer.clear(self._seen_features)
+        self._most_rows = self._rows_of_a_block()
+        for name, given in zip(self._features.names, self._features.given(), strict=True):
+            if not given:
+                self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
+
+    def _see_classes(self, model: StreamModel) -> None:
+        """Close the open block before the first row of a new class.
+
+        The rows of a block know the same classes, so that the size of a row is a function of that row.
+        """
+        self.cut()
+        self._seen_classes = len(model.classes)
+        self._most_rows = self._rows_of_a_block()
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.outbox.notices.append(f"stream {self.stream!r}: {line}")

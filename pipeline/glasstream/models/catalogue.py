@@ -1,0 +1,118 @@
+"""The models that can be asked for by name, and a user's own.
+
+River is imported where a model is made: it takes two seconds, and every stage reads settings, which name a model.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from glasstream.errors import ModelError
+from glasstream.ingest.admission import Task
+
+RiverModel = Any
+"""A River classifier or regressor, or a pipeline that ends in one."""
+
+ModelFactory = Callable[[Task], RiverModel]
+
+
+def takes_text(name: str, task: Task) -> bool:
+    """Whether a model is given text features; the others get numbers and booleans only.
+
+    A linear model cannot calculate with text. Nor can River's trees for regression, whose leaves are linear models.
+    """
+    return name not in _NAMED or (name != "linear" and task is Task.CLASSIFICATION)
+
+
+class ClassesInOrder(dict[Any, None]):
+    """The classes of a Hoeffding tree in order of first appearance.
+
+    River keeps them in a set, and its adaptive tree answers in the set's order: where probabilities tie, the label
+    would depend on PYTHONHASHSEED.
+    """
+
+    def add(self, label: Any) -> None:
+        """As `set.add`."""
+        self[label] = None
+
+
+def _in_order(model: RiverModel) -> RiverModel:
+    from river import compose, tree
+
+    last = model._last_step if isinstance(model, compose.Pipeline) else model
+    if isinstance(last, tree.HoeffdingTreeClassifier):
+        last.classes = ClassesInOrder()
+    return model
+
+
+def _forest(task: Task, seed: int) -> RiverModel:
+    from river import forest
+
+    make = forest.ARFClassifier if task is Task.CLASSIFICATION else forest.ARFRegressor
+    return make(n_models=10, seed=seed)
+
+
+def _tree(task: Task, seed: int) -> RiverModel:
+    from river import tree
+
+    make = tree.HoeffdingAdaptiveTreeClassifier if task is Task.CLASSIFICATION else tree.HoeffdingAdaptiveTreeRegressor
+    return _in_order(make(seed=seed))
+
+
+def _linear(task: Task, seed: int) -> RiverModel:
+    from river import compose, linear_model, preprocessing
+
+    make = linear_model.LogisticRegression if task is Task.CLASSIFICATION else linear_model.LinearRegression
+    return compose.Pipeline(preprocessing.StandardScaler(), make())
+
+
+_NAMED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
+
+
+def model_factory(name: str, seed: int) -> ModelFactory:
+    """What makes the model called `name`: ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``.
+
+    Raises
+    ------
+    ModelError
+        There is no such model, or what FACTORY returns is not a River model for the stream's task.
+    """
+    if name in _NAMED:
+        named = _NAMED[name]
+        return lambda task: named(task, seed)
+    return _OwnModel(name)
+
+
+class _OwnModel:
+    """Calls a user's factory and looks at what comes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        module_name, _, attribute = name.partition(":")
+        if not module_name or not attribute:
+            raise ModelError(f"model.name: expected one of {', '.join(_NAMED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise ModelError(
+                f"model.name: cannot import {module_name!r} of {name!r}: {error}; "
+                "the module must be importable by every learner and explainer (set PYTHONPATH, or install it)"
+            ) from error
+        self.factory = getattr(module, attribute, None)
+        if not callable(self.factory):
+            raise ModelError(
+                f"model.name: expected {attribute!r} in {module_name!r} to be callable, got {self.factory!r}"
+            )
+
+    def __call__(self, task: Task) -> RiverModel:
+        from river import base, compose
+
+        model = self.factory()  # type: ignore[misc]  # checked to be callable
+        learner = model._last_step if isinstance(model, compose.Pipeline) else model
+        wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor
+        if not isinstance(learner, wanted) and not isinstance(getattr(learner, "regressor", None), wanted):
+            raise ModelError(
+                f"model.name: {self.name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
+                f"got {type(learner).__name__}; choose another model or set the task"
+            )
+        return _in_order(model)

@@ -1,0 +1,25 @@
+"""Compiling the kernels ahead, so that the first block does not wait for it."""
+
+from importlib.resources import files
+
+import numpy as np
+import orjson
+
+from glasstream.models import snapshot
+from glasstream_topics import frames
+
+SAMPLES = "samples.json"
+"""A small model of every form that has kernels, as the content of its snapshot. A test holds it against models that
+River has just learned: an explainer need not import River for this."""
+
+
+def warm_up() -> None:
+    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk.
+
+    Goes the way of a snapshot's bytes: numba compiles anew for arrays of another kind, and those of a snapshot are
+    what an explainer has (a learner's are made alike; see `arrays.sealed`).
+    """
+    for meta, arrays in orjson.loads(files(__package__).joinpath(SAMPLES).read_bytes()):
+        given = {name: np.array(values, dtype).reshape(shape) for name, (dtype, shape, values) in arrays.items()}
+        frame = frames.encode(snapshot.KIND, snapshot.VERSION, meta, given)
+        snapshot.from_frame(frame, key=None).predictor.evaluate(np.zeros((1, 1)))

@@ -1,0 +1,104 @@
+"""From a window of labelled events to a map with its threshold: a pure function, to be run wherever there is time.
+
+The window is split by a draw under (seed, stream, seq). One part, the reference, is encoded, fitted to, and asked as
+neighbours; the other, which neither the map nor the neighbours have seen, calibrates the threshold. A regression is
+fitted to the standardised target. Of classes the later of two, by name, is the positive one; of more each has a map
+against the rest, and an event's indicator is the largest of them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from glasstream.draws import permute, stream_key
+from glasstream.errors import InputError, ModelError
+from glasstream.gbmap.encoding import Encoding, scale_of
+from glasstream.gbmap.fit import fit_map
+from glasstream.gbmap.indicator import calibrate, least_held
+from glasstream.gbmap.rows import Floats
+from glasstream.novelty.scorer import Scorer, encode, held_against, measured, no_map
+from glasstream.novelty.settings import MapSettings
+
+_SPLIT: Final = 0
+"""Purpose of the draw, under a key of this module's own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A window that a map is to be fitted to.
+
+    Attributes
+    ----------
+    stream, seq
+        The newest event when it was asked for.
+    rows
+        float64[n, d], NaN where a value is missing; texts as their categories' codes.
+    targets
+        float64[n]: numbers, or places in `classes`.
+    classes
+        By name; empty for a regression.
+    texts
+        The columns that hold codes.
+    """
+
+    stream: str
+    seq: int
+    rows: Floats
+    targets: Floats
+    classes: tuple[str, ...]
+    texts: tuple[int, ...]
+
+
+def fit(request: Request, settings: MapSettings) -> bytes:
+    """The map, for `glasstream.novelty.scorer.decode`; or why there is none for this window: too few events that are
+    not too old, one class only. A function of request and settings alone."""
+    n = len(request.rows)
+    held = int(settings.held * n)
+    if held < least_held(settings.rate) or n - held < settings.neighbours:
+        return no_map(request.seq, f"{n} labelled events are young enough: too few to hold some of them")
+    name = f"sentinel\0{request.stream}\0{request.seq}"
+    order = np.arange(n)
+    permute(stream_key(settings.seed, name), request.seq, _SPLIT, order)
+    reference = np.sort(order[held:])
+    rows, targets = request.rows[reference], request.targets[reference]
+    encoding = Encoding.learn(_frequent(rows, request.texts, settings.categories), request.texts)
+    encoded = encoding.encode(rows)
+    if request.classes:
+        unit = 1.0
+        positives = [np.where(targets == one, 1.0, -1.0) for one in _told_apart(targets, settings.classes)]
+        if not positives:
+            return no_map(request.seq, "its labelled events are of one class")
+    else:
+        mean, unit = scale_of(targets)
+        positives = [(targets - mean) / unit]
+    chosen = replace(settings.map, loss="logistic" if request.classes else "quadratic")
+    try:
+        maps = [
+            fit_map(encoded, y, replace(chosen, stream=f"{name}\0{number}")).map for number, y in enumerate(positives)
+        ]
+        indicators = held_against(maps, encoded, positives[0], settings.neighbours)
+        calibrating = measured(indicators, encoding.encode(request.rows[order[:held]]), unit).max(axis=0)
+        threshold = calibrate(calibrating, settings.rate).value
+    except (InputError, ModelError) as error:
+        return no_map(request.seq, str(error))
+    return encode(Scorer(request.seq, encoding, indicators, unit, threshold), encoded, positives[0])
+
+
+def _told_apart(targets: Floats, most: int) -> list[float]:
+    """The classes that have a map: of two the later one, of more the most frequent ones; of one none."""
+    found, counts = np.unique(targets, return_counts=True)
+    if len(found) <= 2:
+        return [float(one) for one in found[1:]]
+    return sorted(float(found[place]) for place in np.argsort(-counts, kind="stable")[:most])
+
+
+def _frequent(rows: Floats, texts: tuple[int, ...], most: int) -> Floats:
+    """The rows with all but the most frequent codes of each text column missing."""
+    thinned = rows.copy()
+    for column in texts:
+        known = rows[:, column][np.isfinite(rows[:, column])]
+        found, counts = np.unique(known, return_counts=True)
+        rare = found[np.argsort(-counts, kind="stable")[most:]]
+        thinned[np.isin(rows[:, column], rare), column] = np.nan
+    return thinned

@@ -1,0 +1,160 @@
+"""A fitted map at work: how novel rows are, and the form in which it comes from the process that fitted it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.errors import FrameError, InputError
+from glasstream.gbmap import storage
+from glasstream.gbmap.attributions import local_attributions
+from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.indicator import DriftIndicator
+from glasstream.gbmap.map import BoostedMap
+from glasstream.gbmap.neighbours import Neighbours
+from glasstream.gbmap.rows import Floats
+from glasstream.gbmap.storage import StoredMaps
+from glasstream_topics import frames
+
+KIND: Final = "novelty-map"
+VERSION: Final = 1
+
+
+class Scores(NamedTuple):
+    """Of n rows, in their order."""
+
+    indicators: Floats
+    """float64[n], in units of the target or in log-odds; of several classes the largest."""
+    baselines: Floats
+    """float64[n]"""
+    flags: NDArray[np.bool_]
+    """bool[n]"""
+    maps: NDArray[np.int64]
+    """int64[n], the class whose indicator is the largest; 0 where there is one map."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scorer:
+    """Tells how novel rows are.
+
+    Attributes
+    ----------
+    version
+        seq of the newest event in the window.
+    encoding
+        By the window's reference rows.
+    indicators
+        One, or one for each class against the rest.
+    unit
+        What an indicator is multiplied by: the target's standard deviation; 1 for classes.
+    threshold
+        Of indicators in that unit.
+    """
+
+    version: int
+    encoding: Encoding
+    indicators: tuple[DriftIndicator, ...]
+    unit: float
+    threshold: float
+
+    @property
+    def features(self) -> int:
+        """Features of a row; later ones are not looked at."""
+        return len(self.encoding.means)
+
+    def score(self, rows: Floats) -> Scores:
+        """Score rows float64[n, d] of `features` or more columns; a row's scores do not depend on those beside it."""
+        encoded = self.encoding.encode(rows[:, : self.features])
+        all_scores = measured(self.indicators, encoded, self.unit)
+        highest = all_scores.argmax(axis=0)
+        indicators = all_scores.max(axis=0)
+        baselines = self.indicators[0].baseline(encoded)
+        return Scores(indicators, baselines, indicators > self.threshold, highest)
+
+    def attributions(self, rows: Floats, maps: Sequence[int]) -> list[list[float]]:
+        """The slopes of the given map at each row, per feature: for one standard deviation of a number, and for having
+        its category; 0 where that is missing or none of the map's."""
+        encoded = self.encoding.encode(rows[:, : self.features])
+        columns = self.encoding.columns
+        found = []
+        for place, number in enumerate(maps):
+            row = encoded[place : place + 1]
+            slopes = (local_attributions(self.indicators[number].map, row)[0] * self.unit).tolist()
+            given = [0.0] * self.features
+            for slope, feature, value in zip(slopes, columns, row[0].tolist(), strict=True):
+                if self.encoding.categorical[feature]:
+                    given[feature] += slope * value  # 1 in the column of its own category
+                else:
+                    given[feature] = slope
+            found.append(given)
+        return found
+
+
+def held_against(
+    maps: Sequence[BoostedMap], reference: Floats, targets: Floats, neighbours: int
+) -> tuple[DriftIndicator, ...]:
+    """An indicator for each map; the Euclidean neighbours are the same for all.
+
+    Parameters
+    ----------
+    targets
+        float64[n], of the reference rows; those of classes are not looked at.
+    """
+    plain = Neighbours.of(reference, "euclidean")
+    return tuple(DriftIndicator.of(one, reference, targets, k=neighbours, plain=plain) for one in maps)
+
+
+def measured(indicators: Sequence[DriftIndicator], encoded: Floats, unit: float) -> Floats:
+    """float64[maps, n], the indicator of each map."""
+    return np.array([one.indicator(encoded) * unit for one in indicators])
+
+
+def encode(scorer: Scorer, reference: Floats, targets: Floats) -> bytes:
+    """Its bytes.
+
+    Parameters
+    ----------
+    reference, targets
+        float64[n, p], the encoded reference rows, and float64[n], their targets as they were fitted to.
+    """
+    maps = storage.encode(StoredMaps(tuple(one.map for one in scorer.indicators), scorer.encoding))
+    meta = {"version": scorer.version, "neighbours": scorer.indicators[0].k}
+    arrays = {
+        "maps": np.frombuffer(maps, np.uint8),
+        "numbers": np.array([scorer.unit, scorer.threshold]),
+        "reference": reference,
+        "targets": targets,
+    }
+    return frames.encode(KIND, VERSION, meta, arrays)
+
+
+def no_map(version: int, reason: str) -> bytes:
+    """What stands for the map of a window that none can be fitted to."""
+    return frames.encode(KIND, VERSION, {"version": version, "reason": reason}, {})
+
+
+def decode(data: bytes | memoryview) -> Scorer | str:
+    """What `encode` wrote, with the same scores to the bit; or the reason why there is none.
+
+    Raises
+    ------
+    FrameError
+        The bytes are neither.
+    """
+    frame = frames.decode(data, KIND, VERSION)
+    meta, arrays = frame.meta, frame.arrays
+    if isinstance(reason := meta.get("reason"), str):
+        return reason
+    try:
+        stored = storage.decode(arrays["maps"].tobytes())
+        if stored.encoding is None:
+            raise FrameError(f"a {KIND} frame: expected an encoding, got none")
+        unit, threshold = arrays["numbers"].tolist()
+        indicators = held_against(stored.maps, arrays["reference"], arrays["targets"], int(meta["neighbours"]))
+        return Scorer(int(meta["version"]), stored.encoding, indicators, unit, threshold)
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        raise FrameError(
+            f"a {KIND} frame: expected a fitted map, its reference and its threshold: {error!r}"
+        ) from error

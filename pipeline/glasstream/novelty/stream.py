@@ -1,0 +1,334 @@
+"""The novelty detector of one stream: every accepted event is scored with the map that serves at its seq.
+
+A window whose newest event has seq s is fitted to elsewhere; its map serves from seq s + D on, neither later nor
+earlier: with that event still to come, the stream is `due`, and takes none until the map is given to it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.drift.adwin import Adwin
+from glasstream.errors import StateError
+from glasstream.ingest.admission import Accepted, Admission, Task
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.novelty import scorer as codec
+from glasstream.novelty.fit import Request
+from glasstream.novelty.scorer import Scorer
+from glasstream.novelty.settings import NoveltySettings
+from glasstream.novelty.window import Labelled, Window, matrix
+from glasstream_topics import novelty
+from glasstream_topics.errors import FrameError
+from glasstream_topics.events import Event
+from glasstream_topics.labels import Label
+
+_KINDS: Final = {"number": float, "boolean": bool, "text": str}
+_COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted", "unfitted")
+"""Attributes that are numbers, as they stand in the state."""
+
+
+class Named(NamedTuple):
+    """An event of a message, or a label."""
+
+    place: int
+    """How many of the message's events and labels come before it."""
+    id: str
+    event: Event | Label
+
+
+class Told(NamedTuple):
+    """The record of one event."""
+
+    place: int
+    """That of the event."""
+    record: bytes
+
+
+@dataclass(slots=True)
+class StreamDetector:
+    """Watches one stream."""
+
+    stream: str
+    settings: NoveltySettings
+    admission: Admission
+    features: FeatureTable
+    window: Window
+    waiting: Waiting[list[float]]
+    labelled: int = 0
+    next_due: int = 0
+    """With so many labelled events the next window is fitted to."""
+    pending: Request | None = None
+    """What the next map is of."""
+    asked: bool = False
+    """Whether nobody has been told of `pending` yet."""
+    scorer: Scorer | None = None
+    detector: Adwin = field(default_factory=Adwin.empty)
+    scored: int = 0
+    flagged: int = 0
+    alarms: int = 0
+    fitted: int = 0
+    """Maps that came to serve."""
+    unfitted: int = 0
+    """Windows that no map could be fitted to; the map before them goes on."""
+    reason: str = ""
+    """Why, of the newest of these."""
+    _map: bytes = b""
+    """The bytes of the scorer."""
+
+    @classmethod
+    def empty(cls, stream: str, settings: NoveltySettings) -> "StreamDetector":
+        """A stream that begins."""
+        features = FeatureTable(settings.limits)
+        window = Window(settings.window)
+        waiting: Waiting[list[float]] = Waiting(settings.labels_window)
+        return cls(
+            stream,
+            settings,
+            Admission(settings.task, limits=settings.class_limits),
+            features,
+            window,
+            waiting,
+            next_due=settings.window,
+        )
+
+    @property
+    def seqs(self) -> int:
+        """Events accepted so far."""
+        return self.admission.seq
+
+    @property
+    def used(self) -> int:
+        """Events accepted, and late labels that found theirs: what the state is made of."""
+        return self.seqs + self.waiting.joined
+
+    @property
+    def due(self) -> bool:
+        """Whether the next event is the first that the pending map serves for."""
+        return self.pending is not None and self.seqs == self.pending.seq + self.settings.delay
+
+    def give(self, data: bytes) -> None:
+        """Give it the map that is `due`, as `glasstream.novelty.fit.fit` made it.
+
+        Raises
+        ------
+        FrameError
+            It is damaged, or of another window.
+        """
+        found = codec.decode(data)
+        if isinstance(found, Scorer):
+            if self.pending is None or found.version != self.pending.seq:
+                raise FrameError(f"stream {self.stream!r}: expected the map that was asked for, got {found.version}")
+            self.scorer, self._map = found, bytes(data)
+            self.fitted += 1
+        else:
+            self.reason = found
+            self.unfitted += 1
+        self.pending, self.asked = None, False
+
+    def take_request(self) -> list[Request]:
+        """What is pending, if it is new; then it no longer is."""
+        asked, self.asked = self.asked, False
+        return [self.pending] if asked and self.pending is not None else []
+
+    def take(self, events: Sequence[Named]) -> tuple[int, list[Told]]:
+        """Take events and labels in their order, up to the next that must wait for a map.
+
+        Returns
+        -------
+        How many were taken, and the records of those that were scored. How events are cut into calls changes nothing.
+        """
+        batch: list[tuple[int, int, str]] = []
+        rows: list[list[float]] = []
+        taken = 0
+        for place, event_id, event in events:
+            if self.due:
+                break
+            taken += 1
+            if isinstance(event, Label):
+                label = self.waiting.join(event, self.admission)
+                if isinstance(label, Joined):
+                    self._learn(Labelled(label.seq, label.kept, label.target))
+                continue
+            outcome = self.admission.admit(event)
+            if not isinstance(outcome, Accepted):
+                continue
+            values, _ = self.features.encode(event.x)
+            row = list(values)
+            if self.scorer is not None:
+                batch.append((place, outcome.seq, event_id))
+                rows.append(row)
+            if outcome.target is not None:
+                if event.id is not None:
+                    self.waiting.labelled(event_id, outcome.seq)
+                self._learn(Labelled(outcome.seq, row, outcome.target))
+            elif event.id is not None:
+                self.waiting.add(event_id, outcome.seq, row)
+        if self.scorer is None or not batch:
+            return taken, []
+        return taken, self._score(self.scorer, batch, rows)
+
+    def _learn(self, event: Labelled) -> None:
+        self.window.add(event)
+        self.labelled += 1
+        if self.labelled >= self.next_due and self.pending is None:  # many late labels may come before the next event
+            self.next_due = self.labelled + self.settings.stride
+            self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.age, self.features)
+            self.asked = True
+
+    def _score(self, scorer: Scorer, batch: list[tuple[int, int, str]], rows: list[list[float]]) -> list[Told]:
+        width = scorer.features
+        matrix = np.array([row[:width] for row in rows], np.float64)
+        scores = scorer.score(matrix)
+        flags = scores.flags.tolist()
+        raised = self.detector.update(scores.flags[:, np.newaxis].astype(np.float64), self.settings.detector)
+        alarms = {alarm.row: novelty.Alarm(alarm.before, alarm.after, alarm.width) for alarm in raised}
+        slopes: dict[int, dict[str, float]] = {}
+        flagged = np.flatnonzero(scores.flags)
+        if self.settings.attribution and len(flagged):
+            names = self.features.names[:width]
+            given = scorer.attributions(matrix[flagged], scores.maps[flagged].tolist())
+            slopes = {
+                int(row): dict(zip(names, one, strict=True)) for row, one in zip(flagged.tolist(), given, strict=True)
+            }
+        self.scored += len(batch)
+        self.flagged += len(flagged)
+        self.alarms += len(alarms)
+        numbers = zip(batch, scores.indicators.tolist(), scores.baselines.tolist(), flags, strict=True)
+        return [
+            Told(
+                place,
+                novelty.encode(
+                    epoch=self.settings.epoch,
+                    stream=self.stream,
+                    seq=seq,
+                    id=event_id,
+                    indicator=indicator,
+                    baseline=baseline,
+                    threshold=scorer.threshold,
+                    flagged=flag,
+                    map_version=scorer.version,
+                    attribution=slopes.get(row),
+                    alarm=alarms.get(row),
+                ),
+            )
+            for row, ((place, seq, event_id), indicator, baseline, flag) in enumerate(numbers)
+        ]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a successor goes on with: JSON values, and arrays. A map that is awaited is fitted again by it."""
+        kind = self.admission.target_kind
+        window, arrays = self.window.state(len(self.features))
+        waiting, awaited = _waiting_state(self.waiting, len(self.features))
+        detector, detecting = self.detector.state()
+        meta: dict[str, Any] = {
+            "seqs": self.seqs,
+            "task": self.admission.task,
+            "target_kind": next((name for name, one in _KINDS.items() if one is kind), None),
+            "classes": list(self.admission.classes),
+            "names": self.features.names,
+            "kinds": [int(one) for one in self.features.kinds],
+            "categories": [list(codes) for codes in self.features.categories],
+            "window": window,
+            "waiting": waiting,
+            "pending": None,
+            "detector": detector,
+            **{name: getattr(self, name) for name in _COUNTS},
+        }
+        made = {f"window/{name}": array for name, array in arrays.items()}
+        made |= {f"waiting/{name}": array for name, array in awaited.items()}
+        made |= {f"detector/{name}": array for name, array in detecting.items()}
+        if self.pending is not None:
+            asked = self.pending
+            meta["pending"] = {"seq": asked.seq, "classes": list(asked.classes), "texts": list(asked.texts)}
+            made |= {"pending/rows": asked.rows, "pending/targets": asked.targets}
+        if self._map:
+            made["map"] = np.frombuffer(self._map, np.uint8)
+        return meta, made
+
+    @classmethod
+    def restore(
+        cls, stream: str, settings: NoveltySettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "StreamDetector":
+        """The stream as it was when `state` was taken; what it had asked for is asked for again.
+
+        Raises
+        ------
+        StateError
+            The state lacks something, or is damaged.
+        """
+        try:
+            made = cls.empty(stream, settings)
+            task, kind, pending = meta["task"], meta["target_kind"], meta["pending"]
+            made.admission = Admission(
+                None if task is None else Task(task),
+                int(meta["seqs"]),
+                None if kind is None else _KINDS[kind],
+                settings.class_limits,
+                dict.fromkeys(str(name) for name in meta["classes"]),
+            )
+            made.features = FeatureTable.restored(
+                settings.limits,
+                [str(name) for name in meta["names"]],
+                [Kind(one) for one in meta["kinds"]],
+                [[str(text) for text in texts] for texts in meta["categories"]],
+            )
+            made.window.restore([str(name) for name in meta["window"]["classes"]], **_of("window", arrays))
+            _restore_waiting(made.waiting, meta["waiting"], **_of("waiting", arrays))
+            made.detector = Adwin.restore(meta["detector"], _of("detector", arrays))
+            for name in _COUNTS:
+                setattr(made, name, int(meta[name]))
+            if pending is not None:
+                made.pending = Request(
+                    stream=stream,
+                    seq=int(pending["seq"]),
+                    rows=arrays["pending/rows"],
+                    targets=arrays["pending/targets"],
+                    classes=tuple(str(name) for name in pending["classes"]),
+                    texts=tuple(int(slot) for slot in pending["texts"]),
+                )
+                made.asked = True
+            if "map" in arrays:
+                made._map = arrays["map"].tobytes()
+                found = codec.decode(made._map)
+                if not isinstance(found, Scorer):
+                    raise ValueError(f"expected a map, got none: {found}")
+                made.scorer = found
+            return made
+        except (KeyError, TypeError, ValueError, FrameError) as error:
+            raise StateError(
+                f"progress.novelty: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
+                "upgrade the novelty detector, or start a new epoch"
+            ) from error
+
+
+def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What `_restore_waiting` makes the same of."""
+    kept = [row for _, row in waiting.events.values() if row is not None]
+    meta = {
+        "ids": list(waiting.events),
+        "labelled": [row is None for _, row in waiting.events.values()],
+        "begun": waiting.begun,
+        "joined": waiting.joined,
+        "missed": waiting.missed,
+    }
+    seqs = np.array([seq for seq, _ in waiting.events.values()], np.int64)
+    return meta, {"seqs": seqs, "rows": matrix(kept, width)}
+
+
+def _restore_waiting(
+    waiting: Waiting[list[float]], meta: Mapping[str, Any], seqs: NDArray[Any], rows: NDArray[Any]
+) -> None:
+    kept = iter(rows.tolist())
+    for event_id, labelled, seq in zip(meta["ids"], meta["labelled"], seqs.tolist(), strict=True):
+        waiting.events[str(event_id)] = seq, None if labelled else next(kept)
+    waiting.waiting = len(rows)
+    waiting.begun, waiting.joined, waiting.missed = bool(meta["begun"]), int(meta["joined"]), int(meta["missed"])
+
+
+def _of(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A part's arrays, under their own names."""
+    return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}

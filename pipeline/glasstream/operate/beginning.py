@@ -1,0 +1,89 @@
+"""Where a stream can be gone through again from, to reach one of its events."""
+
+from dataclasses import dataclass
+
+from glasstream.errors import FrameError, StateError
+from glasstream.ingest.message import Position
+from glasstream.learn.checkpoint import StreamState, opened
+from glasstream.models.authentication import Key
+from glasstream.operate.kept import latest, offsets
+from glasstream.operate.lived import Life
+from glasstream.stages.build import connection
+from glasstream.stages.names import differences, fingerprint, topic
+from glasstream_topics import checkpoints, events
+from glasstream_topics.checkpoints import Checkpoint, Identity
+from glasstream_topics.chunks import room_for
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A position, the number of the first event from there on, and the learner's state there; None: nothing yet."""
+
+    at: Position
+    seq: int = 0
+    state: StreamState | None = None
+
+
+def beginning(life: Life, seq: int, key: Key | None) -> Beginning:
+    """The newest place not after an event from which all is known: a checkpoint, or the stream's first message.
+
+    Raises
+    ------
+    StateError
+        There is none any more; the message says what would have kept one.
+    """
+    settings, link = life.settings, connection(life.settings)
+    name = topic(settings, events.TOPIC.name)
+    low, _ = offsets(link, [(name, life.partition)])[name, life.partition]
+    reasons: list[str] = []
+    for checkpoint in _checkpoints(life, reasons):
+        if checkpoint.seqs > seq or checkpoint.offset < low:
+            continue
+        try:
+            state = opened(checkpoint, key=key)
+        except StateError as error:
+            reasons.append(str(error))
+            continue
+        if state.tells_model:
+            return Beginning(Position(checkpoint.offset, checkpoint.used), checkpoint.seqs, state)
+    first = life.progress.first_offset
+    if first >= low:
+        return Beginning(Position(first, 0))
+    reasons.append(
+        f"{name}[{life.partition}] is kept from offset {low} on, the stream began at {first} "
+        "(a longer retention.ms or retention.bytes of the topic keeps it)"
+    )
+    if len(reasons) == 1:
+        reasons.append(
+            f"no checkpoint is from before seq {seq} (the learner keeps the newest ones, checkpoint.seconds apart)"
+        )
+    raise StateError(f"stream {life.stream!r} cannot be learned again up to seq {seq}: {'; '.join(reasons)}")
+
+
+def _checkpoints(life: Life, reasons: list[str]) -> list[Checkpoint]:
+    """The whole ones of the stream and epoch under the settings of the life, the newest first."""
+    settings = life.settings
+    name = topic(settings, checkpoints.TOPIC.name)
+    records = latest(connection(settings), [(name, life.partition)])[name, life.partition]
+    mine: dict[bytes, Identity] = {}
+    for key in records:
+        try:
+            mine[key] = checkpoints.Key.decode(key).identity
+        except FrameError:
+            continue  # the learner tells of it
+    wanted = {identity for identity in mine.values() if identity[:2] == (life.stream, settings.epoch)}
+    assembler = checkpoints.Assembler(room_for(records.values()))
+    for key, identity in mine.items():
+        if identity in wanted:
+            assembler.add(key, records[key])
+    found: list[Checkpoint] = []
+    for identity in sorted(assembler.complete(), key=lambda one: one.version, reverse=True):
+        data = assembler.get(*identity)
+        try:
+            checkpoint = checkpoints.decode(data or b"")
+        except FrameError as error:
+            reasons.append(f"{name}[{life.partition}]: the checkpoint at row {identity.version}: {error}")
+            continue
+        if not differences(checkpoint.fingerprint, fingerprint(settings)):
+            found.append(checkpoint)
+    return found

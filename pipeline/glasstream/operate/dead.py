@@ -1,0 +1,170 @@
+"""Dead letters read, and sent to `events` again: each once, unless it is forced."""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from glasstream.errors import RecordError
+from glasstream.operate.kept import STANDSTILL_SECONDS, kept, offsets
+from glasstream.operate.mend import Letter, Mend, Mended, Unmended, mended
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.stages.names import topic
+from glasstream.transport.records import Record
+from glasstream.transport.topic_check import check_topics
+from glasstream.transport.transactions import TransactionalProducer
+from glasstream_topics import events, events_dead
+
+_BATCH = 200
+"""Messages a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead letters: of a stream, for a reason (of the message or of one of its elements), at places."""
+
+    stream: str | None = None
+    reason: str | None = None
+    places: Sequence[tuple[int, int]] = ()
+
+    def fits(self, letter: Letter) -> bool:
+        """Whether a letter is one of them."""
+        reasons = {letter.said.reason, *(why for _, why in letter.said.rejected or ())}
+        return (
+            (self.stream is None or letter.stream == self.stream)
+            and (self.reason is None or self.reason in reasons)
+            and (not self.places or (letter.partition, letter.offset) in self.places)
+        )
+
+
+def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) -> Generator[Letter, None, None]:
+    """The dead letters on the topic, partition by partition.
+
+    Parameters
+    ----------
+    foreign
+        Is told of records that are none.
+    """
+    name = topic(settings, events_dead.TOPIC.name)
+    link = connection(settings)
+    check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
+    ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
+    for one, (_, end) in sorted(ends.items()):
+        for message in kept(link, {one: 0}, read_committed=True):
+            if message.offset >= end:
+                break  # it came of what has been sent again meanwhile
+            try:
+                said = events_dead.decode(message.headers)
+            except RecordError as error:
+                foreign(f"{message.place} is passed over: {error}")
+                continue
+            letter = Letter(name, message.partition, message.offset, message.key, message.value, said)
+            if wanted.fits(letter):
+                yield letter
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What became of dead letters.
+
+    Attributes
+    ----------
+    letters, events
+        Sent: letters, and the events in them.
+    before
+        Letters that had been sent again already.
+    left
+        Letters of which nothing was sent, by reason.
+    lines
+        A line for each of them.
+    """
+
+    letters: int = 0
+    events: int = 0
+    before: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    lines: list[str] = field(default_factory=list)
+
+
+def replay(
+    settings: Settings,
+    chosen: Iterable[Letter],
+    mend: Mend | None,
+    *,
+    to: str | None = None,
+    force: bool = False,
+    dry: bool = False,
+) -> Replayed:
+    """Send dead letters to `events` again.
+
+    1. Whoever else replays under this prefix is fenced: it can send nothing more. 2. What carries the position of a
+    dead letter on `events` has been sent before. 3. The others are mended and sent in transactions, each with that
+    position in its header. So a replay that was broken off is gone on with by another one.
+
+    Parameters
+    ----------
+    chosen
+        The dead letters.
+    mend, to
+        As of `glasstream.operate.mend.mended`.
+    force
+        Send also what has been sent before.
+    dry
+        Count, and send nothing.
+
+    Raises
+    ------
+    InputError
+        The filter raised; what was sent before it did stays sent.
+    BrokerError, FencedError
+        It could not be sent.
+    """
+    link, name, count = connection(settings), topic(settings, events.TOPIC.name), settings.topics.events
+    rules, limit = settings.novelty_detector(), settings.limits.message_bytes
+    done = Replayed()
+    producer = TransactionalProducer(link, f"{settings.prefix}dead.replay")
+    try:
+        if not dry:
+            producer.open(STANDSTILL_SECONDS)
+        sent = set() if force else _sent(settings)
+        rest = iter(chosen)
+        while batch := list(islice(rest, _BATCH)):
+            records: list[Record] = []
+            held = 0
+            for letter in batch:
+                if letter.place in sent:
+                    done.before += 1
+                    continue
+                outcome = mended(letter, mend, rules, limit, to)
+                if isinstance(outcome, Unmended):
+                    done.left[outcome.reason] += 1
+                    done.lines.append(f"{letter.place}: {outcome.reason}: {outcome.detail}")
+                    continue
+                held += outcome.count
+                records.append(_record(name, count, settings.topics.partitioner, letter, outcome))
+            if records and not dry:
+                producer.commit(records)
+            done.letters += len(records)
+            done.events += held
+    finally:
+        producer.close()
+    return done
+
+
+def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcome: Mended) -> Record:
+    partition = events.partition(outcome.key, partitions, partitioner)
+    header = (events_dead.REPLAYED, letter.place.encode())
+    return Record(name, outcome.key, outcome.value, partition, (header,))
+
+
+def _sent(settings: Settings) -> set[str]:
+    """The places of the dead letters that `events` says have been sent again."""
+    name = topic(settings, events.TOPIC.name)
+    everywhere = {(name, partition): 0 for partition in range(settings.topics.events)}
+    return {
+        text.decode("utf-8", "backslashreplace")
+        for message in kept(connection(settings), everywhere, read_committed=True)
+        for header, text in message.headers
+        if header == events_dead.REPLAYED
+    }

@@ -1,0 +1,182 @@
+"""The brokers: that they answer, what they are, what their clock says."""
+
+import logging
+import socket
+import ssl
+import time
+import uuid
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from glasstream.brokers.choose import addresses
+from glasstream.errors import BrokerError
+from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.transport.transactions import TRANSACTION_TIMEOUT
+from glasstream_topics.contract import SAFE_COPIES, least_in_sync
+
+ANSWER_SECONDS = 10.0
+_TRY_SECONDS = 1.0
+_HANDSHAKE_SECONDS = 5.0
+_TRIES_AFTER_AN_ERROR = 3
+"""A broker that is just being elected, or one address of several, may fail once."""
+_SKEW_WARN, _SKEW_FAIL = 5.0, 3_600.0
+"""Seconds. Above the second Kafka refuses what we write (log.message.timestamp.after.max.ms, an hour by default)."""
+
+_ON_A_CLUSTER = {
+    "default.replication.factor": (SAFE_COPIES, "new topics stand still, or lose records, with one broker"),
+    "offsets.topic.replication.factor": (SAFE_COPIES, "groups stand still, or forget their offsets, with one broker"),
+    "transaction.state.log.replication.factor": (SAFE_COPIES, "stages stand still with one broker"),
+    "transaction.state.log.min.isr": (least_in_sync(SAFE_COPIES), "one broker can lose how a transaction ended"),
+}
+"""The least that a cluster of three brokers or more should have, and what happens with less."""
+
+_CAUSES = {
+    KafkaError._RESOLVE: "the host's name is not known; correct the address",
+    KafkaError._AUTHENTICATION: "user, password or mechanism were refused; correct kafka.sasl.*",
+    KafkaError._SSL: "TLS failed; see kafka.ssl.ca.location, and whether the listener speaks TLS",
+    KafkaError._TRANSPORT: "see that it runs, that this is an address it advertises, and kafka.security.protocol",
+}
+"""Of errors by which a client tells why it is not connected: what to do."""
+
+
+def answers(patient: Patient) -> list[Finding]:
+    """Whether a broker answers, and if none does, why."""
+    check, settings = "broker", patient.settings
+    seen: list[KafkaError] = []
+    silent = logging.Logger("glasstream.operate.doctor", level=logging.CRITICAL + 1)
+    try:
+        admin = AdminClient({**connection(settings).client(), "error_cb": seen.append}, logger=silent)
+    except KafkaException as error:
+        do = f"correct them: {', '.join(f'kafka.{name}' for name in sorted(settings.kafka))}"
+        return [fail(check, f"the client's settings cannot be used: {error.args[0].str()}", do)]
+    until, failures = time.monotonic() + ANSWER_SECONDS, 0
+    while time.monotonic() < until and failures < _TRIES_AFTER_AN_ERROR:
+        with suppress(KafkaException):
+            if brokers := admin.list_topics(timeout=_TRY_SECONDS).brokers:
+                return [ok(check, f"{len(brokers)} at {settings.broker}")]
+        admin.poll(0)
+        failures += any(error.code() in (*_CAUSES, KafkaError._ALL_BROKERS_DOWN) for error in seen)
+    return [_silence(check, settings, seen)]
+
+
+def _silence(check: str, settings: Settings, seen: list[KafkaError]) -> Finding:
+    silence = f"no answer from {settings.broker}"
+    for code, do in _CAUSES.items():
+        for error in seen:
+            if error.code() == code:
+                return fail(check, f"{silence}: {error.str()}", do)
+    # A broker that is spoken to in the wrong protocol hangs up, and the client says nothing about it.
+    protocol = settings.kafka.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "SASL_SSL" and any(_speaks_tls(*address) for address in addresses(settings.broker)):
+        if protocol == "SSL":
+            do = "set kafka.security.protocol=SASL_SSL and kafka.sasl.*, if it asks for a user"
+            return fail(check, f"{silence}: it speaks TLS and then hangs up", do)
+        do = "set kafka.security.protocol=SASL_SSL, or SSL if it asks for no user"
+        return fail(check, f"{silence}: it speaks TLS, and this client does not ({protocol})", do)
+    return fail(check, silence, _CAUSES[KafkaError._TRANSPORT])
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Whether a listener answers to TLS, whoever it is; nothing is sent to it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), port), _HANDSHAKE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")),
+        ):
+            return True
+    except OSError:
+        return False
+
+
+def kind(patient: Patient) -> list[Finding]:
+    """Which Kafka it is, and whether it takes transactions as long as ours."""
+    admin = AdminClient(connection(patient.settings).client())
+    try:
+        nodes = admin.describe_cluster(request_timeout=ANSWER_SECONDS).result().nodes
+        (future,) = admin.describe_configs(
+            [ConfigResource(ResourceType.BROKER, str(nodes[0].id))], request_timeout=ANSWER_SECONDS
+        ).values()
+        config = {name: entry.value for name, entry in future.result().items() if entry.value is not None}
+    except KafkaException as error:
+        do = "allow DescribeConfigs on the cluster if they are to be checked"
+        return [warn("kafka", f"the broker's settings cannot be read: {error.args[0].str()}", do)]
+    found: list[Finding] = []
+    longest = float(config.get("transaction.max.timeout.ms", "inf")) / 1000
+    if longest < TRANSACTION_TIMEOUT:
+        do = f"set transaction.max.timeout.ms to {TRANSACTION_TIMEOUT * 1000:.0f} at least"
+        found.append(fail("kafka", f"transactions may last {longest:g} s, ours ask for {TRANSACTION_TIMEOUT:g}", do))
+    least = int(config.get("transaction.state.log.min.isr", "1"))
+    if least > len(nodes):
+        do = "start the other brokers, or lower transaction.state.log.min.isr"
+        found.append(fail("kafka", f"transactions need {least} brokers, {len(nodes)} answer", do))
+    if len(nodes) >= SAFE_COPIES:
+        for name, (wanted, otherwise) in _ON_A_CLUSTER.items():
+            if int(config.get(name, wanted)) < wanted:
+                said = f"{name} is {config[name]} on {len(nodes)} brokers: {otherwise}"
+                found.append(warn("kafka", said, f"set it to {wanted} at least on every broker"))
+    if config.get("unclean.leader.election.enable", "false") != "false":
+        said = (
+            "unclean.leader.election.enable is true: a broker that was behind may lead, and committed records are gone"
+        )
+        found.append(warn("kafka", said, "set it to false on every broker"))
+    return found or [ok("kafka", f"{_version(config)}, {len(nodes)} brokers")]
+
+
+def _version(config: dict[str, str]) -> str:
+    """The protocol does not tell it; the settings that a broker has do, roughly."""
+    if protocol := config.get("inter.broker.protocol.version"):
+        return f"Kafka {protocol}"
+    return "Kafka 4 or later" if "share.coordinator.state.topic.replication.factor" in config else "a Kafka"
+
+
+def clock(patient: Patient) -> list[Finding]:
+    """The broker's time against ours, by a record that it stamps, on a topic that is made for it and deleted."""
+    check = "clock"
+    if not patient.probe:
+        return []
+    settings = patient.settings
+    name = f"{settings.prefix}doctor-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient(connection(settings).client())
+    config = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+    asked = admin.create_topics([NewTopic(name, 1, -1, config=config)], request_timeout=ANSWER_SECONDS)
+    try:
+        asked[name].result()
+    except KafkaException as error:
+        do = "allow this client to create topics of the prefix, or leave it out with --no-probe"
+        return [warn(check, f"not compared: no topic can be made for it: {error.args[0].str()}", do)]
+    try:
+        skew = _skew(patient, name)
+    except BrokerError as error:
+        return [warn(check, f"not compared: {error}", "try again; see the broker's log if it stays")]
+    finally:
+        with suppress(KafkaException):
+            admin.delete_topics([name], request_timeout=ANSWER_SECONDS)[name].result()
+    said = f"the broker's is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} ours"
+    do = "set both by NTP: retention and the times of dead letters go by them"
+    if abs(skew) >= _SKEW_FAIL:
+        return [fail(check, f"{said}; Kafka refuses records from an hour ahead", do)]
+    return [warn(check, said, do) if abs(skew) > _SKEW_WARN else ok(check, said)]
+
+
+def _skew(patient: Patient, name: str) -> float:
+    """Seconds that the broker's clock is ahead of ours."""
+    producer = Producer(connection(patient.settings).producer(delivery_timeout_ms=int(ANSWER_SECONDS * 1000)))
+    reports: list[tuple[KafkaError | None, Any, float]] = []
+    skew: float | None = None
+    for _ in range(2):  # the first one also finds the topic's leader
+        reports.clear()
+        before = patient.now()
+        producer.produce(name, b"", on_delivery=lambda error, message: reports.append((error, message, patient.now())))
+        producer.flush(ANSWER_SECONDS)
+        if not reports or reports[0][0] is not None:
+            raise BrokerError(f"a record was not accepted: {reports[0][0] if reports else 'no answer'}")
+        _, message, after = reports[0]
+        skew = message.timestamp()[1] / 1000 - (before + after) / 2
+    return skew or 0.0

@@ -1,0 +1,113 @@
+"""The topics: as their contracts say, with leaders and copies, and kept as long as a restart needs."""
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from glasstream.errors import TopicError
+from glasstream.operate.doctor.cluster import ANSWER_SECONDS
+from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from glasstream.stages.build import connection
+from glasstream.stages.names import topic
+from glasstream.transport.topic_check import hidden
+from glasstream_topics import ALL, admin, events
+from glasstream_topics.contract import SAFE_COPIES
+
+_RIGHTS = "the operator's user of `glasstream topics acls` may"
+_CHECKPOINTS_KEPT = 100
+"""The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
+
+
+def contracts(patient: Patient) -> list[Finding]:
+    """Every topic is there, with its partitions and configuration."""
+    settings, check = patient.settings, "topics"
+    client = AdminClient(connection(settings).client())
+    try:
+        deviations = admin.verify(
+            client,
+            settings.partitions,
+            settings.prefix,
+            settings.topic_overrides,
+            replication=settings.topics.replication,
+            timeout=ANSWER_SECONDS,
+        )
+    except TopicError as error:
+        do = f"allow this client Describe and DescribeConfigs on the topics of the prefix; {_RIGHTS}"
+        return [fail(check, str(error), do)]
+    found: list[Finding] = []
+    unseen = hidden(client, [one.topic for one in deviations if one.what == "the topic"], ANSWER_SECONDS)
+    if unseen:
+        found.append(fail(check, f"this client is not authorized to see {', '.join(unseen)}", _RIGHTS))
+    for one in deviations:
+        if one.topic in unseen:
+            continue
+        if one.what == "the topic":
+            do = "`glasstream topics create` makes it"
+        elif one.what == "partitions":
+            do = (
+                "set topics.events and topics.requests to what is there; partitions of a topic in use are not changed: "
+                "keys would move"
+            )
+        elif one.what == admin.COPIES:
+            do = f"kafka-reassign-partitions.sh for {one.topic}, or set topics.replication to what you mean it to have"
+        else:
+            do = f"kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
+        found.append(fail(check, str(one), do))
+    return found or [ok(check, f"{len(ALL)} as their contracts say")]
+
+
+def copies(patient: Patient) -> list[Finding]:
+    """Every partition has a leader and all its copies, and enough of them to lose a broker."""
+    settings, check = patient.settings, "copies"
+    metadata = AdminClient(connection(settings).client()).list_topics(timeout=ANSWER_SECONDS)
+    found: list[Finding] = []
+    few: list[str] = []
+    enough = min(SAFE_COPIES, len(metadata.brokers))
+    for one in ALL:
+        name = one.full_name(settings.prefix)
+        there = metadata.topics.get(name)
+        if there is None or there.error is not None:
+            continue  # said elsewhere
+        for number, partition in sorted(there.partitions.items()):
+            if partition.leader < 0:
+                found.append(fail(check, f"{name}[{number}] has no leader", "start the brokers that hold it"))
+            elif len(partition.isrs) < len(partition.replicas):
+                said = f"{name}[{number}] has {len(partition.isrs)} of {len(partition.replicas)} copies in sync"
+                found.append(warn(check, said, "see the brokers that lag behind"))
+        copies = min(len(partition.replicas) for partition in there.partitions.values())
+        if copies < enough:
+            few.append(f"{name} ({copies})")
+    if few:
+        do = "kafka-reassign-partitions.sh; new topics: topics.replication"
+        said = f"fewer than {enough} copies on {len(metadata.brokers)} brokers: {', '.join(few)}"
+        found.append(warn(check, said, do))
+    return found or [ok(check, "every partition has its leader and all its copies")]
+
+
+def retention(patient: Patient) -> list[Finding]:
+    """The input is kept as long as a restart may need it."""
+    settings, check, name = patient.settings, "retention", topic(patient.settings, events.TOPIC.name)
+    client = AdminClient(connection(settings).client())
+    asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)], request_timeout=ANSWER_SECONDS)
+    try:
+        (future,) = asked.values()
+        config = {key: entry.value for key, entry in future.result().items() if entry.value is not None}
+    except KafkaException as error:
+        do = "allow DescribeConfigs on it, or make it"
+        return [warn(check, f"of {name} cannot be read: {error.args[0].str()}", do)]
+    age, size = float(config.get("retention.ms", -1)) / 1000, int(config.get("retention.bytes", -1))
+    shown = f"{name} is kept for {_time(age)} and {'any size' if size < 0 else f'{size:,} bytes'}"
+    ended = age >= 0 or size >= 0
+    if ended and not settings.checkpoint.seconds:
+        do = "set checkpoint.seconds, or retention.ms=-1 and retention.bytes=-1 of the topic"
+        return [warn(check, f"{shown}, and without checkpoints a restart begins with the first event", do)]
+    if 0 <= age < _CHECKPOINTS_KEPT * settings.checkpoint.seconds:
+        do = "lengthen retention.ms of the topic, or shorten checkpoint.seconds"
+        said = f"{shown}; checkpoints are {settings.checkpoint.seconds:g} s apart, and a restart reads on from one"
+        return [warn(check, said, do)]
+    return [ok(check, shown)]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 0:
+        return "any time"
+    return f"{seconds / 86_400:g} days" if seconds >= 86_400 else f"{seconds:g} s"

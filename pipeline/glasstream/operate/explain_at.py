@@ -1,0 +1,235 @@
+"""The explanation of an event once more, from what the log says, and whether it is what was published."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from glasstream.errors import InputError, LostInputError, StateError
+from glasstream.explain.explainer import explain
+from glasstream.ingest.message import Message
+from glasstream.models.authentication import Key
+from glasstream.models.predictor import Predictor
+from glasstream.operate.again import learn_again
+from glasstream.operate.beginning import Beginning, beginning
+from glasstream.operate.kept import kept
+from glasstream.operate.lived import Life, life
+from glasstream.operate.place import Counted, Placed, place
+from glasstream.operate.sent import Published, Sent, published, sent
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.stages.names import topic
+from glasstream_topics import events, requests
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.frames import Array
+from glasstream_topics.requests import ExplainRequest
+
+Source = Literal["topics", "log"]
+
+TOLERANCE = 1e-12
+"""Above it an explanation is another than the one that was published. They are the same to the bit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explained:
+    """An explanation made once more.
+
+    Attributes
+    ----------
+    life
+        Of the stream.
+    seq
+        Of the event.
+    event, texts
+        The event on the log, and the categories of its text features by their codes; None: the log does not go back
+        so far.
+    source
+        Whether block and model are those on the topics, or the stream was learned again from its log.
+    block, answer
+        What was explained, and what came of it.
+    published
+        What the explainers made of it; None: that is not on its topic any more.
+    notes
+        What is missing, and what would have kept it.
+    """
+
+    life: Life
+    seq: int
+    event: Placed | None
+    texts: dict[str, tuple[str, ...]]
+    source: Source
+    block: ExplainRequest
+    answer: Contributions
+    published: Published | None
+    notes: tuple[str, ...]
+
+    @property
+    def at(self) -> int:
+        """The event's place in the block."""
+        return _place(self.block.seqs, self.seq)
+
+    @property
+    def row(self) -> int:
+        """The event's row."""
+        return self.block.first_row + self.at
+
+    @property
+    def at_answer(self) -> int:
+        """The event's place in the answer."""
+        return _place(self.answer.seqs, self.seq)
+
+    @property
+    def difference(self) -> float | None:
+        """The largest between a number here and the published one; None: nothing was published that is still there.
+
+        Infinite where one has what the other has not.
+        """
+        if self.published is None:
+            return None
+        there = self.published.contributions
+        if (self.answer.kind, self.answer.version, self.answer.names) != (there.kind, there.version, there.names):
+            return float("inf")
+        if self.answer.values.keys() != there.values.keys():
+            return float("inf")
+        index = _place(there.seqs, self.seq)
+        return max(
+            (_distance(mine[self.at_answer], there.values[name][index]) for name, mine in self.answer.values.items()),
+            default=0.0,
+        )
+
+
+def explain_at(
+    settings: Settings, stream: str, seqs: Sequence[int], key: Key | None, source: Source | None = None
+) -> Iterator[Explained]:
+    """Explain events of a stream once more, each as it was explained when it came.
+
+    Parameters
+    ----------
+    settings
+        Where the topics are; what changes numbers is taken from what the learner has committed.
+    key
+        The HMAC key, for models and checkpoints that are pickled.
+    source
+        `topics`: from the block and the snapshot that were sent; `log`: from the events alone, learned again from the
+        first one or from a checkpoint. None: from the topics, and what they no longer hold from the log.
+
+    Raises
+    ------
+    InputError
+        There is no such stream or event, or no method explains it.
+    StateError
+        Too little is kept to explain an event; the message says what would have kept it.
+    """
+    of, asked = life(settings, stream), frozenset(seqs)
+    _expect(of, seqs)
+    notes: list[str] = []
+    there = Sent(published(of, asked)) if source == "log" else sent(of, asked, key)
+    notes += there.notes
+    begin, counted = _counted(of, asked, key, notes)
+    for seq in seqs:
+        _expect_explained(of, seq, counted, there)
+    sources: dict[int, tuple[Source, ExplainRequest, Predictor]] = {
+        seq: ("topics", block, there.models[block.version])
+        for seq, block in there.requests.items()
+        if block.version in there.models
+    }
+    missing = [seq for seq in seqs if seq not in sources]
+    if missing and source == "topics":
+        raise StateError("\n".join([_gone(of, missing, there), *notes]))
+    if missing:
+        if source is None and (lost := [seq for seq in missing if seq not in there.requests]):
+            notes.append(_gone(of, lost, there))
+        for seq, (block, model) in _learned(of, begin, missing, notes).items():
+            sources[seq] = "log", block, model
+    answers: dict[int, list[Contributions]] = {}
+    for seq in seqs:
+        if seq not in sources:
+            raise InputError(
+                f"stream {stream!r}: seq {seq} is no row that is explained: rows before row {of.settings.start} are "
+                "not (explain.start, explain.reservoir), nor are events on which the model raised (reason model_error "
+                f"on {topic(settings, 'events.dead')})"
+            )
+        way, block, model = sources[seq]
+        parts = answers.setdefault(id(block), [])
+        if not parts:
+            parts += explain(block, model)
+        answer = next(part for part in parts if seq in part.seqs)
+        yield Explained(
+            of, seq, counted.events.get(seq), counted.texts, way, block, answer, there.published.get(seq), tuple(notes)
+        )
+
+
+def _expect(of: Life, seqs: Sequence[int]) -> None:
+    if not of.progress.seqs:
+        raise InputError(f"stream {of.stream!r}: no event has been accepted in epoch {of.settings.epoch}")
+    if outside := [seq for seq in seqs if not 0 <= seq < of.progress.seqs]:
+        raise InputError(
+            f"stream {of.stream!r}: expected a seq from 0 to {of.progress.seqs - 1}, of the events that were accepted "
+            f"in epoch {of.settings.epoch}; got {', '.join(map(str, outside))}"
+        )
+
+
+def _messages(of: Life, begin: Beginning) -> Iterator[Message]:
+    """Of the stream, from a place on."""
+    name, key = topic(of.settings, events.TOPIC.name), events.key(of.stream)
+    for one in kept(connection(of.settings), {(name, of.partition): begin.at.offset}, read_committed=True):
+        if one.key == key:
+            yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
+
+
+def _counted(of: Life, seqs: Collection[int], key: Key | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
+    try:
+        begin = beginning(of, min(seqs), key)
+    except StateError as error:
+        notes.append(str(error))
+        return None, Counted({}, {})
+    return begin, place(of.settings.novelty_detector(), begin, _messages(of, begin), seqs)
+
+
+def _expect_explained(of: Life, seq: int, counted: Counted, there: Sent) -> None:
+    """Refuse an event that no method explains."""
+    if seq in there.published or seq in there.requests or seq not in counted.events:
+        return
+    event = counted.events[seq]
+    where = f"stream {of.stream!r}: seq {seq} ({topic(of.settings, 'events')}[{of.partition}]@{event.offset})"
+    if event.target is None:
+        raise InputError(f"{where} has no label: it was predicted and not learned, and no method explains it")
+
+
+def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
+    lost = ", ".join(str(seq) for seq in seqs if seq not in there.requests)
+    name = topic(of.settings, requests.TOPIC.name)
+    if not lost:
+        return f"the blocks of seqs {', '.join(map(str, seqs))} are on {name}, the models that they name are not"
+    return (
+        f"there is no block with seq {lost} on {name}: it was kept no longer (a larger retention.bytes of the "
+        "topic keeps it longer), or no method explains the event"
+    )
+
+
+def _learned(
+    of: Life, begin: Beginning | None, seqs: Sequence[int], notes: list[str]
+) -> dict[int, tuple[ExplainRequest, Predictor]]:
+    if begin is None:
+        raise LostInputError("\n".join(notes))
+    if of.differing:
+        raise StateError(
+            f"stream {of.stream!r} must be learned again to explain this, and that gives the same numbers only as the "
+            f"learner did it, but these differ: {'; '.join(of.differing)}; run this with the same packages and model"
+        )
+    return learn_again(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
+
+
+def _place(seqs: Array, seq: int) -> int:
+    """Where an event is; labels that come late put seqs in any order."""
+    return int(np.flatnonzero(seqs == seq)[0])
+
+
+def _distance(mine: np.typing.NDArray[np.float64], theirs: np.typing.NDArray[np.float64]) -> float:
+    """The largest of two arrays' numbers; places where both have none are equal."""
+    mine, theirs = np.asarray(mine, np.float64), np.asarray(theirs, np.float64)
+    if mine.shape != theirs.shape or bool((np.isnan(mine) != np.isnan(theirs)).any()):
+        return float("inf")
+    apart = np.abs(mine - theirs)
+    return float(np.max(apart, initial=0.0, where=~np.isnan(apart)))

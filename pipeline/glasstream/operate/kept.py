@@ -1,0 +1,142 @@
+"""What topics still hold: their records up to where they end now, read outside any group."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from glasstream.errors import BrokerError
+from glasstream.transport.connection import Connection
+from glasstream.transport.records import Message
+
+STANDSTILL_SECONDS = 30.0
+"""Without anything new for so long the end is not waited for any more."""
+_BATCH = 1_000
+_POLL_SECONDS = 0.03
+"""A batch that is not full is waited for so long."""
+_RETRY_SECONDS = 0.1
+
+_ELECTION = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""What is answered of a partition whose leader has just come, or is still to come: of a new topic, a new broker."""
+
+Partition = tuple[str, int]
+"""Topic and number."""
+
+
+def offsets(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    """The first offset kept and the one after the last, open transactions included.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not say.
+    """
+    admin = AdminClient(connection.client())
+    places = [TopicPartition(*one) for one in partitions]
+    firsts = _asked(admin, places, OffsetSpec.earliest())
+    ends = _asked(admin, places, OffsetSpec.latest())
+    return {one: (firsts[one], ends[one]) for one in firsts}
+
+
+def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) -> dict[Partition, int]:
+    until = time.monotonic() + STANDSTILL_SECONDS
+    found: dict[Partition, int] = {}
+    while places:
+        left: list[TopicPartition] = []
+        for place, future in admin.list_offsets(dict.fromkeys(places, which)).items():
+            try:
+                found[place.topic, place.partition] = future.result().offset
+            except KafkaException as error:
+                cause = error.args[0]
+                if not (cause.retriable() or cause.code() in _ELECTION) or time.monotonic() > until:
+                    raise BrokerError(f"no offsets of {place.topic}[{place.partition}]: {cause.str()}") from error
+                left.append(place)
+        places = left
+        if places:
+            time.sleep(_RETRY_SECONDS)
+    return found
+
+
+def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[Message]:
+    """The records of some partitions, each in its order, up to the ends that they have when this starts.
+
+    Parameters
+    ----------
+    begin
+        The offset to begin with, by partition; where that is not kept any more, the first that is.
+    read_committed
+        Whether records of aborted and of open transactions stay unseen.
+
+    Raises
+    ------
+    BrokerError
+        A partition cannot be read, or its end is not reached: a transaction is open there.
+    """
+    ends: dict[Partition, int] = {}
+    places: list[TopicPartition] = []
+    for one, (first, end) in offsets(connection, begin).items():
+        if max(first, begin[one]) < end:
+            ends[one] = end
+            places.append(TopicPartition(*one, max(first, begin[one])))
+    if not ends:
+        return
+    reader = Consumer(connection.consumer(read_committed=read_committed, enable_partition_eof=True))
+    try:
+        reader.assign(places)
+        moved = time.monotonic()
+        while ends:
+            for message in reader.consume(_BATCH, timeout=_POLL_SECONDS):
+                moved = time.monotonic()
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                error, last = message.error(), ends.get((topic, partition))
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        if last is not None and offset >= last:
+                            del ends[topic, partition]
+                    elif not error.retriable():
+                        raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
+                    continue
+                if last is None or offset >= last:
+                    continue  # written after we began
+                if offset + 1 == last:
+                    del ends[topic, partition]
+                headers = tuple((name, text or b"") for name, text in message.headers() or [])
+                stamp = message.timestamp()[1]
+                yield Message(topic, partition, offset, message.key(), message.value(), headers, stamp)
+            if time.monotonic() - moved > STANDSTILL_SECONDS:
+                left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
+                raise BrokerError(
+                    f"the end of {left} was not reached, and nothing came for {STANDSTILL_SECONDS:g} s: a transaction "
+                    "is open there, or the broker is too slow; try again when it has timed out"
+                )
+    except KafkaException as error:
+        raise BrokerError(f"{', '.join(sorted({one[0] for one in begin}))}: {error.args[0].str()}") from error
+    finally:
+        reader.close()
+
+
+def latest(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, dict[bytes, bytes]]:
+    """The last committed value of every key, by partition; keys with a tombstone are left out.
+
+    Raises
+    ------
+    BrokerError
+        As of `kept`.
+    """
+    found: dict[Partition, dict[bytes, bytes]] = {one: {} for one in partitions}
+    for message in kept(connection, dict.fromkeys(found, 0), read_committed=True):
+        values = found[message.topic, message.partition]
+        if message.value is None:
+            values.pop(message.key or b"", None)
+        else:
+            values[message.key or b""] = message.value
+    return found

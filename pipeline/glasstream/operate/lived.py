@@ -1,0 +1,103 @@
+"""What the learner says of a stream and of the settings that it was learned under."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from glasstream.errors import InputError, SettingsError
+from glasstream.operate.kept import latest
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.stages.names import differences, fingerprint, known_state, topic
+from glasstream.transport.topic_check import check_topics
+from glasstream_topics import events, progress_learner
+from glasstream_topics.progress_learner import Setting, StreamProgress
+
+_VERSION = "version."
+_INCLUDED = ("forest", "tree", "linear")
+"""Models that are not imported by a name: only these are taken from a record, a topic makes nobody import anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One epoch of a stream.
+
+    Attributes
+    ----------
+    stream, partition
+        Its name, and its partition of `events`.
+    progress
+        What the learner has committed.
+    settings
+        Ours, with the stream's epoch and all that changes numbers as the learner had it.
+    differing
+        Versions of packages, and a model, that are others here than there: numbers may be others too.
+    """
+
+    stream: str
+    partition: int
+    progress: StreamProgress
+    settings: Settings
+    differing: tuple[str, ...]
+
+
+def life(settings: Settings, stream: str) -> Life:
+    """What is known of a stream.
+
+    Raises
+    ------
+    InputError
+        There is no such stream.
+    TopicError, BrokerError, StateError
+        What the learner has committed cannot be read.
+    """
+    link, name = connection(settings), topic(settings, progress_learner.TOPIC.name)
+    check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
+    partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
+    with known_state(f"{name}[{partition}]"):
+        found = progress_learner.restore(latest(link, [(name, partition)])[name, partition])
+    progress = found.streams.get(stream)
+    if found.partition is None or progress is None:
+        there = ", ".join(map(repr, sorted(found.streams))) or "none"
+        raise InputError(
+            f"stream {stream!r}: expected one that the learner has seen; on its partition, {partition} of "
+            f"{settings.prefix}events, there are {there}; `glasstream state show` lists all of them"
+        )
+    if progress.epoch < found.partition.epoch:
+        raise InputError(
+            f"stream {stream!r}: expected one of epoch {found.partition.epoch}, which partition {partition} is in; its "
+            f"last event came in epoch {progress.epoch}, and what that was learned under is not kept"
+        )
+    theirs = found.partition.fingerprint
+    adopted = adopt(settings, theirs)
+    adopted = msgspec.structs.replace(adopted, epoch=progress.epoch)
+    return Life(stream, partition, progress, adopted, tuple(differences(theirs, fingerprint(adopted))))
+
+
+def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
+    """Our settings with those that change numbers as they are in a fingerprint.
+
+    A model that is named PACKAGE.MODULE:FACTORY is not adopted.
+
+    Raises
+    ------
+    SettingsError
+        There is a setting in it that this release does not have, or a value that it does not take.
+    """
+    values = msgspec.to_builtins(settings)
+    findings: list[str] = []
+    for key, value in theirs.items():
+        if key.startswith(_VERSION) or (key == "model.name" and value not in _INCLUDED):
+            continue
+        *section, name = key.split(".")
+        table = values.get(section[0]) if section else values
+        if not isinstance(table, dict) or name not in table:
+            findings.append(f"{key}: the stream was learned under {value!r}, and this release has no such setting")
+        else:
+            table[name] = value
+    if findings:
+        raise SettingsError(findings)
+    try:
+        return msgspec.convert(values, Settings)
+    except msgspec.ValidationError as error:
+        raise SettingsError([f"the settings that the stream was learned under: {error}"]) from error

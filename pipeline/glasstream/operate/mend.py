@@ -1,0 +1,210 @@
+"""Dead letters mended: what is sent again of one, and why nothing is."""
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+from glasstream.errors import ContractError, InputError
+from glasstream.ingest.decode import decode, split
+from glasstream.ingest.identity import StreamRules, stream_name
+from glasstream.ingest.message import Message
+from glasstream_topics import events, events_dead
+from glasstream_topics.events import Event
+from glasstream_topics.events_dead import DeadLetter
+
+Mend = Callable[[Any], Any]
+"""Takes a rejected event as JSON, or the bytes of a message that is not JSON; gives what is to be sent in its place,
+JSON or bytes, or None to leave it out."""
+
+OMITTED = "omitted"
+LEFT_OUT = "left_out"
+KEYS = tuple(Event.__struct_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record of `events.dead`.
+
+    Attributes
+    ----------
+    topic, partition, offset
+        Where it is.
+    key, value
+        As the message was received.
+    said
+        What its headers say.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    said: DeadLetter
+
+    @property
+    def place(self) -> str:
+        """Its name: `topic[partition]@offset`."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    @property
+    def stream(self) -> str:
+        """The stream that it names; bytes that are not UTF-8 are escaped."""
+        return (self.key or b"").decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A message that can be sent, and how many events it holds."""
+
+    key: bytes
+    value: bytes
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unmended:
+    """Why nothing is sent: a reason of `events.dead`, `omitted` (the letter lacks the original), or `left_out`."""
+
+    reason: str
+    detail: str
+
+
+def nan_as_null(given: Any) -> Any:
+    """Read NaN, Infinity and -Infinity, which JSON does not have, as null: the feature is absent.
+
+    >>> nan_as_null(b'{"x": {"a": NaN, "b": 1}}')
+    {'x': {'a': None, 'b': 1}}
+    """
+    return json.loads(given, parse_constant=lambda _: None) if isinstance(given, bytes) else given
+
+
+def known_keys(given: Any) -> Any:
+    """Leave out of an event all keys but those that events have.
+
+    >>> known_keys({"x": {"a": 1}, "y": 0, "source": "web"})
+    {'x': {'a': 1}, 'y': 0}
+    """
+    return {key: given[key] for key in KEYS if key in given} if isinstance(given, dict) else given
+
+
+BUILT_IN: dict[str, Mend] = {"nan-as-null": nan_as_null, "known-keys": known_keys}
+
+
+def filter_named(name: str) -> Mend:
+    """A filter of `BUILT_IN`, or PACKAGE.MODULE:FUNCTION.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InputError(f"--filter: expected one of {', '.join(BUILT_IN)}, or PACKAGE.MODULE:FUNCTION; got {name!r}")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as error:
+        raise InputError(f"--filter: cannot import {module!r} of {name!r}: {error}") from error
+    if not callable(found):
+        raise InputError(f"--filter: expected {attribute!r} in {module!r} to be a function, got {found!r}")
+    return found  # type: ignore[no-any-return]
+
+
+def mended(
+    letter: Letter, mend: Mend | None, rules: StreamRules, limit: int, to: str | None = None
+) -> Mended | Unmended:
+    """What is to be sent of a dead letter. Of an array only the rejected elements: the others have gone on.
+
+    Nothing is sent that a look at the message tells would be rejected again.
+
+    Parameters
+    ----------
+    mend
+        See `Mend`; None: as it was.
+    rules
+        Of stream names.
+    limit
+        Largest message in bytes.
+    to
+        The stream that it goes to; None: the one that it was sent to.
+
+    Raises
+    ------
+    InputError
+        The filter raised, or gave what is no JSON.
+    """
+    if letter.value is None and letter.said.omitted_bytes is not None:
+        return Unmended(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
+    if to is None and letter.said.omitted_key_bytes is not None:
+        return Unmended(OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was left out; name a stream")
+    count = letter.said.rejected_count
+    if count is not None and count < len(_elements(letter.value or b"") or ()):
+        return Unmended(
+            OMITTED,
+            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the others cannot be told "
+            "from those that went on; send what is missing from its source",
+        )
+    try:
+        value = _value(letter, mend)
+    except (InputError, ContractError) as error:
+        raise InputError(f"{letter.place}: {error}") from error
+    except Exception as error:
+        raise InputError(f"{letter.place}: the filter raised {type(error).__name__}: {error}") from error
+    if value is None and letter.value is not None:
+        return Unmended(LEFT_OUT, "the filter leaves it out")
+    key = letter.key if to is None else events.key(to)
+    partition = events.partition(key or b"", max(1, rules.event_partitions), rules.partitioner)
+    name = stream_name(Message(letter.said.topic, partition, 0, key, value), rules, ())
+    if isinstance(name, tuple):
+        return Unmended(*name)
+    found = decode(value, limit)
+    if found.rejected or value is None:
+        return Unmended(found.rejected[0].reason, found.rejected[0].detail)
+    return Mended(key or b"", value, len(found.events))
+
+
+def _value(letter: Letter, mend: Mend | None) -> bytes | None:
+    """The mended value; None: nothing is left of it."""
+    if letter.value is None or (mend is None and letter.said.rejected is None):
+        return letter.value
+    elements = _elements(letter.value)
+    if elements is None:
+        return letter.value if mend is None else _as_bytes(mend(_content(letter.value)))
+    listed = letter.said.rejected if letter.said.rejected_count is None else None
+    chosen = sorted(index for index, _ in (listed or enumerate(elements)))
+    if beyond := [index for index in chosen if index >= len(elements)]:
+        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)}")
+    if mend is None:
+        return b"[" + b",".join(elements[index] for index in chosen) + b"]"
+    left = [element for index in chosen if (element := mend(_content(elements[index]))) is not None]
+    return _as_bytes(left) if left else None
+
+
+def _elements(value: bytes) -> list[bytes] | None:
+    """Return the elements of an array; None if the value is not an array."""
+    try:
+        return split(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _content(value: bytes) -> Any:
+    """Return the decoded JSON of a value, or its bytes if they are not JSON."""
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _as_bytes(content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    return events.encode(content)

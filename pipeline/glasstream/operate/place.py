@@ -1,0 +1,116 @@
+"""Where the events of a stream stand on the log: counted as learner and novelty detector count them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from glasstream.ingest.admission import Accepted, Admission
+from glasstream.ingest.decode import decode
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.ingest.identity import event_id
+from glasstream.ingest.message import Message
+from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.novelty.settings import NoveltySettings
+from glasstream.operate.beginning import Beginning
+from glasstream_topics.labels import Label
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An event where it stands on the log.
+
+    Attributes
+    ----------
+    offset, index
+        Of the message in its partition of `events`, and of the event in the message.
+    id, x, target, ts
+        The event.
+    """
+
+    offset: int
+    index: int
+    id: str
+    x: Mapping[str, float | str | bool | None]
+    target: str | float | None
+    ts: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What counting has found.
+
+    Attributes
+    ----------
+    events
+        By seq.
+    texts
+        Of each text feature: its categories by their codes, as of the last event that was asked for.
+    """
+
+    events: dict[int, Placed]
+    texts: dict[str, tuple[str, ...]]
+
+
+def place(settings: NoveltySettings, begin: Beginning, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
+    """Find events by their numbers.
+
+    Parameters
+    ----------
+    begin
+        Where the messages begin.
+    messages
+        Of the one stream, in order.
+    """
+    last = max(seqs)
+    admission, table = Admission(settings.task, limits=settings.class_limits), FeatureTable(settings.limits)
+    waiting: Waiting[Any] = Waiting(settings.labels_window)
+    if begin.state is not None:
+        state = begin.state
+        admission = Admission(
+            state.task, begin.seq, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
+        )
+        table = deepcopy(begin.state.features)
+        waiting = deepcopy(begin.state.waiting)
+    found: dict[int, Placed] = {}
+    for message in messages:
+        used = begin.at.used if message.offset == begin.at.offset else 0
+        decoded = decode(message.value, settings.message_bytes)
+        if decoded.reset:
+            break
+        for index, event in decoded.events[used:]:
+            if isinstance(event, Label):
+                joined = waiting.join(event, admission)
+                if isinstance(joined, Joined) and joined.seq in found:
+                    found[joined.seq] = replace(found[joined.seq], target=joined.target)
+            else:
+                accepted = admission.admit(event)
+                if isinstance(accepted, Accepted):
+                    name = event_id(event.id, message, index)
+                    _note(waiting, accepted, name)
+                    if accepted.seq <= last:
+                        table.encode(event.x)
+                    if accepted.seq in seqs:
+                        found[accepted.seq] = Placed(message.offset, index, name, event.x, accepted.target, event.ts)
+            if admission.seq > last and not waiting.awaits(seqs):
+                return Counted(found, _texts(table))
+    return Counted(found, _texts(table))
+
+
+def _note(waiting: Waiting[Any], accepted: Accepted, name: str) -> None:
+    """As a learner does, whose model raises on no event."""
+    if accepted.event.id is None:
+        return
+    if accepted.target is None:
+        waiting.add(name, accepted.seq, ())
+    elif waiting.begun:
+        waiting.labelled(name, accepted.seq)
+    waiting.expire(accepted.seq + 1)
+
+
+def _texts(table: FeatureTable) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(codes)
+        for name, kind, codes in zip(table.names, table.kinds, table.categories, strict=True)
+        if kind is Kind.TEXT
+    }

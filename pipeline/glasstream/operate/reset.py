@@ -1,0 +1,93 @@
+"""A reset mark on `events`, and whether the stages have passed it."""
+
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from glasstream.errors import BrokerError, InputError
+from glasstream.operate.kept import STANDSTILL_SECONDS
+from glasstream.operate.state import Place, State, Stream
+from glasstream.settings import Settings
+from glasstream.stages.build import connection
+from glasstream.stages.names import topic
+from glasstream_topics import events
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a reset mark is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> str:
+        """As people write it."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+def known(found: State, stream: str) -> tuple[Stream, int]:
+    """What the stages know of a stream, and how many messages the learner is behind on its partition.
+
+    Raises
+    ------
+    InputError
+        Nothing.
+    """
+    left = {place.partition: place.behind for place in found.partitions if place.stage == "learner"}
+    for one in found.streams:
+        if one.stream == stream:
+            return one, sum(behind for partition, behind in left.items() if partition == one.partition)
+    there = ", ".join(repr(one.stream) for one in found.streams) or "none"
+    waiting = f"; it is {sum(left.values()):,} messages behind" if any(left.values()) else ""
+    raise InputError(f"expected a stream that the learner has seen, got {stream!r}; there are {there}{waiting}")
+
+
+def send_mark(settings: Settings, stream: str) -> Mark:
+    """Write the mark, on the stream's partition; all replicas have it.
+
+    Raises
+    ------
+    BrokerError
+        The broker refuses it, or does not answer.
+    """
+    name, key = topic(settings, events.TOPIC.name), events.key(stream)
+    partition = events.partition(key, settings.topics.events, settings.topics.partitioner)
+    answers: list[Mark | str] = []
+
+    def delivered(error: object, message: Message) -> None:
+        offset = message.offset()
+        answers.append(str(error) if error is not None or offset is None else Mark(name, partition, offset))
+
+    seconds = STANDSTILL_SECONDS
+    producer = Producer(connection(settings).producer(delivery_timeout_ms=int(seconds * 1_000), linger_ms=0))
+    try:
+        producer.produce(name, key=key, value=events.RESET, partition=partition, on_delivery=delivered)
+        producer.flush(seconds + 1.0)
+    except KafkaException as error:
+        raise BrokerError(f"{name}: the reset mark was not written: {error.args[0].str()}") from error
+    answer = answers[0] if answers else f"no answer within {seconds:g} s; it may have been written"
+    if isinstance(answer, str):
+        raise BrokerError(f"{name}: the reset mark was not written: {answer}")
+    return answer
+
+
+def before(mark: Mark, found: State) -> list[str]:
+    """The stages that have not passed the mark, of those that have begun with its partition.
+
+    The learner passes it after the aggregator has, so the aggregator need not be asked.
+    """
+    return [place.stage for place in found.partitions if _is_before(mark, place)]
+
+
+def _is_before(mark: Mark, place: Place) -> bool:
+    if (place.topic, place.partition) != (mark.topic, mark.partition):
+        return False
+    return place.offset is None or place.offset <= mark.offset
+
+
+def pause() -> None:
+    """Between two looks."""
+    time.sleep(0.5)

@@ -1,0 +1,146 @@
+"""What the stages have sent of some events and the topics still hold: contributions, blocks, snapshots."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.models import snapshot as codec
+from glasstream.models.authentication import Key
+from glasstream.models.predictor import Predictor
+from glasstream.operate.kept import kept
+from glasstream.operate.lived import Life
+from glasstream.stages.build import connection
+from glasstream.stages.names import topic
+from glasstream.transport.records import Message
+from glasstream_topics import contributions, requests, snapshots
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.frames import Array
+from glasstream_topics.requests import ExplainRequest
+
+
+class _Rows(Protocol):
+    """What blocks and contributions have in common."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def seqs(self) -> Array: ...
+
+
+R = TypeVar("R", bound=_Rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Contributions, and the record that they are on."""
+
+    place: str
+    contributions: Contributions
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is still there, by seq; and lines about what is not.
+
+    Attributes
+    ----------
+    published
+        What the explainers made of the events.
+    requests
+        The blocks that they are in.
+    models
+        The models that these name, by version.
+    """
+
+    published: dict[int, Published] = field(default_factory=dict)
+    requests: dict[int, ExplainRequest] = field(default_factory=dict)
+    models: dict[int, Predictor] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def published(life: Life, seqs: Collection[int]) -> dict[int, Published]:
+    """What the explainers made of some events, as far as the topic holds it."""
+    settings = life.settings
+    name = topic(settings, contributions.TOPIC.name)
+    messages = kept(connection(settings), {(name, life.partition): 0}, read_committed=False)
+    key = contributions.key(life.stream)
+    mine = (message for message in messages if message.key == key)
+    return {
+        seq: Published(message.place, record)
+        for message, record in _decoded(mine, contributions.decode)
+        for seq in _of(record, life, seqs)
+    }
+
+
+def sent(life: Life, seqs: Collection[int], key: Key | None) -> Sent:
+    """What the topics hold of some events: all that it takes to explain them once more.
+
+    A snapshot that the learner has ended stays readable until the topic is compacted.
+
+    Parameters
+    ----------
+    key
+        The HMAC key, for models that travel as a pickle.
+    """
+    settings, link = life.settings, connection(life.settings)
+    found = Sent(published(life, seqs))
+    last, name = max(seqs), topic(settings, requests.TOPIC.name)
+    messages = kept(link, {(name, number): 0 for number in range(settings.topics.requests)}, read_committed=True)
+    # A row is at most the seq of the newest event at its label's position.
+    last += settings.labels.window
+    mine = (message for message in messages if _begins_before(message.key, life.stream, last))
+    for _, block in _decoded(mine, requests.decode):
+        found.requests.update((seq, block) for seq in _of(block, life, seqs))
+    wanted = {block.version for block in found.requests.values()}
+    if wanted:
+        _read_models(life, wanted, key, found)
+    return found
+
+
+def _read_models(life: Life, wanted: set[int], key: Key | None, found: Sent) -> None:
+    settings = life.settings
+    assembler = snapshots.Assembler(2 * len(wanted) * settings.limits.snapshot_largest)
+    name = topic(settings, snapshots.TOPIC.name)
+    for message in kept(connection(settings), {(name, 0): 0}, read_committed=False):
+        try:
+            identity = snapshots.Key.decode(message.key or b"").identity
+        except FrameError:
+            continue
+        if identity[:2] == (life.stream, settings.epoch) and identity.version in wanted and message.value is not None:
+            assembler.add(message.key or b"", message.value)
+    for version in sorted(wanted):
+        data = assembler.get(life.stream, settings.epoch, version)
+        if data is None:
+            found.notes.append(
+                f"version {version} of the model is no longer on {name}: it was ended when the aggregator had passed "
+                "its rows, and the topic was compacted (a longer min.compaction.lag.ms of the topic keeps it)"
+            )
+            continue
+        try:
+            found.models[version] = codec.decode(data, key=key)
+        except (AuthenticationError, FrameError, ModelError) as error:
+            found.notes.append(f"version {version} of the model on {name} cannot be read: {error}")
+
+
+def _begins_before(key: bytes | None, stream: str, last: int) -> bool:
+    name, _, row = (key or b"").rpartition(b"/")
+    return name == stream.encode() and row.isdigit() and int(row) <= last
+
+
+def _of(record: _Rows, life: Life, seqs: Collection[int]) -> list[int]:
+    """Which of the events are in a record of this life."""
+    if (record.stream, record.epoch) != (life.stream, life.settings.epoch):
+        return []
+    return [seq for seq in record.seqs.tolist() if seq in seqs]
+
+
+def _decoded(messages: Iterator[Message], decode: Callable[[bytes | memoryview], R]) -> Iterator[tuple[Message, R]]:
+    """The records that can be read; the stages tell of the others."""
+    for message in messages:
+        try:
+            yield message, decode(message.value or b"")
+        except FrameError:
+            continue

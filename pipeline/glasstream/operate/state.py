@@ -1,0 +1,284 @@
+"""How far the stages are, as committed: by partition, and by stream."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from msgspec import Struct
+
+from glasstream.errors import BrokerError, RecordError
+from glasstream.operate.kept import STANDSTILL_SECONDS, Partition, kept, latest, offsets
+from glasstream.settings import Settings
+from glasstream.stages.build import connection, options
+from glasstream.stages.names import topic
+from glasstream.transport.connection import Connection
+from glasstream.transport.topic_check import check_topics
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    events,
+    progress_aggregator,
+    progress_learner,
+    progress_novelty,
+    requests,
+)
+from glasstream_topics.chunks import room_for
+
+R = TypeVar("R")
+
+_COUNTED = 100
+"""So few messages behind are counted one by one: most of them may be marks that transactions leave."""
+_SOON = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+"""What a broker says of a group whose coordinator is not ready yet."""
+_PAUSE_SECONDS = 0.2
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """How far a stage is on a partition of its input.
+
+    Attributes
+    ----------
+    stage, topic, partition
+        Which.
+    epoch
+        Of the partition's streams; None for explainers, which have no state, and where nothing was committed yet.
+    offset
+        Of the message to go on with; None where nothing was committed yet.
+    first, end
+        The first offset that is kept, and the one after the last.
+    behind
+        Messages from `offset` on; where they are many, the marks that transactions leave are counted with them.
+    """
+
+    stage: str
+    topic: str
+    partition: int
+    epoch: int | None
+    offset: int | None
+    first: int
+    end: int
+    behind: int
+
+
+class Stream(Struct, frozen=True, kw_only=True):
+    """How far the stages are with a stream.
+
+    Attributes
+    ----------
+    stream, partition, epoch
+        Which.
+    seqs, rows, unlabelled
+        Events accepted, learned, and predicted without a label.
+    first_offset
+        Of `events`, that the stream began with.
+    version
+        The newest published version of the model; None before the first.
+    checkpoint
+        The row of the newest whole checkpoint; None without one.
+    aggregated, published
+        Rows aggregated, those before `explain.start` included, and the row of the newest estimate (rows count from 0);
+        None where the aggregator has not begun.
+    behind
+        Rows learned that the aggregator has not aggregated: of those that are explained.
+    stalled
+        Why the aggregator stands still with the stream, as its learner last said; empty while it moves.
+    watched, anchor
+        Events, and labels that came later, that the novelty detector has used, and how many of them its newest anchor
+        knows; None where it has not begun.
+    """
+
+    stream: str
+    partition: int
+    epoch: int
+    seqs: int
+    rows: int
+    unlabelled: int
+    first_offset: int
+    version: int | None
+    checkpoint: int | None
+    aggregated: int | None
+    published: int | None
+    behind: int
+    stalled: str
+    watched: int | None
+    anchor: int | None
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """What all stages have committed, and lines about records that cannot be read."""
+
+    prefix: str
+    partitions: list[Place]
+    streams: list[Stream]
+    notes: list[str]
+
+
+def state(settings: Settings) -> State:
+    """Read it.
+
+    Raises
+    ------
+    TopicError, BrokerError, StateError
+        It cannot be read.
+    """
+    link, count, width = connection(settings), settings.topics.events, settings.topics.requests
+    committed = (
+        *(progress_learner.TOPIC.name, progress_aggregator.TOPIC.name, progress_novelty.TOPIC.name),
+        checkpoints.TOPIC.name,
+    )
+    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, requests.TOPIC.name: width}
+    wanted = {**dict.fromkeys(committed, count), **inputs}
+    check_topics(link, {topic(settings, name): number for name, number in wanted.items()})
+    found = latest(link, [(topic(settings, name), number) for name in committed for number in range(count)])
+    places: list[Place] = []
+    streams: list[Stream] = []
+    notes: list[str] = []
+    for number in range(count):
+        values = {name: found[topic(settings, name), number] for name in committed}
+        one = _Partition(settings, number, values, notes)
+        places += one.places
+        streams += one.streams()
+    places += _explainers(settings, link)
+    return State(prefix=settings.prefix, partitions=_measured(link, places), streams=streams, notes=notes)
+
+
+class _Partition:
+    """What is committed of one partition of `events`: by topic, the last value of every key."""
+
+    def __init__(
+        self, settings: Settings, number: int, values: Mapping[str, Mapping[bytes, bytes]], notes: list[str]
+    ) -> None:
+        self._settings, self._number, self._values, self._notes = settings, number, values, notes
+        self.places: list[Place] = []
+        self._learner: dict[str, progress_learner.StreamProgress] = {}
+        self._aggregator: dict[str, progress_aggregator.StreamProgress] = {}
+        self._novelty: dict[str, progress_novelty.StreamProgress] = {}
+        for learned in self._read(progress_learner.TOPIC.name, progress_learner.decode):
+            if isinstance(learned, progress_learner.StreamProgress):
+                self._learner[learned.stream] = learned
+            else:
+                self._place("learner", events.TOPIC.name, learned.epoch, learned.offset)
+        for aggregated in self._read(progress_aggregator.TOPIC.name, progress_aggregator.decode):
+            if isinstance(aggregated, progress_aggregator.StreamProgress):
+                self._aggregator[aggregated.stream] = aggregated
+            elif aggregated is not None:
+                self._place("aggregator", contributions.TOPIC.name, aggregated.epoch, aggregated.offset)
+        for watched in self._read(progress_novelty.TOPIC.name, progress_novelty.decode):
+            if isinstance(watched, progress_novelty.StreamProgress):
+                self._novelty[watched.stream] = watched
+            elif watched is not None:
+                self._place("novelty", events.TOPIC.name, watched.epoch, watched.offset)
+        begun = {place.stage for place in self.places}
+        for stage, name in (("learner", events.TOPIC.name), ("aggregator", contributions.TOPIC.name)):
+            if stage not in begun:
+                self._place(stage, name, None, None)
+
+    def streams(self) -> Iterator[Stream]:
+        """By name."""
+        kept = self._checkpoints()
+        start = self._settings.start
+        for name, learned in sorted(self._learner.items()):
+            aggregator, detector = self._aggregator.get(name), self._novelty.get(name)
+            if detector is not None and detector.epoch != learned.epoch:
+                detector = None
+            mine = aggregator if aggregator is not None and aggregator.epoch == learned.epoch else None
+            aggregated = start if mine is None else mine.next_row
+            if aggregator is not None and aggregator.epoch > learned.epoch:
+                aggregated = learned.rows  # it is past a reset mark that the learner is still before
+            yield Stream(
+                stream=name,
+                partition=self._number,
+                epoch=learned.epoch,
+                seqs=learned.seqs,
+                rows=learned.rows,
+                unlabelled=learned.counts.get("unlabelled", 0),
+                first_offset=learned.first_offset,
+                version=max(map(int, learned.snapshots), default=None),
+                checkpoint=kept.get((name, learned.epoch)),
+                aggregated=None if mine is None else min(mine.next_row, learned.rows),
+                published=None if mine is None or mine.published_row < 0 else mine.published_row,
+                behind=max(0, learned.rows - aggregated),
+                stalled=learned.stalled,
+                watched=None if detector is None else detector.seqs,
+                anchor=None if detector is None or detector.anchor < 0 else detector.anchor,
+            )
+
+    def _place(self, stage: str, name: str, epoch: int | None, offset: int | None) -> None:
+        self.places.append(_place(stage, topic(self._settings, name), self._number, epoch, offset))
+
+    def _read(self, name: str, decode: Callable[[bytes, bytes], R]) -> Iterator[R]:
+        for key, value in self._values[name].items():
+            try:
+                yield decode(key, value)
+            except RecordError as error:
+                self._notes.append(f"{topic(self._settings, name)}[{self._number}]: {error}")
+
+    def _checkpoints(self) -> dict[tuple[str, int], int]:
+        """Per stream and epoch: the row of the newest whole checkpoint."""
+        values = self._values[checkpoints.TOPIC.name]
+        assembler = checkpoints.Assembler(room_for(values.values()))
+        for key, value in values.items():
+            assembler.add(key, value)
+        newest: dict[tuple[str, int], int] = {}
+        for one in assembler.complete():
+            newest[one.stream, one.epoch] = max(one.version, newest.get((one.stream, one.epoch), 0))
+        return newest
+
+
+def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
+    """What the explainers' group has committed: they have no other state."""
+    name, group = topic(settings, requests.TOPIC.name), options("explainer", settings).group
+    client = Consumer({**link.consumer(read_committed=True), "group.id": group})
+    try:
+        asked = [TopicPartition(name, partition) for partition in range(settings.topics.requests)]
+        for one in _committed(client, asked):
+            yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
+    except KafkaException as error:
+        raise BrokerError(f"{name}: what group {group} has committed cannot be read: {error.args[0].str()}") from error
+    finally:
+        client.close()
+
+
+def _committed(client: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+    """What its group has committed; a broker that was just asked for a group for the first time is asked again."""
+    until = time.monotonic() + STANDSTILL_SECONDS
+    while True:
+        try:
+            return list(client.committed(asked, timeout=STANDSTILL_SECONDS))
+        except KafkaException as error:
+            if error.args[0].code() not in _SOON or time.monotonic() > until:
+                raise
+            client.poll(_PAUSE_SECONDS)
+
+
+def _place(stage: str, name: str, partition: int, epoch: int | None, offset: int | None) -> Place:
+    """Of a topic whose ends are not known yet."""
+    return Place(stage=stage, topic=name, partition=partition, epoch=epoch, offset=offset, first=0, end=0, behind=0)
+
+
+def _measured(link: Connection, places: Iterable[Place]) -> list[Place]:
+    """With the ends of their topics, and how far they are behind."""
+    places = list(places)
+    ends = offsets(link, {(place.topic, place.partition) for place in places})
+    found: list[Place] = []
+    close: dict[Partition, int] = {}
+    for place in places:
+        first, end = ends[place.topic, place.partition]
+        begin = first if place.offset is None else place.offset
+        found.append(msgspec.structs.replace(place, first=first, end=end, behind=max(0, end - begin)))
+        if 0 < end - begin <= _COUNTED:
+            one = place.topic, place.partition
+            close[one] = min(begin, close.get(one, begin))
+    records: dict[Partition, list[int]] = {one: [] for one in close}
+    for message in kept(link, close, read_committed=True):
+        records[message.topic, message.partition].append(message.offset)
+    return [
+        place
+        if not 0 < place.behind <= _COUNTED
+        else msgspec.structs.replace(
+            place, behind=sum(offset >= (place.offset or 0) for offset in records[place.topic, place.partition])
+        )
+        for place in found
+    ]

@@ -1,0 +1,172 @@
+"""The parts of a message to a viewer, as they are written in JSON."""
+
+from collections.abc import Iterable, Sequence
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from glasstream.page.history import Bins
+from glasstream.page.stream import Curve, Method, Point, StreamHistory
+from glasstream_topics.drift import Curve as DriftCurve
+from glasstream_topics.drift import Drift
+from glasstream_topics.novelty import Novelty
+
+
+def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The bins from the newest that was sent on, which has grown since; all of them if their width has changed."""
+    shown = bins.shown()
+    width, index = sent
+    start = index if width == bins.width else 0
+    new = [one for one in shown if one.index >= start]
+    columns = {
+        "width": bins.width,
+        "from": start,
+        "index": [one.index for one in new],
+        "first": [one.first for one in new],
+        "last": [one.last for one in new],
+        "count": [one.count for one in new],
+        "mean": [one.mean for one in new],
+        "note": [one.note for one in new],
+    }
+    return columns, (bins.width, shown[-1].index if shown else 0)
+
+
+def quality_part(history: StreamHistory) -> dict[str, Any]:
+    """How well the model predicts; without the bins."""
+    quality = history.quality
+    return {
+        "loss_name": quality.loss_name,
+        "metric_name": quality.metric_name,
+        "metric": quality.metric,
+        "events": quality.events,
+        "labelled": quality.labelled,
+        "last_seq": quality.last_seq if quality.events else None,
+        "recent_loss": sum(quality.recent) / len(quality.recent) if quality.recent else None,
+        "recent_events": len(quality.recent),
+    }
+
+
+def importance_part(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:
+    """Importance at these points of the features named, and the ranking of all as of now."""
+    table = method.table(points)
+    columns = {feature: table[:, method.features[feature]] for feature in names}
+    last = method.last
+    return {
+        "method": name,
+        "loss": method.loss,
+        "alpha": method.alpha,
+        "interval": {"kind": method.interval.kind, "level": method.interval.level},
+        "records": method.points.total,
+        "kept_every": method.points.stride,
+        "row": [one.row for one in points],
+        "seq": [one.seq for one in points],
+        "lag": [one.lag for one in points],
+        "coverage": [one.coverage for one in points],
+        "features": {
+            feature: {
+                "value": _numbers(column[:, 0]),
+                "low": _numbers(column[:, 1]),
+                "high": _numbers(column[:, 2]),
+            }
+            for feature, column in columns.items()
+        },
+        "others": _others(method, points, names),
+        "ranking": sorted(
+            ([one.rank, feature, one.value, one.low, one.high] for feature, one in method.newest.items()),
+            key=lambda entry: (entry[0], entry[1]),
+        ),
+        "left_out": method.left_out,
+        "totals": method.totals,
+        "last": last
+        and {
+            "row": last.row,
+            "seq": last.seq,
+            "n": last.n,
+            "lag": last.lag,
+            "coverage": last.coverage,
+            "model_version": last.model_version,
+            "staleness": last.staleness,
+        },
+    }
+
+
+def _others(method: Method, points: Sequence[Point], names: Sequence[str]) -> list[float]:
+    """At each point: the sum of the positive values of the features that are not drawn."""
+    drawn = {method.features[name] for name in names}
+    rest = [at for at in range(len(method.features)) if at not in drawn]
+    totals: list[float] = np.nan_to_num(method.table(points)[:, rest, 0]).clip(min=0.0).sum(axis=1).tolist()
+    return totals
+
+
+def _numbers(column: Iterable[float]) -> list[float | None]:
+    return [None if isnan(value) else float(value) for value in column]
+
+
+def curve_part(curve: Curve) -> dict[str, Any]:
+    """One effect curve."""
+    return {
+        "row": curve.row,
+        "seq": curve.seq,
+        "n": curve.n,
+        "importance": curve.importance,
+        "grid": curve.grid,
+        "curve": curve.curve,
+    }
+
+
+def alarm_part(record: Drift) -> dict[str, Any]:
+    """One alarm, with its curves."""
+    return {
+        "row": record.row,
+        "seq": record.seq,
+        "signal": record.signal,
+        "feature": record.feature,
+        "method": record.method,
+        "before": record.before,
+        "after": record.after,
+        "width": record.width,
+        "detector": record.detector.name,
+        "curve_before": _drift_curve(record.curve_before),
+        "curve_after": _drift_curve(record.curve_after),
+    }
+
+
+def _drift_curve(curve: DriftCurve | None) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    return {"output": curve.output, "grid": curve.grid, "curve": curve.curve}
+
+
+def novelty_part(history: StreamHistory) -> dict[str, Any]:
+    """What the novelty detector says; without the bins."""
+    watch = history.novelty
+    last = watch.last
+    return {
+        "events": watch.events,
+        "flagged": watch.flagged,
+        "recent_rate": sum(watch.recent) / len(watch.recent) if watch.recent else None,
+        "recent_events": len(watch.recent),
+        "threshold": last and last.threshold,
+        "last_seq": last and last.seq,
+        "map_version": last and last.map_version,
+        "examples": [_example(one) for one in reversed(watch.examples)],
+        "alarms": [
+            {"seq": one.seq, "before": one.alarm.before, "after": one.alarm.after, "width": one.alarm.width}
+            for one in watch.alarms
+            if one.alarm is not None
+        ],
+        "alarms_total": watch.alarms_total,
+    }
+
+
+def _example(record: Novelty) -> dict[str, Any]:
+    slopes = record.attribution or {}
+    strongest = sorted(slopes, key=lambda name: (-abs(slopes[name]), name))[:3]
+    return {
+        "seq": record.seq,
+        "id": record.id,
+        "indicator": record.indicator,
+        "threshold": record.threshold,
+        "attribution": [[name, slopes[name]] for name in strongest],
+    }

@@ -1,0 +1,305 @@
+"""The page over HTTP: its files, and what is new as server-sent events.
+
+    /                   the page, or where a token is asked for a form that takes it
+    /static/...         its files
+    /events?...         server-sent events of one view; see `glasstream.page.viewer`
+    /login              takes the token of the form
+    /healthz, /readyz   whether it answers
+
+Everything runs on one event loop; only the broker is waited for in a thread.
+"""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+
+from aiohttp import web
+from multidict import MultiMapping
+
+from glasstream.errors import SettingsError
+from glasstream.page.access import COOKIE, HEADERS, Access
+from glasstream.page.assets import load
+from glasstream.page.reading import Topics, put
+from glasstream.page.store import Store
+from glasstream.page.viewer import MOST_FEATURES, Channel, View
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 8642
+"""Tried first where none is set."""
+_TICK_SECONDS = 0.5
+"""Between two messages to a viewer."""
+_SILENCE_SECONDS = 10.0
+"""A viewer that is told nothing for so long is sent a comment, so that both ends see a dead connection."""
+_STUCK_SECONDS = 30.0
+"""A client that takes nothing for so long is cut off, whatever it has asked for."""
+_VIEWERS = 100
+_APPLY = 100
+"""Records between two breaths of the event loop."""
+
+_FORM, _SAID = "login.html", b"<!-- what is said of a token -->"
+"""The form that asks for the token, and the place in it for what is said of the one before."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """Reads the topics and serves the page.
+
+    Parameters
+    ----------
+    topics
+        What is read.
+    store
+        Where it is kept.
+    access
+        Who is let in.
+    host, port
+        Where to listen; port None: `DEFAULT_PORT`, or any free one where that is taken.
+    tls
+        What TLS is spoken with; None: none is.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        store: Store,
+        access: Access,
+        host: str,
+        port: int | None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._topics = topics
+        self._store = store
+        self._access = access
+        self._host, self._wanted, self._tls = host, port, tls
+        self._assets = load()
+        self._ending = asyncio.Event()
+        self._viewers = 0
+        """Connections of viewers that are not closed yet."""
+        self._channels: dict[View, Channel] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> str:
+        """Listen; the page's address.
+
+        Raises
+        ------
+        SettingsError
+            The host or port cannot be had.
+        """
+        app = web.Application(middlewares=[self._guard], client_max_size=4_096)
+        app.router.add_get("/", self._page)
+        app.router.add_get("/static/{path:.+}", self._static)
+        app.router.add_get("/events", self._events)
+        app.router.add_post("/login", self._login)
+        app.router.add_get("/healthz", self._health)
+        app.router.add_get("/readyz", self._health)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0, handle_signals=False)
+        await self._runner.setup()
+        ports = [DEFAULT_PORT, 0] if self._wanted is None else [self._wanted]
+        for port in ports:
+            try:
+                await web.TCPSite(self._runner, self._host, port, ssl_context=self._tls).start()
+            except OSError as error:
+                if port == ports[-1]:
+                    await self._runner.cleanup()
+                    raise SettingsError(
+                        [f"page.port: cannot listen on {self._host}:{port}: {error.strerror}; set another page.port"]
+                    ) from error
+            else:
+                break
+        self._tasks = [asyncio.create_task(self._deal()), asyncio.create_task(self._cut_off())]
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'http' if self._tls is None else 'https'}://{shown}:{self._runner.addresses[0][1]}/"
+
+    async def serve(self, until: asyncio.Event) -> None:
+        """Read and answer until told to end.
+
+        Raises
+        ------
+        BrokerError
+            The broker refuses to be read.
+        """
+        reading = self._store.reading
+        reading.total = self._topics.total
+        reading.done = not self._topics.left
+        while not until.is_set():
+            for task in self._tasks:
+                if task.done():
+                    task.result()  # raises what has ended it
+            taken = await asyncio.to_thread(self._topics.read)
+            for start in range(0, len(taken), _APPLY):
+                put(taken[start : start + _APPLY], self._store)
+                await asyncio.sleep(0)
+            if not reading.done:
+                left = self._topics.left
+                reading.read, reading.done = reading.total - left, not left
+            self._store.trouble = None if taken else await asyncio.to_thread(self._topics.trouble)
+
+    async def stop(self) -> None:
+        """Let everybody go."""
+        self._ending.set()
+        for channel in self._channels.values():
+            channel.wake()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Who may ask, and what every answer carries."""
+        if not self._access.knows_host(request.headers.get("Host", "")):
+            answer: web.StreamResponse = _text(
+                HTTPStatus.FORBIDDEN, "expected to be asked for by a name of this machine, such as localhost"
+            )
+        else:
+            try:
+                answer = await handler(request)
+            except web.HTTPException as error:
+                answer = _text(HTTPStatus(error.status), error.reason)
+        if not answer.prepared:
+            answer.headers.update(HEADERS)
+        return answer
+
+    def _may(self, request: web.Request) -> bool:
+        return self._access.lets_in(request.cookies.get(COOKIE), request.headers.get("Authorization"))
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        if self._may(request):
+            return self._file(request, "index.html")
+        return self._form("")
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        return self._file(request, request.match_info["path"])
+
+    def _file(self, request: web.Request, path: str) -> web.Response:
+        asset = self._assets.get(path)
+        if asset is None:
+            return _text(HTTPStatus.NOT_FOUND, "there is no such file")
+        headers = {"ETag": asset.tag, "Cache-Control": "no-cache", "Content-Type": asset.kind}
+        if request.headers.get("If-None-Match") == asset.tag:
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return web.Response(body=asset.body, headers=headers)
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        given = (await request.post()).get("token", "")
+        if not isinstance(given, str) or not self._access.is_token(given.strip()):
+            return self._form('<p role="alert">That is not the token.</p>')
+        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "./"})
+        secure = self._tls is not None
+        answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="Strict", path="/", secure=secure)
+        return answer
+
+    def _form(self, said: str) -> web.Response:
+        """What asks for the token."""
+        asset = self._assets[_FORM]
+        body = asset.body.replace(_SAID, said.encode())
+        return web.Response(body=body, status=HTTPStatus.UNAUTHORIZED, headers={"Content-Type": asset.kind})
+
+    async def _health(self, request: web.Request) -> web.StreamResponse:
+        return _text(HTTPStatus.OK, "ok")
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if not self._may(request):
+            return _text(HTTPStatus.UNAUTHORIZED, "expected the token, as a bearer or in the form of the page")
+        if self._viewers >= _VIEWERS:
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, f"expected at most {_VIEWERS} viewers at a time")
+        try:
+            view = view_of(request.query)
+        except ValueError as error:
+            return _text(HTTPStatus.BAD_REQUEST, str(error))
+        answer = web.StreamResponse(
+            headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
+        )
+        self._viewers += 1  # before anything is waited for: the bound must hold for those who come together
+        try:
+            await answer.prepare(request)
+            # A viewer that went away, or takes nothing any more: nobody is left to tell.
+            with suppress(ConnectionError, TimeoutError):
+                await self._follow(view, answer)
+        finally:
+            if not self._ending.is_set() and request.transport is not None:
+                request.transport.abort()  # closing would wait for the client to take what is left, perhaps for ever
+            self._viewers -= 1
+        return answer
+
+    async def _follow(self, view: View, answer: web.StreamResponse) -> None:
+        """Send a viewer what there is of its view, until either of us ends."""
+        channel = self._channels.setdefault(view, Channel(self._store, view))
+        there = asyncio.Event()
+        seat = channel.join(there.set, time.monotonic())
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(there.wait(), _SILENCE_SECONDS)
+                if self._ending.is_set():
+                    return
+                there.clear()
+                message = seat.queue.popleft() if seat.queue else None
+                if seat.queue:
+                    there.set()
+                data = b": still here\n\n" if message is None else b"data: %b\n\n" % message
+                await asyncio.wait_for(answer.write(data), _STUCK_SECONDS)
+        finally:
+            channel.leave(seat)
+            if channel.empty:
+                self._channels.pop(view, None)
+
+    async def _deal(self) -> None:
+        """Hand out what is new to all viewers, twice a second."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            for channel in list(self._channels.values()):
+                channel.turn(time.monotonic())
+                await asyncio.sleep(0)
+
+    async def _cut_off(self) -> None:
+        """Abort each connection on which data waits and the client takes none, whatever it has asked for."""
+        waiting: dict[asyncio.Transport, tuple[int, float]] = {}
+        while True:
+            await asyncio.sleep(_STUCK_SECONDS / 10)
+            now = time.monotonic()
+            server = self._runner.server if self._runner is not None else None
+            transports = [one.transport for one in server.connections if one.transport is not None] if server else []
+            sizes = {transport: transport.get_write_buffer_size() for transport in transports}
+            waiting = {
+                transport: waiting[transport] if waiting.get(transport, (0, 0.0))[0] == size else (size, now)
+                for transport, size in sizes.items()
+                if size
+            }
+            for transport, (_, since) in waiting.items():
+                if now - since >= _STUCK_SECONDS:
+                    transport.abort()
+
+
+def view_of(query: MultiMapping[str]) -> View:
+    """The view that a query string asks for: `stream`, `method`, `top`, `pin` (each), `effect`, `output`.
+
+    Raises
+    ------
+    ValueError
+        `top` is no number from 0 to `MOST_FEATURES`.
+    """
+    top = query.get("top", str(View().top))
+    if not (top.isascii() and top.isdigit() and int(top) <= MOST_FEATURES):
+        raise ValueError(f"top: expected a number from 0 to {MOST_FEATURES}, got {top!r}")
+    return View(
+        stream=query.get("stream"),
+        method=query.get("method"),
+        top=int(top),
+        pinned=tuple(query.getall("pin", []))[:MOST_FEATURES],
+        effect=query.get("effect"),
+        output=query.get("output"),
+    )
+
+
+def _text(status: HTTPStatus, text: str) -> web.Response:
+    return web.Response(status=status, text=text + "\n")

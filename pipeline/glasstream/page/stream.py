@@ -1,0 +1,288 @@
+"""What the page knows of one stream: its newest epoch, from records of the public topics in any order of topics."""
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.page.history import Bins, Thinned
+from glasstream_topics.drift import Drift
+from glasstream_topics.effects import Effect
+from glasstream_topics.importance import Feature, Importance, Interval
+from glasstream_topics.novelty import Novelty
+from glasstream_topics.predictions import Prediction
+
+Record = Importance | Effect | Drift | Novelty | Prediction
+
+_CELLS = 400_000
+"""Numbers kept of one method: with many features fewer records are kept."""
+_LEAST_POINTS = 40
+_OLDER, _NEWEST = 400, 200
+_OLDER_CURVES, _NEWEST_CURVES = 40, 20
+_BIN_EVENTS, _BINS = 100, 240
+_RECENT = 1_000
+"""Events that "recent" means."""
+_METHODS = 8
+_ALARMS = 200
+_FLAGGED = 12
+_NUMBERS = 3
+"""Of each feature: value, low, high."""
+
+
+@dataclass(slots=True)
+class Point:
+    """One importance record, without what the page does not draw.
+
+    `numbers` holds value, low and high of each feature in the order of `Method.features`; NaN where there is none.
+    """
+
+    row: int
+    seq: int
+    n: int
+    coverage: float
+    lag: int
+    model_version: int
+    staleness: float | None
+    numbers: "array[float]"
+
+
+@dataclass(slots=True)
+class Curve:
+    """One effect curve."""
+
+    row: int
+    seq: int
+    n: int
+    importance: float
+    grid: list[float | str | bool]
+    curve: list[float]
+
+
+@dataclass(slots=True)
+class Method:
+    """Importance by one method."""
+
+    most_features: int
+    features: dict[str, int] = field(default_factory=dict)
+    """Position of each feature in the points; new ones come last."""
+    left_out: int = 0
+    """Values of features beyond `most_features`."""
+    points: Thinned[Point] = field(default_factory=lambda: Thinned(_OLDER, _NEWEST))
+    newest: dict[str, Feature] = field(default_factory=dict)
+    interval: Interval = Interval(None, None)  # noqa: RUF009 - frozen
+    loss: str = ""
+    alpha: float = 0.0
+    last: Point | None = None
+    totals: tuple[float | None, float | None, float | None] = (None, None, None)
+    """iSAGE: loss of the mean prediction, of the model, and their difference."""
+
+    def take(self, record: Importance) -> bool:
+        """Add a record; False if it is not newer than what is there."""
+        if self.last is not None and record.row <= self.last.row:
+            return False
+        for name in record.features:
+            if name not in self.features:
+                if len(self.features) >= self.most_features:
+                    self.left_out += 1
+                    continue
+                self.features[name] = len(self.features)
+        numbers = array("d", [nan]) * (_NUMBERS * len(self.features))
+        for name, one in record.features.items():
+            at = self.features.get(name)
+            if at is None:
+                continue
+            at *= _NUMBERS
+            numbers[at] = one.value
+            if one.low is not None and one.high is not None:
+                numbers[at + 1], numbers[at + 2] = one.low, one.high
+        point = Point(
+            record.row,
+            record.seq,
+            record.n,
+            record.coverage,
+            record.lag,
+            record.model_version,
+            record.staleness,
+            numbers,
+        )
+        most = max(_LEAST_POINTS, _CELLS // max(1, len(numbers)))
+        self.points.limit(min(_OLDER, most * 2 // 3), min(_NEWEST, most // 3))
+        self.points.add(point)
+        self.last, self.newest = point, record.features
+        self.interval, self.loss, self.alpha = record.interval, record.loss, record.alpha
+        self.totals = (record.marginal_loss, record.model_loss, record.total)
+        return True
+
+    def table(self, points: Iterable[Point]) -> NDArray[np.float64]:
+        """Points by features by (value, low, high); NaN where a feature was not there or had no interval."""
+        rows = list(points)
+        table = np.full((len(rows), len(self.features) * _NUMBERS), nan)
+        for row, point in zip(table, rows, strict=True):
+            row[: len(point.numbers)] = point.numbers
+        return table.reshape(len(rows), len(self.features), _NUMBERS)
+
+    def leading(self, most: int) -> list[str]:
+        """The features that mattered most over all that is kept, or matter most now; the largest first."""
+        if not len(self.points) or not self.features:
+            return []
+        values = np.nan_to_num(self.table(self.points)[:, :, 0])
+        scores = np.maximum(values.mean(axis=0), values[-1])
+        names = sorted(self.features, key=lambda name: (-scores[self.features[name]], name))
+        return names[:most]
+
+
+@dataclass(slots=True)
+class Quality:
+    """How well the model predicts."""
+
+    loss_name: str = ""
+    metric_name: str = ""
+    metric: float | None = None
+    events: int = 0
+    labelled: int = 0
+    bins: Bins = field(default_factory=lambda: Bins(_BIN_EVENTS, _BINS))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    last_seq: int = -1
+
+    def take(self, record: Prediction) -> bool:
+        """Add an event; False if it is not newer than what is there."""
+        if record.seq <= self.last_seq:
+            return False
+        self.last_seq = record.seq
+        self.events += 1
+        self.labelled += record.target is not None
+        self.loss_name, self.metric_name = record.loss_name, record.metric.name
+        if record.metric.value is not None:
+            self.metric = record.metric.value
+        if record.loss is not None:
+            self.recent.append(record.loss)
+        self.bins.add(record.seq, record.loss, record.metric.value)
+        return True
+
+
+@dataclass(slots=True)
+class Watch:
+    """How many events look like none that the model has learned."""
+
+    events: int = 0
+    flagged: int = 0
+    bins: Bins = field(default_factory=lambda: Bins(_BIN_EVENTS, _BINS))
+    recent: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    examples: deque[Novelty] = field(default_factory=lambda: deque(maxlen=_FLAGGED))
+    alarms: deque[Novelty] = field(default_factory=lambda: deque(maxlen=_ALARMS))
+    alarms_total: int = 0
+    last: Novelty | None = None
+
+    def take(self, record: Novelty) -> bool:
+        """Add an event; False if it is not newer than what is there."""
+        if self.last is not None and record.seq <= self.last.seq:
+            return False
+        self.last = record
+        self.events += 1
+        self.flagged += record.flagged
+        self.recent.append(record.flagged)
+        self.bins.add(record.seq, float(record.flagged))
+        if record.flagged:
+            self.examples.append(record)
+        if record.alarm is not None:
+            self.alarms.append(record)
+            self.alarms_total += 1
+        return True
+
+
+class StreamHistory:
+    """One stream, bounded. Records of an older epoch than the newest are passed over; a new epoch begins anew.
+
+    Parameters
+    ----------
+    name
+        Of the stream.
+    most_features
+        Features and effect curves beyond so many are left out.
+
+    Attributes
+    ----------
+    changes
+        Rises with every record that was taken.
+    newest
+        By topic: when its newest record was written, in milliseconds since 1970.
+    """
+
+    def __init__(self, name: str, most_features: int) -> None:
+        self.name = name
+        self._most_features = most_features
+        self.changes = 0
+        self._begin(-1)
+
+    def _begin(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.newest: dict[str, int] = {}
+        self.quality = Quality()
+        self.methods: dict[str, Method] = {}
+        self.effects: dict[tuple[str, str | None], Thinned[Curve]] = {}
+        self.kinds: dict[str, str] = {}
+        self._last_rows: dict[tuple[str, str | None], int] = {}
+        self.alarms: deque[Drift] = deque(maxlen=_ALARMS)
+        self.alarms_total = 0
+        self.novelty = Watch()
+
+    def take(self, topic: str, record: Record, written: int) -> None:
+        """Add a record of a topic, written at a time in milliseconds since 1970."""
+        if record.epoch < self.epoch:
+            return
+        if record.epoch > self.epoch:
+            self._begin(record.epoch)
+        if self._add(record):
+            self.newest[topic] = max(written, self.newest.get(topic, 0))
+            self.changes += 1
+
+    def _add(self, record: Record) -> bool:
+        match record:
+            case Prediction():
+                return self.quality.take(record)
+            case Novelty():
+                return self.novelty.take(record)
+            case Effect():
+                return self._add_effect(record)
+            case Drift():
+                return self._add_alarm(record)
+            case Importance():
+                if record.method not in self.methods and len(self.methods) >= _METHODS:
+                    return False
+                return self.methods.setdefault(record.method, Method(self._most_features)).take(record)
+
+    def _add_effect(self, record: Effect) -> bool:
+        key = (record.feature, record.output)
+        if key not in self.effects:
+            if len(self.effects) >= self._most_features:
+                return False
+            self.effects[key] = Thinned(_OLDER_CURVES, _NEWEST_CURVES)
+        if record.row <= self._last_rows.get(key, -1):
+            return False
+        self._last_rows[key] = record.row
+        self.kinds[record.feature] = record.kind
+        self.effects[key].add(Curve(record.row, record.seq, record.n, record.importance, record.grid, record.curve))
+        return True
+
+    def _add_alarm(self, record: Drift) -> bool:
+        if self.alarms and record.row < self.alarms[-1].row:
+            return False
+        self.alarms.append(record)
+        self.alarms_total += 1
+        return True
+
+    def outputs(self) -> Mapping[str, list[str | None]]:
+        """By feature with effect curves: the outputs that they are of."""
+        found: dict[str, list[str | None]] = {}
+        for feature, output in self.effects:
+            found.setdefault(feature, []).append(output)
+        return {feature: sorted(found[feature], key=str) for feature in sorted(found)}
+
+    def strongest_effect(self) -> str | None:
+        """The feature whose newest curve moves the prediction most."""
+        newest = {key: list(curves)[-1].importance for key, curves in self.effects.items() if len(curves)}
+        return max(newest, key=lambda key: newest[key])[0] if newest else None

@@ -1,0 +1,102 @@
+"""What all plots share: the figure, the colours, and the choice of one stream's records."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from glasstream.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from glasstream.plots.drawing import Drawing
+
+Record = Mapping[str, Any]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Okabe and Ito's colours that people with any colour vision tell apart, the yellow left out: it is lost on white."""
+STYLES = ("-", "--", ":")
+"""Of lines, for when the colours have been used up."""
+PALE = "#B8B8B8"
+
+
+def drawing(width: float, height: float) -> "Drawing":
+    """An empty figure, in inches.
+
+    Raises
+    ------
+    InputError
+        matplotlib is not installed.
+    """
+    try:
+        from glasstream.plots.drawing import Drawing
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise InputError("plots: expected matplotlib, got none; pip install 'glasstream[plot]'") from error
+    return Drawing(width, height)
+
+
+def of_one_stream(records: Iterable[Record], stream: str | None, what: str) -> list[Record]:
+    """The records of one stream in the order of their rows; of the only stream if none is named.
+
+    Raises
+    ------
+    InputError
+        There are no records of it, or several streams and none is named.
+    """
+    found = [record for record in records if stream is None or record.get("stream") == stream]
+    streams = sorted({str(record.get("stream", "")) for record in found})
+    if not found:
+        raise InputError(f"plots: expected {what} records{f' of stream {stream!r}' if stream else ''}, got none")
+    if len(streams) > 1:
+        raise InputError(f"plots: expected records of one stream, got {', '.join(streams)}; choose one by its name")
+    return sorted(found, key=lambda record: record["row"])
+
+
+def plain(axes: "Axes") -> None:
+    """Take away the frame, and lay a quiet grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def short_numbers(axes: "Axes") -> None:
+    """At most five numbers along the axis, none of them long."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+
+
+def short(value: float) -> str:
+    """A number in a few characters.
+
+    >>> short(0.25), short(9_500), short(20_000), short(-1.5e6), short(1e12)
+    ('0.25', '9500', '20k', '-1.5M', '1e+12')
+    """
+    for unit, name in ((1e6, "M"), (1e4, "k")):
+        if unit <= abs(value) < 1e10:
+            return f"{value / (1e3 if name == 'k' else unit):.4g}{name}"
+    return f"{value:.4g}"
+
+
+def apart(wanted: list[float], gap: float) -> list[float]:
+    """Positions as near to those wanted as they can be, in the same order and at least `gap` apart.
+
+    >>> apart([1.0, 1.0, 5.0], 2.0)
+    [0.0, 2.0, 5.0]
+    """
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    groups: list[list[float]] = []  # [sum of the wanted positions less the offsets in the group, members]
+    for place in order:
+        groups.append([wanted[place], 1.0])
+        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + gap * groups[-2][1]:
+            total, members = groups.pop()
+            groups[-1] = [groups[-1][0] + total - gap * groups[-1][1] * members, groups[-1][1] + members]
+    places = [_start(group, gap) + gap * k for group in groups for k in range(int(group[1]))]
+    return [place for _, place in sorted(zip(order, places, strict=True))]
+
+
+def _start(group: list[float], gap: float) -> float:
+    total, members = group
+    return total / members

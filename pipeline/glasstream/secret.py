@@ -1,0 +1,38 @@
+"""Secrets come from a variable, or from the file that a second one names, by one rule."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from glasstream.errors import SettingsError
+
+FILE = "_FILE"
+"""Ends the name of the variable that names a file."""
+
+
+def secret(environment: Mapping[str, str], name: str) -> str | None:
+    """What the variable `name` holds, or the file that `name` with ``_FILE`` names, without white space around it.
+
+    None if neither is set; an empty variable counts as not set.
+
+    Raises
+    ------
+    SettingsError
+        Both are set; or the file cannot be read, or holds nothing.
+    """
+    given, path = environment.get(name, "").strip(), environment.get(name + FILE, "")
+    if given and path:
+        raise SettingsError([f"{name}: expected it or {name}{FILE}, got both; unset one of them"])
+    if not path:
+        return given or None
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        if isinstance(error, PermissionError):
+            mine = os.geteuid()
+            reason = f"{reason}; this process has user id {mine}: `chown {mine} {path}` and `chmod 600 {path}`"
+        raise SettingsError([f"{name}{FILE}: {path} cannot be read: {reason}"]) from error
+    if not text:
+        raise SettingsError([f"{name}{FILE}: expected a secret in {path}, got an empty file"])
+    return text

@@ -1,0 +1,220 @@
+"""The aggregator stage: `contributions` in, `importance`, `effects` and `drift` out.
+
+State and position go to `progress.aggregator` in the same transaction.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from glasstream.aggregator.partition import PartitionAggregator
+from glasstream.aggregator.stream import StreamAggregator
+from glasstream.errors import FrameError
+from glasstream.explain.losses import LOSSES
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.settings import Settings
+from glasstream.stages.names import agreed_epoch, fingerprint, known_state, topic
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import contributions, drift, effects, importance, progress_aggregator
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import method_of
+from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
+
+log = logging.getLogger(__name__)
+
+STATE_BYTES: Final = 8 * 2**20
+"""Bytes of state after which a commit takes no further stream.
+
+A commit holds the whole state of every stream in it. All of 1,000 streams of 100 features would be 400 MB, five times a
+second. With this bound a commit takes a fraction of a second, and streams that share a partition are committed in turn.
+"""
+
+
+class AggregatorTask:
+    """What the stage keeps for one partition of `contributions`."""
+
+    def __init__(self, partition: int, settings: Settings) -> None:
+        self.partition = partition
+        self._use(settings)
+        self.damaged = 0
+        """Messages that were not contributions."""
+        self.published: Counter[str] = Counter()
+        """Records written, by topic."""
+        self.alarms: Counter[str] = Counter()
+        """Drift alarms, by stream."""
+        self._fingerprint = fingerprint(settings)
+        self._sent_offset = -1
+        self._chunks: dict[str, int] = {}
+        self._failed_said: set[str] = set()
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self.core = PartitionAggregator(self.partition, settings.aggregator())
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Go on from the committed state: rows that it has are dropped when they come again.
+
+        Raises
+        ------
+        StateError
+            The state is of other settings.
+        """
+        where = f"{topic(self.settings, 'progress.aggregator')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_aggregator.restore(records)
+        if restored.partition is None:
+            self.core.next_offset = low
+            return low
+        found = restored.partition
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
+        if epoch > found.epoch:
+            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
+        for name, progress in restored.streams.items():
+            self._chunks[name] = restored.chunks(name)
+            if progress.epoch >= epoch:
+                with known_state(where):
+                    state = restored.state(name)
+                mine = replace(self.settings.aggregator(), epoch=progress.epoch)
+                self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
+        self.core.next_offset = self._sent_offset = found.offset
+        return found.offset
+
+    async def feed(self, message: Message) -> None:
+        """Aggregate one block."""
+        try:
+            block = contributions.decode(message.value or b"")
+            self._check(block)
+            self.core.offer(block, message.offset)
+        except FrameError as error:
+            self.damaged += 1
+            if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
+                log.error("%s is left out, it cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
+            self.core.next_offset = message.offset + 1
+            return
+        if block.kind == "failed" and block.stream not in self._failed_said:
+            self._failed_said.add(block.stream)
+            log.warning(
+                "stream %r: rows %d to %d could not be explained (said once): %s",
+                block.stream,
+                block.first_row,
+                block.first_row + block.count - 1,
+                block.reason,
+            )
+        await asyncio.sleep(0)
+
+    def _check(self, block: Contributions) -> None:
+        """Refuse what is no answer to the requests of this partition and these settings.
+
+        Raises
+        ------
+        FrameError
+            It is none.
+        """
+        if block.partition != self.partition:
+            raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
+        if block.kind != "ok":
+            return
+        methods = self.settings.methods
+        given = {method_of(name) for name in block.values}
+        if not given.issuperset(methods):
+            raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
+        if block.loss not in LOSSES:
+            raise FrameError(f"expected a loss of {', '.join(LOSSES)}, got {block.loss!r}")
+
+    def stalled(self) -> str | None:
+        """Return None: this stage waits for nothing that can be lost."""
+        return None
+
+    def pending(self) -> int:
+        """Records that wait to be sent."""
+        return sum(len(self.core.streams[name].records) for name in self.core.changed)
+
+    def collect(self) -> Outputs:
+        """The records of streams that have changed, and their states as of them, up to `STATE_BYTES` of state.
+
+        The other streams that have changed come with the next calls, those that wait longest first. Until then the
+        position stays before what has entered them: a successor aggregates that again.
+        """
+        records: list[Record] = []
+        states: list[Record] = []
+        size = 0
+        while self.core.changed and size < STATE_BYTES:
+            stream, published = self.core.take_next()
+            for one in published:
+                self.published[one.topic] += 1
+                if one.topic == drift.TOPIC.name:
+                    self.alarms[one.key.decode()] += 1
+                records.append(Record(topic(self.settings, one.topic), one.key, one.value))
+            mine = self._state_records(stream)
+            size += sum(len(record.value or b"") for record in mine)
+            states += mine
+        offset = self.core.offset
+        if not states and offset == self._sent_offset:
+            return Outputs()
+        self._sent_offset = offset
+        key, value = progress_aggregator.encode_partition(
+            PartitionProgress(epoch=self.settings.epoch, offset=offset, fingerprint=self._fingerprint)
+        )
+        return Outputs(records=records, progress=[Record("", key, value), *states])
+
+    def _state_records(self, stream: StreamAggregator) -> list[Record]:
+        meta, arrays = stream.state()
+        state = AggregatorState(
+            progress=StreamProgress(
+                stream=stream.stream,
+                epoch=stream.settings.epoch,
+                next_row=stream.next_row,
+                published_row=stream.published_row,
+            ),
+            meta=meta,
+            arrays=arrays,
+        )
+        pairs = progress_aggregator.encode_stream(state, self._chunks.get(stream.stream, 0))
+        self._chunks[stream.stream] = sum(value is not None for _, value in pairs) - 1
+        return [Record("", key, value) for key, value in pairs]
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the partition and its streams."""
+        place = str(self.partition)
+        yield Sample(catalogue.DAMAGED, self.damaged, (place,))
+        yield Sample(catalogue.OVER, self.core.over, (place,))
+        for name in (importance.TOPIC.name, effects.TOPIC.name, drift.TOPIC.name):
+            yield Sample(catalogue.RECORDS, self.published[name], (name, place))
+        for name, stream in self.core.streams.items():
+            yield Sample(catalogue.AGGREGATED, stream.next_row, (name,))
+            yield Sample(catalogue.UNEXPLAINED, stream.next_row - stream.settings.start - stream.explained, (name,))
+            yield Sample(catalogue.COVERAGE, stream.coverage, (name,))
+            yield Sample(catalogue.AGGREGATOR_WAITING, stream.waiting, (name,))
+            yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
+
+    def committed(self) -> None:
+        """Nothing to do: what was collected is durable."""
+
+    def dropped(self) -> None:
+        """Nothing is held beside memory."""
+
+
+def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    for partition in partitions:
+        yield from partition.samples()
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {
+        topic(settings, contributions.TOPIC.name): count,
+        topic(settings, importance.TOPIC.name): None,
+        topic(settings, effects.TOPIC.name): None,
+        topic(settings, drift.TOPIC.name): None,
+        topic(settings, progress_aggregator.TOPIC.name): count,
+    }

@@ -1,0 +1,307 @@
+"""What the learner has sent and the aggregator has not finished: requests, and the snapshots that must live on."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from glasstream.errors import BrokerError
+from glasstream.explain.sizes import pieces, sizes
+from glasstream.learn.learner import Snapshot
+from glasstream.models import snapshot as codec
+from glasstream.models.authentication import Key
+from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.names import topic
+from glasstream.transport.records import Record
+from glasstream_topics import requests, snapshots
+from glasstream_topics.progress_learner import StreamProgress
+from glasstream_topics.requests import ExplainRequest
+
+
+@dataclass(slots=True)
+class _Live:
+    """A published snapshot that some row that is not aggregated yet may need."""
+
+    records: list[Record]
+    size: int
+    until: int
+    """The first row that is explained with a later version."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A block that is under way."""
+
+    block: ExplainRequest
+    """The block that was sent; after `shed` has forgotten its record, a refused block of the same rows."""
+    record: Record | None
+    """None: its bytes are forgotten."""
+    size: int
+    """What it counts for: the larger of its own bytes and those of all its contributions, at most."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The blocks of a stream that are under way, oldest first."""
+
+    blocks: deque[_Sent] = field(default_factory=deque)
+    forgotten: int = 0
+    """Blocks at the front whose bytes are forgotten."""
+    request_bytes: int = 0
+
+
+_SHED: Final = (
+    "the learner ran too far ahead of the aggregator and forgot the block before it was explained (limits.lag is shed)"
+)
+
+
+class Backlog:
+    """Bounds how far the learner of one partition runs ahead, and ends the life of snapshots.
+
+    Parameters
+    ----------
+    settings
+        For the limits: rows ahead, bytes of snapshots (one of each stream is always admitted), and bytes of requests or
+        of what comes of it, whichever are more.
+    key
+        The HMAC key.
+    progress
+        Where the aggregator is.
+    """
+
+    def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
+        self._settings = settings
+        self._key = key
+        self._progress = progress
+        self._epochs: dict[str, int] = {}
+        """Per stream: its epoch, where that is not the partition's."""
+        self._superseded: dict[str, tuple[int, dict[int, int]]] = {}
+        """Per stream: an earlier epoch, and versions and chunks of its snapshots."""
+        self._live: dict[str, dict[int, _Live]] = {}
+        self._live_bytes = 0
+        self._inherited: dict[str, dict[int, int]] = {}
+        self._requests: dict[str, _Stream] = {}
+        self._request_bytes = 0
+        self._records: list[Record] = []
+        self._request_records: list[Record] = []
+        self._seen = -1
+
+    def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
+        """Snapshots that the predecessor has published: those that learning again does not need are ended."""
+        for name, stream in streams.items():
+            self._epochs[name] = stream.epoch
+            self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
+
+    def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
+        """Snapshots of an earlier epoch: they are ended when the aggregator has left it."""
+        for name, stream in streams.items():
+            chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
+            self._superseded[name] = stream.epoch, chunks
+
+    def end(self, stream: str) -> None:
+        """A stream has gone on to its next epoch, and nobody needs the snapshots of the one before any more."""
+        for live in self._live.pop(stream, {}).values():
+            self._forget(live)
+        for version, chunks in self._inherited.pop(stream, {}).items():
+            self._end(stream, version, chunks)
+        self._request_bytes -= self._requests.pop(stream, _Stream()).request_bytes
+        self._epochs[stream] = self._epoch(stream) + 1
+
+    def _epoch(self, stream: str) -> int:
+        return self._epochs.get(stream, self._settings.epoch)
+
+    def _aggregated(self, stream: str, unknown: int = 0) -> int:
+        """The next row of a stream that the aggregator will aggregate; `unknown` where it has not begun."""
+        found = self._progress.aggregated(stream, self._epoch(stream))
+        return unknown if found is None else found
+
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Publish a snapshot, unless all rows that could need it are aggregated.
+
+        Raises
+        ------
+        BrokerError
+            It is larger than the broker can hold.
+        """
+        stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
+        inherited = self._inherited.get(stream, {}).pop(version, None)
+        if snapshot.until <= self._aggregated(stream):
+            if inherited is not None:
+                self._end(stream, version, inherited)
+            return
+        data = codec.encode(snapshot.predictor, stream=stream, epoch=epoch, version=version, key=self._key)
+        if len(data) > self._settings.limits.snapshot_largest:
+            raise BrokerError(
+                f"stream {stream!r}: a snapshot of {len(data):,} bytes is more than the "
+                f"{self._settings.limits.snapshot_largest:,} that this broker can hold; use --broker local, "
+                "or a smaller model"
+            )
+        name = topic(self._settings, "snapshots")
+        records = [Record(name, key, value, 0) for key, value in snapshots.split(stream, epoch, version, data)]
+        self._live.setdefault(stream, {})[version] = _Live(records, len(data), snapshot.until)
+        self._live_bytes += len(data)
+        self._records += records
+
+    def add_request(self, block: ExplainRequest, *, again: bool = False) -> None:
+        """Send a block, in pieces that a broker takes, and keep it until the aggregator has finished it.
+
+        Parameters
+        ----------
+        again
+            A predecessor has sent it: it is kept in case it is lost.
+        """
+        if again and self._settled(block):
+            return
+        stream = self._requests.setdefault(block.stream, _Stream())
+        for piece in pieces(block):
+            record = self._record(piece)
+            bounds = sizes(piece)
+            size = max(len(record.value or b""), bounds.answers)
+            brief = requests.refused(piece, _SHED) if piece.count else piece
+            stream.blocks.append(_Sent(brief, record, size))
+            stream.request_bytes += size
+            self._request_bytes += size
+            if not again:
+                self._request_records.append(record)
+
+    def _record(self, block: ExplainRequest) -> Record:
+        key = requests.key(block.stream, block.first_row)
+        partition = requests.partition(key, self._settings.topics.requests)
+        return Record(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
+
+    def _settled(self, block: ExplainRequest) -> bool:
+        """Whether the aggregator has finished a block: a mark has no rows that would tell."""
+        progress, end = self._progress, block.first_row + block.count
+        if block.count:
+            return (progress.aggregated(block.stream, block.epoch) or 0) >= end
+        if block.ends:
+            return progress.left(block.stream, block.epoch)
+        return progress.published(block.stream, block.epoch, end)
+
+    def take_requests(self) -> list[Record]:
+        """Blocks to be sent, since the last call."""
+        taken, self._request_records = self._request_records, []
+        return taken
+
+    def outstanding(self) -> dict[str, int]:
+        """Streams with blocks that the aggregator has not finished, and how many each has."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        return {name: len(stream.blocks) for name, stream in self._requests.items() if stream.blocks}
+
+    def repair(self, stream: str) -> int:
+        """Send what the aggregator may lack of a stream once more, snapshots before requests; how many blocks.
+
+        Blocks whose bytes are forgotten are sent as refused ones: their rows count as unexplained.
+        """
+        for live in self._live.get(stream, {}).values():
+            self._records += live.records
+        mine = self._requests.get(stream, _Stream()).blocks
+        self._request_records += [sent.record or self._record(sent.block) for sent in mine]
+        return len(mine)
+
+    def full(self, stream: str, rows: int) -> bool:
+        """Whether the learner of `stream`, at row `rows`, must wait."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        limits = self._settings.limits
+        aggregated = self._aggregated(stream, self._settings.start)
+        return (
+            rows - aggregated > limits.rows_ahead
+            or self._request_bytes > limits.request_bytes
+            or (self._live_bytes > limits.snapshot_bytes and self._some_to_end())
+        )
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of snapshots that rows that are not aggregated yet may need."""
+        return self._live_bytes
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of blocks that are under way, or of the contributions to them, whichever are more."""
+        return self._request_bytes
+
+    def shed(self) -> int:
+        """Get below the bounds without the aggregator: forget the oldest blocks and end the oldest snapshots.
+
+        Returns how many snapshots were ended.
+        """
+        limits, ended = self._settings.limits, 0
+        while self._request_bytes > limits.request_bytes and self._forget_block():
+            pass
+        for versions in self._live.values():
+            for version in sorted(versions)[:-1]:
+                if self._live_bytes <= limits.snapshot_bytes:
+                    return ended
+                self._forget(versions.pop(version))
+                ended += 1
+        return ended
+
+    def _forget_block(self) -> bool:
+        """Forget the bytes of the oldest block of the stream that has most; whether there was one."""
+        streams = [stream for stream in self._requests.values() if len(stream.blocks) > stream.forgotten]
+        if not streams:
+            return False
+        stream = max(streams, key=lambda one: one.request_bytes)
+        sent = stream.blocks[stream.forgotten]
+        stream.forgotten += 1
+        stream.request_bytes -= sent.size
+        self._request_bytes -= sent.size
+        sent.record, sent.size = None, 0
+        return True
+
+    def live(self, stream: str) -> dict[str, int]:
+        """Version and number of chunks of the snapshots of a stream that are to be ended one day."""
+        mine = {str(version): len(live.records) for version, live in self._live.get(stream, {}).items()}
+        theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
+        return {**theirs, **mine}
+
+    def take_records(self) -> list[Record]:
+        """Snapshots to be published and tombstones, since the last call."""
+        if self._progress.changes != self._seen:
+            self._advance()
+        taken, self._records = self._records, []
+        return taken
+
+    def _some_to_end(self) -> bool:
+        """Whether the aggregator can end a snapshot; the newest of a stream lives on until more rows of it come."""
+        return any(len(versions) > 1 for versions in self._live.values())
+
+    def _advance(self) -> None:
+        """The aggregator has moved: forget what it has finished."""
+        self._seen = self._progress.changes
+        for sending in self._requests.values():
+            while sending.blocks and self._settled(sending.blocks[0].block):
+                size = sending.blocks.popleft().size
+                sending.forgotten = max(0, sending.forgotten - 1)
+                sending.request_bytes -= size
+                self._request_bytes -= size
+        for stream, (epoch, chunks) in list(self._superseded.items()):
+            if self._progress.left(stream, epoch):
+                del self._superseded[stream]
+                for version, count in chunks.items():
+                    self._end(stream, version, count, epoch)
+        for stream in {**self._inherited, **self._live}:
+            aggregated = self._aggregated(stream)
+            known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
+            for version, later in pairwise(known):
+                if later <= aggregated and version in self._inherited.get(stream, {}):
+                    self._end(stream, version, self._inherited[stream].pop(version))
+            for version in [
+                version for version, live in self._live.get(stream, {}).items() if live.until <= aggregated
+            ]:
+                self._forget(self._live[stream].pop(version))
+
+    def _forget(self, live: _Live) -> None:
+        """End a snapshot of ours."""
+        self._live_bytes -= live.size
+        self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
+
+    def _end(self, stream: str, version: int, chunks: int, epoch: int | None = None) -> None:
+        """Take back a snapshot of the predecessor."""
+        name = topic(self._settings, "snapshots")
+        keys = snapshots.tombstones(stream, self._epoch(stream) if epoch is None else epoch, version, chunks)
+        self._records += [Record(name, key, None, 0) for key in keys]

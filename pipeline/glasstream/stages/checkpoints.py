@@ -1,0 +1,256 @@
+"""Checkpoints of the streams of one partition: when they are made, which are kept, and which one is gone on from."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+from glasstream.errors import FrameError, StateError
+from glasstream.health.catalogue import CHECKPOINT_AGE, CHECKPOINT_BYTES, CHECKPOINTS, Sample
+from glasstream.ingest.message import Position
+from glasstream.learn.checkpoint import StreamState, newly_sealed, opened, sealed
+from glasstream.learn.learner import StreamLearner
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.authentication import Key
+from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.names import differences, fingerprint, topic
+from glasstream.transport.records import Record
+from glasstream_topics import checkpoints
+from glasstream_topics.checkpoints import Checkpoint, Identity
+from glasstream_topics.chunks import room_for
+
+log = logging.getLogger(__name__)
+
+Read = Callable[[str, int], Mapping[bytes, bytes]]
+"""Reads a partition of one of our topics to its end."""
+
+KEPT = 2
+"""Checkpoints of a stream that are kept once the aggregator has passed them: one may turn out to be damaged."""
+
+
+class Checkpoints:
+    """Makes and keeps the checkpoints of a partition's streams.
+
+    A checkpoint is due when `checkpoint.seconds` have gone by since the last, and the time that making them takes is
+    less than `checkpoint.share` of all. It is made right after a snapshot. Of a stream for which no snapshot comes, for
+    it is slow or has ended, one is made as it is: a restart must not ask for events that retention has removed.
+
+    Parameters
+    ----------
+    partition
+        Of `events`.
+    settings
+        The configuration.
+    key
+        The HMAC key.
+    progress
+        Where the aggregator is.
+    """
+
+    def __init__(self, partition: int, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
+        self._partition = partition
+        self._settings = settings
+        self._key = key
+        self._progress = progress
+        self._topic = topic(settings, checkpoints.TOPIC.name)
+        self._fingerprint = fingerprint(settings)
+        self._records: list[Record] = []
+        self._kept: dict[str, dict[int, int]] = {}
+        """Per stream: row and number of chunks of the checkpoints on the topic."""
+        self._superseded: list[Record] = []
+        """Tombstones for checkpoints of earlier epochs, written with the next of this one."""
+        self._as_of: dict[str, int] = {}
+        """Per stream: the offset that its newest checkpoint is as of."""
+        self._changed: dict[str, float] = {}
+        """Per stream that has changed since its newest checkpoint: when that was noticed."""
+        self._rested = -math.inf
+        """When the next may be made of a stream at rest."""
+        self._begun: dict[str, float] = {}
+        """Per stream: when its newest checkpoint was made, or it was first looked at."""
+        self._cost: dict[str, float] = {}
+        self._bytes: dict[str, int] = {}
+        self._made: dict[str, int] = {}
+
+    def consider(self, core: PartitionLearner, learner: StreamLearner) -> None:
+        """Make a checkpoint of a stream if one is due and its learner is at a snapshot.
+
+        Raises
+        ------
+        ModelError
+            Its model cannot be pickled.
+        """
+        limits = self._settings.checkpoint
+        if not limits.seconds or core.silent or not learner.at_snapshot:
+            return
+        stream, begun = learner.stream, perf_counter()
+        pause = max(limits.seconds, self._cost.get(stream, 0.0) / limits.share)
+        if begun - self._begun.setdefault(stream, begun) < pause:
+            return
+        self._make(core, learner, begun)
+
+    def consider_rest(self, core: PartitionLearner) -> None:
+        """Make a checkpoint of one stream as it is, if it has changed and none was made for long; after a `cut`.
+
+        Raises
+        ------
+        ModelError
+            Its model cannot be pickled.
+        """
+        limits, now = self._settings.checkpoint, perf_counter()
+        if not limits.seconds or core.silent:
+            return
+        due = []
+        for name, stream in core.streams.items():
+            if stream.after > self._as_of.get(name, stream.first_offset) and not stream.learner.ended:
+                since = self._changed.setdefault(name, now)
+                if now - since >= limits.patience:
+                    due.append((since, name))
+        if due and now >= self._rested:
+            self._make(core, core.streams[min(due)[1]].learner, now, at_rest=True)
+            self._rested = now + (perf_counter() - now) / limits.share
+
+    def _make(self, core: PartitionLearner, learner: StreamLearner, begun: float, *, at_rest: bool = False) -> None:
+        stream, (offset, used) = learner.stream, core.position
+        state = core.state(stream, at_rest=at_rest)
+        place = Checkpoint(
+            stream=stream,
+            epoch=learner.epoch,
+            rows=learner.rows,
+            seqs=learner.seqs,
+            offset=offset,
+            used=used,
+            fingerprint=self._fingerprint,
+            sealed=b"",
+        )
+        checkpoint = sealed(state, place, key=self._key)
+        pairs = checkpoints.split(checkpoint)
+        self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
+        self._records += self._superseded
+        self._superseded = []
+        kept = self._kept.setdefault(stream, {})
+        kept[learner.rows] = max(len(pairs), kept.get(learner.rows, 0))  # it may take the place of a longer one
+        self._end_old(stream, learner.epoch)
+        self._as_of[stream] = offset
+        self._changed.pop(stream, None)
+        self._begun[stream] = perf_counter()
+        self._cost[stream] = self._begun[stream] - begun
+        self._bytes[stream] = len(checkpoint.sealed)
+        self._made[stream] = self._made.get(stream, 0) + 1
+
+    def take_records(self) -> list[Record]:
+        """What is to be written, since the last call."""
+        taken, self._records = self._records, []
+        return taken
+
+    def supersede(self, records: Mapping[bytes, bytes]) -> None:
+        """What there is belongs to an earlier epoch: it is ended with the first checkpoint of this one."""
+        self._superseded = [Record(self._topic, key, None, self._partition) for key in records]
+
+    def end(self, stream: str, epoch: int) -> None:
+        """An epoch of a stream is over, as committed: nobody goes on from its checkpoints."""
+        self._as_of.pop(stream, None)
+        self._changed.pop(stream, None)
+        for rows, chunks in self._kept.pop(stream, {}).items():
+            keys = checkpoints.tombstones(stream, epoch, rows, chunks)
+            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+
+    def restore(
+        self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
+    ) -> dict[str, tuple[Checkpoint, StreamState]]:
+        """The newest state of each stream that can be gone on from.
+
+        Parameters
+        ----------
+        records
+            The partition of `checkpoints`, read to its end.
+        epochs
+            Per stream: its epoch. What is of an earlier one is ended.
+        aggregated
+            Per stream: the next row that the aggregator will aggregate; rows from there on may need a snapshot again.
+        sent
+            What has been sent: a checkpoint of later is of no use.
+
+        Raises
+        ------
+        StateError
+            A checkpoint is not authentic, of another version of the record, or of other settings.
+        """
+        parts: dict[Identity, dict[bytes, bytes]] = {}
+        known: dict[Identity, int] = {}
+        for key, value in records.items():
+            try:
+                parsed = checkpoints.Key.decode(key)
+            except FrameError as error:
+                log.warning("%s[%d]: a record is left out: %s", self._topic, self._partition, error)
+                continue
+            parts.setdefault(parsed.identity, {})[key] = value
+            known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
+        found: dict[str, tuple[Checkpoint, StreamState]] = {}
+        for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
+            epoch = epochs.get(identity.stream, self._settings.epoch)
+            if identity.epoch < epoch:
+                keys = checkpoints.tombstones(*identity, known[identity])
+                self._superseded += [Record(self._topic, key, None, self._partition) for key in keys]
+            elif identity.epoch == epoch:
+                self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
+            if identity.stream in found or identity.epoch != epoch:
+                continue
+            data = _whole(identity, parts[identity])
+            if data is None:
+                log.warning(
+                    "%s[%d]: the checkpoint of stream %r at row %d is damaged; an older one is used, if there is one",
+                    self._topic, self._partition, identity.stream, identity.version,
+                )  # fmt: skip
+                continue
+            checkpoint = self._decoded(identity, data)
+            passed = aggregated.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
+            if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
+                found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
+                if newly_sealed(checkpoint, key=self._key):  # otherwise it is made again, though nothing has changed
+                    self._as_of[checkpoint.stream] = checkpoint.offset
+        return found
+
+    def _decoded(self, identity: Identity, data: bytes) -> Checkpoint:
+        where = f"{self._topic}[{self._partition}]"
+        try:
+            checkpoint = checkpoints.decode(data)
+        except FrameError as error:
+            raise StateError(
+                f"{where}: the checkpoint of stream {identity.stream!r} at row {identity.version} is whole and cannot "
+                f"be read: {error}; go back to the version of Glasstream that wrote it, or begin a new epoch"
+            ) from error
+        if Identity(checkpoint.stream, checkpoint.epoch, checkpoint.rows) != identity:
+            raise StateError(f"{where}: under the key of {identity} there is a checkpoint of something else")
+        if changed := differences(checkpoint.fingerprint, self._fingerprint):
+            raise StateError(f"{where}: the checkpoint of stream {checkpoint.stream!r} is of other settings: {changed}")
+        return checkpoint
+
+    def _end_old(self, stream: str, epoch: int) -> None:
+        """Tombstones for those that nobody will go on from."""
+        aggregated = self._progress.aggregated(stream, epoch) or 0
+        passed = sorted(rows for rows in self._kept[stream] if rows <= aggregated)
+        for rows in passed[:-KEPT]:
+            keys = checkpoints.tombstones(stream, epoch, rows, self._kept[stream].pop(rows))
+            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+
+    def samples(self) -> list[Sample]:
+        """Age, size and number."""
+        now = perf_counter()
+        return [
+            sample
+            for stream, begun in self._begun.items()
+            for sample in (
+                Sample(CHECKPOINT_AGE, now - begun, (stream,)),
+                Sample(CHECKPOINT_BYTES, self._bytes.get(stream, 0), (stream,)),
+                Sample(CHECKPOINTS, self._made.get(stream, 0), (stream,)),
+            )
+        ]
+
+
+def _whole(identity: Identity, parts: Mapping[bytes, bytes]) -> bytes | None:
+    """The bytes of a checkpoint; None while some are missing or damaged. Others are not held meanwhile."""
+    assembler = checkpoints.Assembler(room_for(parts.values()))
+    for key, value in parts.items():
+        assembler.add(key, value)
+    return assembler.get(*identity)

@@ -1,0 +1,235 @@
+"""The explainer stage: a request and the snapshot that it names in, contributions out. No state."""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+
+from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.explain.explainer import explain, unexplained
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.health.steps import Steps
+from glasstream.models import snapshot as codec
+from glasstream.models.authentication import Key
+from glasstream.models.predictor import Predictor
+from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.names import topic
+from glasstream.transport.lane import Lane
+from glasstream.transport.records import Message, Record
+from glasstream_topics import contributions, progress_aggregator, requests, snapshots
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
+from glasstream_topics.snapshots import Identity
+
+log = logging.getLogger(__name__)
+
+_MODELS = 16
+"""Decoded models kept ready; a block that names an older one decodes it again."""
+_ALL = 2**63
+"""Bytes of snapshots that are held: all that the learners keep alive (`limits.snapshot_bytes`, and the newest of each
+stream). To forget one would be to wait for it for ever."""
+_SAY_WAITING_SECONDS = 10.0
+
+
+class _Shed(Exception):
+    """The snapshot that a block names is gone for good."""
+
+
+class Explainer:
+    """Explains blocks with the snapshots that it has heard of.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    key
+        The HMAC key, for models that travel as a pickle.
+    progress
+        Where the aggregator is: a block that it has aggregated needs no explanation any more, and may get none, because
+        the snapshot that it names is ended. Such blocks come again after a crash of an explainer.
+    """
+
+    def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
+        self.settings = settings
+        self.damaged = 0
+        """Messages that were no requests."""
+        self.rows: Counter[str] = Counter()
+        """Rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner."""
+        self.blocks: Counter[str] = Counter()
+        """Blocks by outcome: ok, failed (some row of it), stale (aggregated already: the request was sent again)."""
+        self.steps = Steps()
+        self._key = key
+        self._progress = progress
+        self._snapshots = snapshots.Assembler(_ALL)
+        self._models: OrderedDict[Identity, Predictor] = OrderedDict()
+        self._newest: dict[tuple[str, int], int] = {}
+        """Per stream and epoch: the newest version that came. They come in order."""
+        self._changed = asyncio.Event()
+        self._refused: dict[Identity, str] = {}
+        """Per snapshot that came and cannot be opened here: why. The learner sends each again."""
+        self._stalls: dict[int, str] = {}
+        """Per partition of `explain.requests`: why its next block cannot be explained by this worker."""
+
+    def tell(self, lanes: Mapping[int, Lane]) -> None:
+        """Tell each lane why its block waits; the worker is not ready while one does."""
+        for partition, lane in lanes.items():
+            lane.waits = self._stalls.get(partition)
+
+    def on_snapshot(self, key: bytes, value: bytes | None) -> None:
+        """Take one record of `snapshots`."""
+        completed = self._snapshots.add(key, value)
+        if completed is not None:
+            of = completed.stream, completed.epoch
+            self._newest[of] = max(completed.version, self._newest.get(of, 0))
+            self._changed.set()
+
+    def on_progress(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Take one record of `progress.aggregator`."""
+        self._progress.on_record(partition, offset, key, value)
+        self._changed.set()
+
+    async def handle(self, message: Message) -> list[Record]:
+        """Explain one block; waits until its snapshot is there."""
+        try:
+            block = requests.decode(message.value or b"")
+            if block.partition >= self.settings.topics.events:
+                raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
+        except FrameError as error:
+            self._say_damaged(f"{message.place} is no request and is left out: {error}")
+            return []
+        model = None
+        if block.count and self._aggregated(block):
+            self.blocks["stale"] += 1
+            return []
+        if block.count and not block.refused:
+            try:
+                model = await self._model(block, message.partition)
+            except _Shed as gone:
+                self.rows["failed"] += block.count
+                self.blocks["failed"] += 1
+                return [self._record(block, unexplained(block, str(gone)))]
+            if model is None:
+                self.blocks["stale"] += 1
+                return []
+        with self.steps.time("explain"):
+            try:
+                answers = await asyncio.to_thread(explain, block, model)
+                records = [self._record(block, answer) for answer in answers]
+            except Exception as error:  # noqa: BLE001 - a block may contradict itself where its contract cannot see it
+                answers = [unexplained(block, f"{type(error).__name__}: {error}"[:500])]
+                records = [self._record(block, answer) for answer in answers]
+        for answer in answers:
+            self.rows["refused" if block.refused else answer.kind] += answer.count
+        self.blocks["failed" if any(answer.kind == "failed" for answer in answers) else "ok"] += 1
+        return records
+
+    def _aggregated(self, block: ExplainRequest) -> bool:
+        """Whether the aggregator has all rows of a block."""
+        return (self._progress.aggregated(block.stream, block.epoch) or 0) >= block.first_row + block.count
+
+    def _say_damaged(self, what: str) -> None:
+        """Count a record that is left out; a line for the 1st, 10th, 100th, ..."""
+        self.damaged += 1
+        if str(self.damaged).strip("0") == "1":
+            log.error("%s (%d so far)", what, self.damaged)
+
+    def _record(self, block: ExplainRequest, answer: Contributions) -> Record:
+        name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
+        return Record(name, key, contributions.encode(answer), block.partition)
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of this worker."""
+        yield Sample(catalogue.DAMAGED, self.damaged + self._snapshots.rejected, ("",))
+        for outcome in ("ok", "failed", "stale"):
+            yield Sample(catalogue.BLOCKS, self.blocks[outcome], (outcome,))
+        yield Sample(catalogue.EXPLAINED, self.rows["ok"])
+        yield Sample(catalogue.FAILED, self.rows["failed"])
+        yield Sample(catalogue.SNAPSHOTS_HELD, self._snapshots.held_bytes)
+        yield Sample(catalogue.SNAPSHOTS_EVICTED, self._snapshots.evicted)
+        yield from self.steps.samples()
+
+    async def _model(self, block: ExplainRequest, partition: int) -> Predictor | None:
+        """The model that the block names; None for a block that is aggregated already.
+
+        Parameters
+        ----------
+        partition
+            That of `explain.requests` which waits for it.
+        """
+        identity = Identity(block.stream, block.epoch, block.version)
+        try:
+            while (model := self._models.get(identity)) is None:
+                if identity in self._refused:
+                    self._stalls[partition] = self._refused[identity]
+                with self.steps.time("wait for a snapshot"):
+                    data = await self._bytes(block, identity)
+                if data is None:
+                    return None
+                with self.steps.time("decode"):
+                    await self._decode(identity, data)
+        finally:
+            self._stalls.pop(partition, None)
+            self._refused.pop(identity, None)
+        self._models.move_to_end(identity)
+        return model
+
+    async def _decode(self, identity: Identity, data: bytes) -> None:
+        """Make the model of a snapshot ready; one that is damaged, or cannot be opened here, is forgotten until it
+        comes again."""
+        try:
+            found = await asyncio.to_thread(codec.read, data, key=self._key)
+            if (found.stream, found.epoch, found.version) != identity:
+                raise FrameError(f"expected {identity}, got {(found.stream, found.epoch, found.version)}")
+        except (FrameError, AuthenticationError, ModelError) as error:
+            if isinstance(error, FrameError):
+                self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+            else:
+                self._refused[identity] = (
+                    f"version {identity.version} of the model of stream {identity.stream!r} cannot be opened: {error}; "
+                    "give this explainer the GLASSTREAM_HMAC_KEY and the packages of the learner, or stop it: another "
+                    "explainer then takes its place"
+                )
+                self._say_damaged(f"a snapshot is left out, and its rows wait: {self._refused[identity]}")
+            if self._snapshots.get(*identity) is data:
+                self._snapshots.forget(*identity)
+            return
+        self._models[identity] = found.predictor
+        while len(self._models) > _MODELS:
+            self._models.popitem(last=False)
+
+    async def _bytes(self, block: ExplainRequest, identity: Identity) -> bytes | None:
+        """The snapshot's bytes, waited for: a block is explained with its own version or not at all.
+
+        None for a block that needs no explanation any more: it is aggregated, or of an epoch that is over.
+        """
+        while (data := self._snapshots.get(*identity)) is None:
+            if self._aggregated(block):
+                return None
+            if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
+                raise _Shed(
+                    f"version {block.version} of the model was ended before its rows were explained (limits.lag)"
+                )
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), _SAY_WAITING_SECONDS)
+            except TimeoutError:
+                log.warning(
+                    "stream %r: row %d still waits for version %d of its model; it comes on %s from the learner",
+                    identity.stream,
+                    block.first_row,
+                    identity.version,
+                    topic(self.settings, "snapshots"),
+                )
+        return data
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    return {
+        topic(settings, requests.TOPIC.name): settings.topics.requests,
+        topic(settings, contributions.TOPIC.name): settings.topics.events,
+        topic(settings, snapshots.TOPIC.name): 1,
+        topic(settings, progress_aggregator.TOPIC.name): settings.topics.events,
+    }

@@ -1,0 +1,83 @@
+"""The process in which maps are fitted, so that scoring goes on meanwhile."""
+
+import os
+import signal
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from threading import Thread
+
+import numpy as np
+
+from glasstream.errors import StageError
+from glasstream.gbmap.settings import GbmapSettings
+from glasstream.novelty.fit import Request, fit
+from glasstream.novelty.settings import MapSettings
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class Fitter:
+    """Fits one map after another in a process of its own, which starts afresh and has one thread for linear algebra.
+
+    To be used as a service of a stage.
+    """
+
+    def __init__(self) -> None:
+        for variable in _ONE_THREAD:
+            os.environ[variable] = "1"  # ours has read them already, the one to be started will
+        self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
+
+    async def start(self) -> None:
+        """Start the process, so that the first map does not wait for its imports."""
+        self._pool.submit(warm_up)
+
+    async def stop(self) -> None:
+        """Fit nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+        """Fit when those asked for before are done.
+
+        Raises
+        ------
+        StageError
+            The process has died.
+        """
+        try:
+            return self._pool.submit(fit, request, settings)
+        except BrokenProcessPool as error:
+            raise fitter_died() from error
+
+
+def fitter_died() -> StageError:
+    """What to say when the process is gone."""
+    return StageError(
+        "the process that fits maps has ended, perhaps for want of memory; a restart goes on from what was committed"
+    )
+
+
+def warm_up() -> None:
+    """Fit something small: numba's kernels are loaded."""
+    rows = np.arange(32.0).reshape(16, 2) % 5
+    settings = MapSettings(
+        map=GbmapSettings(learners=1, iterations=1), seed=0, held=0.5, neighbours=1, rate=0.5, categories=1, classes=2
+    )
+    fit(Request("", 0, rows, rows[:, 0], (), ()), settings)
+    fit(Request("", 0, rows, (rows[:, 0] > 2).astype(np.float64), ("a", "b"), (1,)), settings)
+
+
+def _begin() -> None:
+    """In the new process: signals to the whole group are for the worker to hear, which may still need a map for an
+    orderly end; and without the worker there is nothing to do."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent.sentinel,), name="tether", daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    wait([parent])
+    os._exit(0)

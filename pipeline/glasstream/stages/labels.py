@@ -1,0 +1,146 @@
+"""The forwarder: messages of `labels` go, as they are, to the same partition of `events`.
+
+The order that it gives them there is from then on the log's. What it has moved and how far it is become durable in one
+transaction, so that each is moved once. It looks into none: what is no label is for the learner to reject. A message
+that `events` refuses for its size, because it came compressed, is a dead letter that names where it is.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from glasstream.errors import LostInputError
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.ingest.message import Message as InputMessage
+from glasstream.ingest.message import Oversized, Rejections
+from glasstream.learn.dead_letters import dead_letter, origin_only
+from glasstream.settings import Settings
+from glasstream.stages.names import known_state, topic
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import events, events_dead, labels, progress_labels
+from glasstream_topics.events_dead import Reason
+
+log = logging.getLogger(__name__)
+
+#: What to do when labels are lost that were not moved.
+LOST_LABELS = (
+    "lengthen the retention of the topic; to go on with what the broker keeps stop the workers of this stage, delete "
+    f"the topic {progress_labels.TOPIC.name} and make it anew (`glasstream topics create`)"
+)
+
+
+class LabelsTask:
+    """What the stage keeps for one partition of `labels`.
+
+    Parameters
+    ----------
+    partition
+        Its number.
+    settings
+        The configuration.
+    """
+
+    def __init__(self, partition: int, settings: Settings) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.moved = 0
+        """Messages, by this worker; those that `events` refused are among them."""
+        self.refused = 0
+        """Messages that became dead letters."""
+        self._events = topic(settings, events.TOPIC.name)
+        self._next_offset = self._sent_offset = 0
+        self._records: list[Record] = []
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Go on where the predecessor committed.
+
+        Raises
+        ------
+        StateError
+            The state cannot be read, or what comes next is gone.
+        """
+        where = f"{topic(self.settings, progress_labels.TOPIC.name)}[{self.partition}]"
+        with known_state(where):
+            found = progress_labels.restore(records)
+        start = low if found is None else found.offset
+        if start < low:
+            raise LostInputError(
+                f"{where}: expected to go on at offset {start} of {topic(self.settings, labels.TOPIC.name)}"
+                f"[{self.partition}], but the broker keeps it from {low} on: labels were lost before they were moved; "
+                f"{LOST_LABELS}"
+            )
+        self._next_offset = self._sent_offset = start
+        return start
+
+    async def feed(self, message: Message) -> None:
+        """Move one message."""
+        dead = partial(self._dead_record, message)
+        if isinstance(message.value, Oversized):
+            self._records.append(dead())
+        else:
+            self._records.append(
+                Record(self._events, message.key, message.value, self.partition, message.headers, dead)
+            )
+        self._next_offset = message.offset + 1
+        self.moved += 1
+
+    def _dead_record(self, message: Message) -> Record:
+        """Make the dead letter of a message that `events` refuses for its size; it names only the origin."""
+        self.refused += 1
+        source = InputMessage(
+            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
+        )
+        rejections = Rejections(source, self.settings.epoch)
+        if isinstance(message.value, Oversized):
+            detail = message.value.detail
+        else:
+            key, value = len(message.key or b""), len(message.value or b"")
+            headers = sum(len(name.encode()) + len(data or b"") for name, data in message.headers)
+            detail = (
+                f"expected a message that {self._events} takes, got one of {value} bytes with a key of {key} and "
+                f"headers of {headers}, uncompressed; send fewer labels in a message"
+            )
+        rejections.add(None, Reason.TOO_LARGE, detail)
+        if str(self.refused).strip("0") == "1":
+            log.warning("rejected %s, too_large (%d so far): %s", message.place, self.refused, detail)
+        letter = origin_only(dead_letter(rejections, self.settings.limits.dead_bytes))
+        dead = topic(self.settings, events_dead.TOPIC.name)
+        return Record(dead, letter.key, letter.value, letter.partition, letter.headers)
+
+    def stalled(self) -> str | None:
+        """Return None: this stage waits for nothing that can be lost."""
+        return None
+
+    def pending(self) -> int:
+        """Messages that wait to be sent."""
+        return len(self._records)
+
+    def collect(self) -> Outputs:
+        """The messages since the last time, and the position as of them."""
+        if self._next_offset == self._sent_offset:
+            return Outputs()
+        self._sent_offset = self._next_offset
+        records, self._records = self._records, []
+        key, value = progress_labels.encode(progress_labels.PartitionProgress(offset=self._sent_offset))
+        return Outputs(records=records, progress=[Record("", key, value)])
+
+    def committed(self) -> None:
+        """Nothing to do: what was collected is durable."""
+
+    def dropped(self) -> None:
+        """Nothing is held."""
+
+
+def samples(partitions: Iterable[LabelsTask]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    for partition in partitions:
+        place = (str(partition.partition),)
+        yield Sample(catalogue.LABELS_MOVED, partition.moved, place)
+        yield Sample(catalogue.DEAD_LETTERS, partition.refused, (Reason.TOO_LARGE, *place))
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {topic(settings, one.TOPIC.name): count for one in (labels, events, events_dead, progress_labels)}

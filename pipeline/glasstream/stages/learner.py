@@ -1,0 +1,493 @@
+"""The learner stage: `events` in; predictions, requests, snapshots and dead letters out.
+
+For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
+in `glasstream.learn`); records and position become durable in one transaction. The learner waits, between two events,
+while it is too far ahead of the aggregator, and at a reset mark until the aggregator has finished what the mark ends.
+
+The learner keeps the requests whose rows the aggregator has not aggregated, and a successor makes them again. When the
+aggregator stands still with a stream, because a record of `explain.requests`, `contributions` or `snapshots` has been
+lost, the learner sends all of these requests and snapshots once more.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+import msgspec
+
+from glasstream.errors import LostInputError
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.ingest.message import Message as InputMessage
+from glasstream.ingest.message import Position, Rejections
+from glasstream.learn.checkpoint import StreamState
+from glasstream.learn.dead_letters import dead_letter
+from glasstream.learn.learner import Outbox, StreamLearner
+from glasstream.learn.partition import PartitionLearner
+from glasstream.models.authentication import Key
+from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
+from glasstream.stages.backlog import Backlog
+from glasstream.stages.checkpoints import Checkpoints, Read
+from glasstream.stages.dead_letters import dead_record
+from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, fingerprint, known_state, topic
+from glasstream.stages.standstill import Standstill
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    events,
+    predictions,
+    progress_aggregator,
+    progress_learner,
+    requests,
+)
+from glasstream_topics.checkpoints import Checkpoint
+from glasstream_topics.events_dead import Reason
+
+log = logging.getLogger(__name__)
+
+_YIELD_SECONDS = 0.02
+"""The event loop gets its turn after so long; an event of a slow model may take longer."""
+_LOOK_EVERY = 16
+"""Events between two looks at how far the aggregator is behind."""
+
+
+@dataclass(slots=True)
+class _Stall:
+    """A standstill of the aggregator with a stream."""
+
+    row: int
+    """The next row that the aggregator would aggregate."""
+    rows: int
+    seqs: int
+    """Rows and events that had been learned and accepted when it was noticed."""
+    times: int = 0
+    blocks: int = 0
+    """How often what it may lack has been sent again, and how many blocks the last time."""
+
+
+class LearnerTask:
+    """What the stage keeps for one partition of `events`.
+
+    Parameters
+    ----------
+    partition
+        Its number.
+    settings
+        The configuration.
+    key
+        The HMAC key, for models that travel as a pickle.
+    progress
+        Where the aggregator is.
+    read
+        Reads a partition of one of our topics to its end.
+    clock
+        Seconds, by which the aggregator stands still.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        key: Key | None,
+        progress: AggregatorProgress,
+        read: Read,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.partition = partition
+        self._key = key
+        self._progress = progress
+        self._use(settings)
+        self._read = read
+        self._first_offset = 0
+        self._sent_position: Position | None = None
+        self._durable: Position | None = None
+        self._committed = asyncio.Event()
+        self._fingerprint = fingerprint(settings)
+        self.rejected: Counter[str] = Counter()
+        """Rejected elements and messages, by reason."""
+        self.bounds_hit = 0
+        """How often the aggregator was waited for, or snapshots ended instead."""
+        self._holding_back = False
+        self._clock = clock
+        self._standstills: dict[str, Standstill] = {}
+        self._stalls: dict[str, _Stall] = {}
+        self._stalls_sent: dict[str, str] = {}
+        """Per stream: what its progress record says of a standstill."""
+        self._aggregated: Mapping[bytes, bytes] = {}
+        """What the aggregator had committed at the take-over, until it is looked at."""
+        progress.follow(partition)
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self._learn = settings.learn()
+        self.core = PartitionLearner(self.partition, self._learn)
+        self._backlog = Backlog(settings, self._key, self._progress)
+        self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Go on from checkpoints, or from the first offset, silently up to where the predecessor committed.
+
+        Raises
+        ------
+        StateError
+            The state is of other settings, or needs input that is gone.
+        """
+        where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_learner.restore(records)
+        found = restored.partition
+        if found is None:
+            self._first_offset = low
+            self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
+            return low
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        if epoch > found.epoch:
+            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
+        if epoch > found.epoch:
+            begin = found.offset if low <= found.offset <= high else low
+            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+            self._backlog.supersede(restored.streams)
+            if self.settings.checkpoint.seconds:
+                self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
+            self._first_offset = begin
+            self.core = PartitionLearner(self.partition, self._learn, first_offset=begin)
+            return begin
+        if found.offset > high:
+            raise LostInputError(
+                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
+                f"anew; {LOST_EVENTS}"
+            )
+        streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
+        self._backlog.inherit(streams)
+        self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
+        self._aggregated = self._read(progress_aggregator.TOPIC.name, self.partition)
+        self._first_offset = found.first_offset
+        sent = self._sent_position = Position(found.offset, found.used)
+        states = self._states(streams, sent)
+        begins = []
+        for name, stream in streams.items():
+            at = states[name][0].offset if name in states else stream.first_offset
+            if stream.after > at:  # else it has no message between there and what was sent
+                begins.append(at)
+        begin = min([found.offset, *begins])
+        if begin < low:
+            raise LostInputError(
+                f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
+                f"{begin}, but the broker keeps it from {low} on; {LOST_EVENTS}"
+            )
+        self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
+        for name, stream in streams.items():
+            if stream.epoch > epoch and name not in states:
+                self.core.begin(name, stream.epoch, stream.first_offset)
+        for name, (checkpoint, state) in states.items():
+            self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch)
+            log.info("stream %r goes on from its checkpoint at row %d", name, checkpoint.rows)
+        if self.core.silent:
+            name = topic(self.settings, "events")
+            log.info("learning %s[%d] again from offset %d up to %d", name, self.partition, begin, found.offset)
+        return begin
+
+    def _states(
+        self, streams: Mapping[str, progress_learner.StreamProgress], sent: Position
+    ) -> dict[str, tuple[Checkpoint, StreamState]]:
+        """The checkpoints that can be gone on from; none where none are made."""
+        if not self.settings.checkpoint.seconds:
+            return {}
+        aggregator = progress_aggregator.restore(self._aggregated)
+        epochs = {name: stream.epoch for name, stream in streams.items()}
+        aggregated = {
+            name: at.next_row if at.epoch == epochs[name] else ALL
+            for name, at in aggregator.streams.items()
+            if name in epochs and at.epoch >= epochs[name]
+        }
+        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, aggregated, sent)
+
+    async def feed(self, message: Message) -> None:
+        """Learn one message, yielding to the loop and holding back between events."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        self._look_at_aggregator()
+        source = InputMessage(
+            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
+        )
+        since_look = 0
+        ended: StreamLearner | None = None
+        for learner in self.core.consume(source):
+            since_look += 1
+            if learner.ended:
+                ended = learner
+                await self._end(learner)
+                continue
+            outbox = self.core.outbox
+            if outbox.snapshots or outbox.requests or outbox.sent:
+                at_snapshot = bool(outbox.snapshots)
+                self._take()
+                if at_snapshot:
+                    self._checkpoints.consider(self.core, learner)
+                since_look = _LOOK_EVERY
+            if since_look >= _LOOK_EVERY:
+                since_look = 0
+                if self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
+                    if self.settings.limits.lag == "shed":
+                        self._shed(learner)
+                    else:
+                        await self._hold_back(learner)
+                        last = loop.time()
+            if (now := loop.time()) - last > _YIELD_SECONDS:
+                await asyncio.sleep(0)
+                last = now
+        self._take()
+        if ended is not None:
+            await self._commit()
+            self._checkpoints.end(ended.stream, ended.epoch)
+
+    async def _end(self, learner: StreamLearner) -> None:
+        """Wait until the aggregator has all rows that a reset mark ends: none of the next epoch overtakes them."""
+        log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
+        self._holding_back = True
+        while not self._progress.left(learner.stream, learner.epoch):
+            await self._progress.moved()
+        self._holding_back = False
+        self._backlog.end(learner.stream)
+
+    async def _commit(self) -> None:
+        """Wait until the position is committed: a mark that is not would be used again after rows that follow it."""
+        while self._durable != self.core.position:
+            self._committed.clear()
+            await self._committed.wait()
+
+    def _shed(self, learner: StreamLearner) -> None:
+        """Go on, at the price of explanations."""
+        ended = self._backlog.shed()
+        if ended:
+            self.bounds_hit += ended
+            if str(self.bounds_hit).strip("0") == "1":
+                log.warning(
+                    "stream %r is too far ahead of the aggregator at row %d: old snapshots are ended (%d so far), "
+                    "rows that need them will not be explained",
+                    learner.stream, learner.rows, self.bounds_hit,
+                )  # fmt: skip
+
+    async def _hold_back(self, learner: StreamLearner) -> None:
+        """Wait until the aggregator has caught up; what has been learned is cut, sent and committed meanwhile."""
+        log.info("stream %r waits for the aggregator at row %d", learner.stream, learner.rows)
+        self._holding_back = True
+        self.bounds_hit += 1
+        self.core.cut()
+        while self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
+            await self._progress.moved()
+        self._holding_back = False
+
+    def _take(self) -> None:
+        """Encode snapshots and requests as they come, so that their size counts at once."""
+        outbox = self.core.outbox
+        for snapshot in outbox.snapshots:
+            self._backlog.add_snapshot(snapshot)
+        outbox.snapshots.clear()
+        for block in outbox.sent:
+            self._backlog.add_request(block, again=True)
+        outbox.sent.clear()
+        for block in outbox.requests:
+            self._backlog.add_request(block)
+        outbox.requests.clear()
+
+    def _look_at_aggregator(self) -> None:
+        """Learn what the aggregator had committed at the take-over: what it has aggregated is not kept."""
+        for key, value in self._aggregated.items():
+            self._progress.on_record(self.partition, -1, key, value)
+        self._aggregated = {}
+
+    def stalled(self) -> str | None:
+        """Return with which streams the aggregator stands still, and what to do; None while it moves."""
+        return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
+
+    def _stall_of(self, name: str) -> str:
+        """What is said of the standstill of a stream; empty if there is none."""
+        stall = self._stalls.get(name)
+        if stall is None:
+            return ""
+        learner = self.core.streams[name].learner
+        return (
+            f"stream {name!r}: row {stall.row:,} is not aggregated although row {max(0, stall.rows - 1):,} was learned "
+            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} requests and the snapshots that "
+            f"they need have been published again, {stall.times} time(s) so far; check that explainers and the "
+            f"aggregator run and are ready, and what they log of {topic(self.settings, requests.TOPIC.name)} and "
+            f"{topic(self.settings, contributions.TOPIC.name)}"
+        )
+
+    def _repair(self) -> None:
+        """Send again what the aggregator may lack of the streams that it stands still with."""
+        outstanding = self._backlog.outstanding()
+        for name in [name for name in self._standstills if name not in outstanding]:
+            del self._standstills[name]
+            self._stalls.pop(name, None)
+        for name in outstanding:
+            standstill = self._standstills.get(name)
+            if standstill is None:
+                standstill = self._standstills[name] = Standstill(self._clock)
+            lasted = standstill.lasts(self._progress.place(name))
+            if not standstill.times:
+                self._stalls.pop(name, None)
+            if lasted is None:
+                continue
+            learner = self.core.streams[name].learner
+            row = self._progress.aggregated(name, learner.epoch)
+            row = self.settings.start if row is None else min(row, learner.rows)
+            stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
+            stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
+            log.warning(
+                "stream %r: the aggregator has stood still at row %d for %.0f s with rows outstanding; publishing its "
+                "%d requests and the snapshots again, in case a record was lost (%d so far)",
+                name, row, lasted, stall.blocks, stall.times,
+            )  # fmt: skip
+
+    def pending(self) -> int:
+        """Records that wait to be sent."""
+        return self.core.waiting
+
+    def collect(self) -> Outputs:
+        """Everything since the last time: snapshots first, then records and progress in one transaction."""
+        self._look_at_aggregator()
+        self._repair()
+        if self.core.silent:
+            return Outputs(before=self._backlog.take_records() + self._backlog.take_requests())
+        self.core.cut()
+        self._take()
+        outbox, dead = self.core.take_outbox()
+        for notice in outbox.notices:
+            log.info("%s", notice)
+        before = self._backlog.take_records()
+        records = self._records(outbox)
+        for rejections in dead:
+            self._say_rejected(rejections)
+            letter = dead_letter(rejections, self.settings.limits.dead_bytes)
+            records.append(dead_record(self.settings, letter))
+        self._checkpoints.consider_rest(self.core)
+        apart = self._checkpoints.take_records()
+        stalls = {name: self._stall_of(name) for name in self._stalls}
+        changed = stalls.keys() != self._stalls_sent.keys()
+        if self.core.position == self._sent_position and not records and not changed:
+            return Outputs(before=before, apart=apart)
+        self._sent_position, self._stalls_sent = self.core.position, stalls
+        return Outputs(before=before, records=records, progress=self._progress_records(), apart=apart)
+
+    def _say_rejected(self, rejections: Rejections) -> None:
+        """One line for the 1st, 10th, 100th, ... message of each reason: the topic has them all."""
+        found, message = rejections.found[0], rejections.message
+        self.rejected[found.reason] += 1
+        count = self.rejected[found.reason]
+        if str(count).strip("0") == "1":
+            place = (message.topic, message.partition, message.offset)
+            log.warning("rejected %s[%d]@%d, %s (%d so far): %s", *place, found.reason, count, found.detail)
+
+    def _records(self, outbox: Outbox) -> list[Record]:
+        name = topic(self.settings, "predictions")
+        keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
+        records = [Record(name, keys[stream], value) for stream, value in outbox.predictions]
+        return records + self._backlog.take_requests()
+
+    def _progress_records(self) -> list[Record]:
+        position = self.core.position
+        key, value = progress_learner.encode(
+            progress_learner.PartitionProgress(
+                epoch=self.settings.epoch,
+                first_offset=self._first_offset,
+                offset=position.offset,
+                used=position.used,
+                fingerprint=self._fingerprint,
+            )
+        )
+        records = [Record("", key, value)]
+        for name, stream in self.core.streams.items():
+            key, value = progress_learner.encode(
+                progress_learner.StreamProgress(
+                    stream=name,
+                    epoch=stream.learner.epoch,
+                    seqs=stream.learner.seqs,
+                    rows=stream.learner.rows,
+                    first_offset=stream.first_offset,
+                    snapshots=self._backlog.live(name),
+                    counts=_counts(stream.learner),
+                    after=stream.after,
+                    stalled=self._stalls_sent.get(name, ""),
+                )
+            )
+            records.append(Record("", key, value))
+        return records
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the partition and its streams."""
+        place = (str(self.partition),)
+        yield Sample(catalogue.STREAMS, len(self.core.streams), place)
+        yield Sample(catalogue.SNAPSHOT_BYTES, self._backlog.live_bytes, place)
+        yield Sample(catalogue.REQUEST_BYTES, self._backlog.request_bytes, place)
+        yield Sample(catalogue.WAITING, float(self._holding_back), place)
+        for reason in Reason:  # from 0 on: increase() does not see the step of a series that begins at 1
+            yield Sample(catalogue.DEAD_LETTERS, self.rejected[reason], (reason, *place))
+        yield Sample(
+            catalogue.BOUND_HIT, self.bounds_hit, ("limits.rows_ahead, request_bytes or snapshot_bytes", *place)
+        )
+        for name, stream in self.core.streams.items():
+            learner, of = stream.learner, (name,)
+            yield Sample(catalogue.EVENTS, learner.seqs, of)
+            yield Sample(catalogue.ROWS, learner.rows, of)
+            yield Sample(catalogue.UNLABELLED, learner.unlabelled, of)
+            learner.waiting.expire(learner.seqs)
+            yield Sample(catalogue.LABELS_JOINED, learner.waiting.joined, of)
+            yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed + self.core.missed[name], of)
+            yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
+            yield Sample(catalogue.MODEL_VERSION, learner.version, of)
+            aggregated = self._progress.aggregated(name, learner.epoch)
+            aggregated = self.settings.start if aggregated is None else aggregated
+            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - aggregated), of)
+            yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
+            yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
+            if learner.score is not None:
+                yield Sample(catalogue.SCORE, learner.score, (name, learner.score_name))
+        yield from self._checkpoints.samples()
+
+    def committed(self) -> None:
+        """What was collected is durable."""
+        self._durable = self._sent_position
+        self._committed.set()
+
+    def dropped(self) -> None:
+        """The partition is another worker's now."""
+        self._progress.unfollow(self.partition)
+
+
+def _counts(learner: StreamLearner) -> dict[str, int]:
+    """What a stream's progress says of labels."""
+    waiting = learner.waiting
+    waiting.expire(learner.seqs)
+    return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}
+
+
+def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    for partition in partitions:
+        yield from partition.samples()
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {
+        topic(settings, events.TOPIC.name): count,
+        topic(settings, "events.dead"): count,
+        topic(settings, predictions.TOPIC.name): None,
+        topic(settings, requests.TOPIC.name): settings.topics.requests,
+        topic(settings, contributions.TOPIC.name): count,
+        topic(settings, "snapshots"): 1,
+        topic(settings, checkpoints.TOPIC.name): count,
+        topic(settings, progress_learner.TOPIC.name): count,
+        topic(settings, progress_aggregator.TOPIC.name): count,
+    }

@@ -1,0 +1,125 @@
+"""Topics by their full names, and the fingerprint that state is bound to."""
+
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+from glasstream.errors import ContractError, StateError
+from glasstream.settings import Settings
+from glasstream_topics.progress_learner import Setting
+
+_NUMERIC = ("river", "numpy", "numba")
+"""Packages whose versions change numbers."""
+_OF_MAPS = ("numpy", "numba", "scipy")
+"""Those that change what the novelty detector says."""
+
+#: What to do when events are lost that a stage has not used.
+LOST_EVENTS = (
+    "lengthen the retention of the topic; to go on with what the broker keeps begin a new epoch (--set epoch=N on "
+    "every stage, N above the epoch that `glasstream state show` tells), or use another --prefix"
+)
+
+
+def topic(settings: Settings, name: str) -> str:
+    """The full name of a topic."""
+    return settings.prefix + name
+
+
+def fingerprint(settings: Settings) -> dict[str, Setting]:
+    """Every setting and version that changes numbers."""
+    return {**settings.fingerprint(), **_versions(_NUMERIC)}
+
+
+def novelty_fingerprint(settings: Settings) -> dict[str, Setting]:
+    """Every setting and version that changes what the novelty detector says."""
+    return {**settings.novelty_fingerprint(), **_versions(_OF_MAPS)}
+
+
+def _versions(packages: tuple[str, ...]) -> dict[str, Setting]:
+    versions: dict[str, Setting] = {f"version.{package}": version(package) for package in packages}
+    versions["version.python"] = ".".join(platform.python_version_tuple()[:2])
+    return versions
+
+
+@contextmanager
+def known_state(where: str) -> Iterator[None]:
+    """Records of state that cannot be read are no state to go on from.
+
+    Raises
+    ------
+    StateError
+        Instead of what a contract says.
+    """
+    try:
+        yield
+    except ContractError as error:
+        raise StateError(
+            f"{where}: expected state that this release wrote; {error}; go on with the release that wrote it, or use "
+            "another --prefix"
+        ) from error
+
+
+def differences(found: dict[str, Setting], ours: dict[str, Setting]) -> list[str]:
+    """Settings and versions under which state was made and that are others in our fingerprint, one text each."""
+    return [
+        f"{key}: was {found.get(key)!r}, is {ours.get(key)!r}"
+        for key in sorted(found.keys() | ours.keys())
+        if found.get(key) != ours.get(key)
+    ]
+
+
+def agreed_epoch(
+    where: str, found: dict[str, Setting], epoch: int, settings: Settings, ours: dict[str, Setting]
+) -> int:
+    """The epoch to go on in: that of the state, or a later one that begins here.
+
+    Parameters
+    ----------
+    where
+        The state's place, for messages.
+    found, epoch
+        The fingerprint of the state, and its epoch.
+    settings
+        The configuration: its epoch is the earliest; `worker.new_epoch` allows to begin one where settings differ.
+    ours
+        The fingerprint of the stage under this configuration.
+
+    Raises
+    ------
+    StateError
+        Settings differ and no new epoch is allowed; every key that differs is named.
+    """
+    if settings.epoch > epoch:
+        return settings.epoch
+    changed = differences(found, ours)
+    if changed and not settings.worker.new_epoch:
+        raise StateError(
+            f"{where}: expected the settings that the state was made under, but these differ: "
+            f"{'; '.join(changed)}; set them back, begin a new epoch from here with --new-epoch on every stage, "
+            "or use another --prefix"
+        )
+    return epoch + 1 if changed else epoch
+
+
+def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
+    """Check that a new epoch of a partition comes after those of its streams: reset marks count them on.
+
+    Parameters
+    ----------
+    where
+        The state's place, for messages.
+    epoch, streams
+        The new epoch, and those that the streams are in.
+
+    Raises
+    ------
+    StateError
+        A stream is in it already, or beyond.
+    """
+    latest = max(streams, default=-1)
+    if epoch <= latest:
+        raise StateError(
+            f"{where}: expected a new epoch above {latest}, which reset marks have brought a stream to, got {epoch}; "
+            f"start every stage with --set epoch={latest + 1}, or more if one of them asks for more"
+        )

@@ -1,0 +1,346 @@
+"""The novelty detector stage: `events` in, `novelty` out.
+
+Position and anchors go to `progress.novelty` in the same transaction. An anchor is the whole state of a stream; one is
+written every some thousand events, because it holds a window and a map; it is the turn of the stream whose own is the
+furthest behind. One comes sooner for a stream that has waited long for its turn: a restart must not ask for events that
+retention has removed. A successor restores the newest of each stream and uses what lies between it and the committed
+position again, in silence; the maps of that stretch are fitted again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from time import perf_counter
+
+import msgspec
+
+from glasstream.errors import LostInputError
+from glasstream.health import catalogue
+from glasstream.health.catalogue import Sample
+from glasstream.ingest.message import Message as InputMessage
+from glasstream.ingest.message import Position
+from glasstream.novelty.partition import PartitionDetector
+from glasstream.novelty.stream import StreamDetector
+from glasstream.settings import Settings
+from glasstream.stages.fitter import Fitter, fitter_died
+from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream_topics import events, novelty, progress_novelty
+from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
+
+log = logging.getLogger(__name__)
+
+_YIELD_SECONDS = 0.02
+"""The event loop gets its turn after so long."""
+
+
+class NoveltyTask:
+    """What the stage keeps for one partition of `events`.
+
+    Parameters
+    ----------
+    partition
+        Its number.
+    settings
+        The configuration.
+    fitter
+        Fits maps.
+    """
+
+    def __init__(self, partition: int, settings: Settings, fitter: Fitter) -> None:
+        self.partition = partition
+        self._fitter = fitter
+        self._fingerprint = novelty_fingerprint(settings)
+        self._fits: dict[tuple[str, int], Future[bytes]] = {}
+        """What has been asked for and not been used, by stream and seq."""
+        self._sent_position: Position | None = None
+        self._anchors: dict[str, tuple[Position, int]] = {}
+        """Per stream: where its newest anchor is, and what it had used there."""
+        self._seqs: dict[str, int] = {}
+        """Per stream: what it had used at the last commit."""
+        self._since_anchor = 0
+        """Events of all streams since the last anchor."""
+        self._changed: dict[str, float] = {}
+        """Per stream that has used events since its newest anchor: when that was noticed."""
+        self._chunks: dict[str, int] = {}
+        """Per stream: chunks of the anchor on the topic."""
+        self._superseded: list[Record] = []
+        """Tombstones for what is of an earlier epoch, written with what comes first of this one."""
+        self.awaited = 0
+        self.waited = 0.0
+        self.anchor_bytes = 0
+        self._waiting_since: float | None = None
+        self._use(settings)
+
+    def _use(self, settings: Settings) -> None:
+        """Begin with nothing, under these settings."""
+        self.settings = settings
+        self._watch = settings.novelty_detector()
+        self.core = PartitionDetector(self._watch)
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Go on from the anchors, silently up to where the predecessor committed.
+
+        Raises
+        ------
+        StateError
+            The state is of other settings, or needs input that is gone.
+        """
+        where = f"{topic(self.settings, 'progress.novelty')}[{self.partition}]"
+        with known_state(where):
+            restored = progress_novelty.restore(records)
+        found = restored.partition
+        if found is None:
+            self.core = PartitionDetector(self._watch, first_offset=low)
+            return low
+        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
+        if epoch > found.epoch:
+            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
+        self._use(msgspec.structs.replace(self.settings, epoch=epoch))
+        if epoch > found.epoch:
+            begin = found.offset if low <= found.offset <= high else low
+            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+            self.core = PartitionDetector(self._watch, first_offset=begin)
+            for name in {**restored.chunks, **restored.streams}:
+                ended = progress_novelty.tombstones(name, restored.chunks.get(name, 0))
+                self._superseded += [Record("", key, value) for key, value in ended]
+            return begin
+        if found.offset > high:
+            raise LostInputError(
+                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
+                f"anew; {LOST_EVENTS}"
+            )
+        self._chunks = dict(restored.chunks)
+        with known_state(where):
+            return self._go_on(where, restored, Position(found.offset, found.used), low)
+
+    def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
+        streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
+        anchors = {name: restored.anchor(name) for name in streams}
+        starts: dict[str, Position] = {}
+        for name, one in streams.items():
+            anchor = anchors[name]
+            if one.seqs == (0 if anchor is None else anchor.seqs):
+                starts[name] = sent  # nothing was used since
+            else:
+                starts[name] = Position(one.first_offset, 0) if anchor is None else Position(anchor.offset, anchor.used)
+        begin = min([sent, *starts.values()])
+        if begin.offset < low:
+            raise LostInputError(
+                f"{where}: expected to read {topic(self.settings, 'events')}[{self.partition}] again from offset "
+                f"{begin.offset}, but the broker keeps it from {low} on; {LOST_EVENTS}"
+            )
+        self._sent_position = sent
+        self.core = PartitionDetector(self._watch, first_offset=begin.offset, silent_until=sent)
+        for name, one in streams.items():
+            anchor = anchors.pop(name)
+            if anchor is not None:
+                watch = replace(self._watch, epoch=one.epoch)
+                made = StreamDetector.restore(name, watch, anchor.meta, anchor.arrays)
+                self.core.resume(name, made, one.first_offset, starts[name])
+                self._anchors[name] = starts[name], anchor.seqs
+                self._seqs[name] = anchor.seqs
+            elif one.epoch > self.settings.epoch or not one.seqs:
+                self.core.begin(name, one.epoch, one.first_offset)
+        if self.core.silent:
+            log.info("%s: reading again from offset %d up to %d", where, begin.offset, sent.offset)
+        return begin.offset
+
+    async def feed(self, message: Message) -> None:
+        """Watch the events of one message; yields to the loop between them, and waits for maps."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        source = InputMessage(
+            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
+        )
+        for due in self.core.consume(source):
+            self._ask()
+            if due is not None:
+                await self._give(due)
+                last = loop.time()
+            elif (now := loop.time()) - last > _YIELD_SECONDS:
+                await asyncio.sleep(0)
+                last = now
+        for name in self.core.take_ended():
+            self._forget(name)
+        self._ask()
+
+    def _forget(self, stream: str) -> None:
+        """A reset mark has ended a stream: its anchor is over, as are the maps that it has asked for."""
+        log.info("stream %r begins anew after a reset mark", stream)
+        self._anchors.pop(stream, None)
+        self._changed.pop(stream, None)
+        self._seqs.pop(stream, None)
+        for asked in [asked for asked in self._fits if asked[0] == stream]:
+            self._fits.pop(asked).cancel()
+
+    def _ask(self) -> None:
+        """Have fitted what the streams ask for."""
+        for request in self.core.take_requests():
+            self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
+
+    async def _give(self, stream: StreamDetector) -> None:
+        """Give a stream the map that is due, and wait for it if need be: what was scored is committed meanwhile."""
+        pending = stream.pending
+        if pending is None:
+            return
+        made = self._fits[stream.stream, pending.seq]
+        if not made.done():
+            self.awaited += 1
+            self._waiting_since = begun = perf_counter()
+            done = asyncio.wrap_future(made)
+            try:
+                await asyncio.wait({done})
+            finally:
+                self._waiting_since = None
+                self.waited += perf_counter() - begun
+            if not done.cancelled():
+                done.exception()  # it is told below
+        del self._fits[stream.stream, pending.seq]
+        unfitted = stream.unfitted
+        try:
+            stream.give(made.result())
+        except BrokenProcessPool as error:
+            raise fitter_died() from error
+        if stream.unfitted > unfitted and str(stream.unfitted).strip("0") == "1":
+            log.warning(
+                "stream %r: no map of the window at seq %d (%d so far): %s; the one before goes on, if there is one",
+                stream.stream, pending.seq, stream.unfitted, stream.reason,
+            )  # fmt: skip
+
+    def stalled(self) -> str | None:
+        """Return None: this stage waits for nothing that can be lost."""
+        return None
+
+    def pending(self) -> int:
+        """Records that wait to be sent."""
+        return len(self.core.records)
+
+    def collect(self) -> Outputs:
+        """The records since the last time, the position as of them, and the anchors that are due."""
+        position = self.core.position
+        if self.core.silent:
+            return Outputs()
+        changed = self.core.take_changed()
+        turn = self._turn(changed)
+        if position == self._sent_position and turn is None:
+            return Outputs()
+        self._sent_position = position
+        name = topic(self.settings, novelty.TOPIC.name)
+        records = [Record(name, novelty.key(stream), value) for stream, value in self.core.take_records()]
+        key, value = progress_novelty.encode(
+            PartitionProgress(
+                epoch=self.settings.epoch, offset=position.offset, used=position.used, fingerprint=self._fingerprint
+            )
+        )
+        progress = [*self._superseded, Record("", key, value)]
+        self._superseded = []
+        if turn is not None:
+            progress += [Record("", key, value) for key, value in self._anchor(turn)]
+        for stream in sorted({*changed, *([turn] if turn is not None else [])}):
+            progress.append(Record("", *self._stream_record(stream)))
+        return Outputs(records=records, progress=progress)
+
+    def _turn(self, changed: Iterable[str]) -> str | None:
+        """The stream that an anchor is due of: of those that have used events since their own, the one whose lies
+        furthest back, or the one that has waited longest if that is too long."""
+        now = perf_counter()
+        for name in changed:
+            seqs = self.core.streams[name].detector.used
+            self._since_anchor += seqs - self._seqs.get(name, 0)
+            self._seqs[name] = seqs
+            if seqs != self._anchored(name)[1]:
+                self._changed.setdefault(name, now)
+        if not self._changed:
+            return None
+        if self._since_anchor >= self.settings.novelty.anchor:
+            self._since_anchor = 0
+            return min((self._anchored(name)[0], name) for name in self._changed)[1]
+        since, name = min((since, name) for name, since in self._changed.items())
+        patience = self.settings.checkpoint.patience
+        return name if patience and now - since >= patience else None
+
+    def _anchored(self, name: str) -> tuple[Position, int]:
+        """Where a stream's newest anchor is, and what it had used there; its beginning, if it has none."""
+        return self._anchors.get(name) or (Position(self.core.streams[name].first_offset, 0), 0)
+
+    def _anchor(self, name: str) -> list[tuple[bytes, bytes | None]]:
+        """A stream's whole state as of now."""
+        detector, position = self.core.streams[name].detector, self.core.position
+        meta, arrays = detector.state()
+        anchor = Anchor(
+            stream=name,
+            epoch=detector.settings.epoch,
+            offset=position.offset,
+            used=position.used,
+            seqs=detector.used,
+            meta=meta,
+            arrays=arrays,
+        )
+        pairs = progress_novelty.encode_anchor(anchor, self._chunks.get(name, 0))
+        self._chunks[name] = sum(value is not None for _, value in pairs)
+        self._anchors[name] = position, detector.used
+        self._changed.pop(name, None)
+        self.anchor_bytes += sum(len(value) for _, value in pairs if value is not None)
+        return pairs
+
+    def _stream_record(self, name: str) -> tuple[bytes, bytes]:
+        watched = self.core.streams[name]
+        _, anchored = self._anchors.get(name, (None, -1))
+        return progress_novelty.encode(
+            StreamProgress(
+                stream=name,
+                epoch=watched.detector.settings.epoch,
+                first_offset=watched.first_offset,
+                seqs=watched.detector.used,
+                anchor=anchored,
+            )
+        )
+
+    def samples(self) -> Iterator[Sample]:
+        """Metrics of the partition and its streams."""
+        place = (str(self.partition),)
+        since = self._waiting_since
+        yield Sample(catalogue.MAPS_AWAITED, self.awaited, place)
+        yield Sample(catalogue.MAP_WAIT, self.waited + (perf_counter() - since if since is not None else 0.0), place)
+        yield Sample(catalogue.MAP_WAITING, float(since is not None), place)
+        yield Sample(catalogue.ANCHOR_BYTES, self.anchor_bytes, place)
+        for name, watched in self.core.streams.items():
+            stream, of = watched.detector, (name,)
+            yield Sample(catalogue.WATCHED, stream.seqs, of)
+            yield Sample(catalogue.SCORED, stream.scored, of)
+            yield Sample(catalogue.FLAGGED, stream.flagged, of)
+            yield Sample(catalogue.NOVELTY_ALARMS, stream.alarms, of)
+            yield Sample(catalogue.MAPS, stream.fitted, of)
+            yield Sample(catalogue.NO_MAP, stream.unfitted, of)
+            if stream.scorer is not None:
+                yield Sample(catalogue.MAP_VERSION, stream.scorer.version, of)
+
+    def committed(self) -> None:
+        """Nothing to do: what was collected is durable."""
+
+    def dropped(self) -> None:
+        """Nothing that was asked for is needed any more."""
+        for made in self._fits.values():
+            made.cancel()
+        self._fits.clear()
+
+
+def samples(partitions: Iterable[NoveltyTask]) -> Iterator[Sample]:
+    """Metrics of a worker."""
+    for partition in partitions:
+        yield from partition.samples()
+
+
+def needed_topics(settings: Settings) -> dict[str, int | None]:
+    """The topics that must exist before the start, with their partition counts."""
+    count = settings.topics.events
+    return {
+        topic(settings, events.TOPIC.name): count,
+        topic(settings, novelty.TOPIC.name): None,
+        topic(settings, progress_novelty.TOPIC.name): count,
+    }

@@ -1,0 +1,450 @@
+"""Faust's Kafka consumer with the behaviours that lose or hold up messages replaced.
+
+Each override names the behaviour of faust-streaming 0.15.3 and aiokafka 0.14 that it cures; `tests/integration/
+test_transport_cures.py` takes the cures out one by one and sees the loss.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from aiokafka.client import ConnectionGroup
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.consumer.fetcher import OffsetResetStrategy
+from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.structs import OffsetAndMetadata
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage
+
+from glasstream.transport import decompression
+
+log = logging.getLogger(__name__)
+
+#: Where to go on reading: partitions of the input to offsets. What is missing in the answer is left where it is.
+Positions = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
+
+#: Seconds. A partition that may be read again is noticed after this long when no other is being read, ...
+PAUSED_POLL = 0.01
+#: ... or after this long when another one is, but has nothing new.
+IDLE_POLL = 0.1
+
+#: Seconds until a request to a leader counts as lost, as in Kafka's own clients.
+REQUEST_TIMEOUT = 30.0
+
+#: Messages handed on before the streams get their turn.
+YIELD_EVERY = 64
+
+#: Messages that one poll hands on at most: a fetch of 4 MiB may hold many thousands. What is left of the fetch waits
+#: as it came.
+POLL_RECORDS = 500
+
+
+class ChainedMessage(ConsumerMessage):
+    """A message that also says which offset the consumer handed out before it.
+
+    `follows` is the offset after the previous message of the partition, or the offset that was sought. A stage that
+    has used everything below `follows` has missed nothing, however large the hole to `offset` is: the consumer has
+    read the log in between and found nothing to deliver (markers, aborted or compacted records).
+    """
+
+    __slots__ = ("follows",)
+    follows: int
+
+
+class _NothingRead(dict[TP, int | None]):
+    """Stands for Faust's table of read offsets and never holds one.
+
+    Faust drops what lies below its last read offset. After a seek that drops messages which nobody has seen: the
+    fetcher may store the offset of a message fetched before the seek after the seek was made. Who sees an offset
+    twice is told by our own watch (`sequence`).
+    """
+
+    def __getitem__(self, tp: TP) -> None:
+        return None
+
+    def __setitem__(self, tp: TP, offset: int | None) -> None:
+        return None
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread that owns the aiokafka consumer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._handed: dict[TP, int] = {}
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        """Set what Faust has no setting for; aiokafka reads it when it starts.
+
+        aiokafka would go on where the log begins, without a word, when the broker no longer has the offset that is
+        read next. What happens then is decided by the stage: see `_fetch_records`.
+        """
+        decompression.install()
+        consumer = super()._create_worker_consumer(transport)
+        _remember_bootstrap(consumer._client)
+        _limit_requests(consumer._client)
+        settings = self.app.consumer_settings
+        consumer._auto_offset_reset = "none"
+        consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
+        consumer._fetch_max_wait_ms = settings.fetch_wait_ms
+        return consumer
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group, which aiokafka omits for static members: the others need not wait for the session.
+
+        Without a broker the fetches that aiokafka cancels are resting between two attempts. It takes their
+        cancellation for its own and leaves the rest open; this thread would die without a word to the one that waits.
+        """
+        if self._consumer is not None and self.app.leave_group:
+            coordinator = self._consumer._coordinator
+            if hasattr(coordinator, "_group_instance_id"):  # absent when nothing was subscribed to
+                coordinator._group_instance_id = None
+        try:
+            await super().on_thread_stop()
+        except asyncio.CancelledError:
+            await self._consumer._client.close()
+
+    async def _fetch_records(self, *args: Any, **kwargs: Any) -> Mapping[TP, Any]:
+        """Pair every record with the offset that follows the one handed out before it.
+
+        A partition whose log does not have the offset that is read next, because retention or an operator removed
+        it or an unclean election cut the log off, is paused, and the stage is told. The next seek lets it go on.
+        """
+        try:
+            fetched = await super()._fetch_records(*args, **kwargs)
+        except OffsetOutOfRangeError as error:
+            for tp, position in error.args[0].items():
+                self._out_of_range(driver.ensure_TPset([tp]).pop(), position)
+            return {}
+        except NoOffsetForPartitionError as error:
+            self._to_the_beginning(error.args[0])
+            return {}
+        handed = self._handed
+        chained = {}
+        for tp, records in fetched.items():
+            follows = handed.get(tp, records[0].offset)
+            pairs = []
+            for record in records:
+                pairs.append((follows, record))
+                follows = record.offset + 1
+            handed[tp] = follows
+            chained[tp] = pairs
+        return chained
+
+    def _out_of_range(self, tp: TP, position: int) -> None:
+        consumer, place = self._ensure_consumer(), driver.ensure_aiokafka_TP(tp)
+        state = self._state_of(place)
+        if state is None or not state.has_valid_position or state.position != position:
+            return  # it was sought, or given up, since the request was sent
+        if self.consumer._is_changelog_tp(tp):
+            self._to_the_beginning(place)
+            return
+        consumer.pause(place)
+        self.parent_loop.call_soon_threadsafe(self.app.out_of_range, tp, position)
+
+    def _to_the_beginning(self, place: Any) -> None:
+        state = self._state_of(place)
+        if state is not None:
+            state.await_reset(OffsetResetStrategy.EARLIEST)
+
+    def _state_of(self, place: Any) -> Any:
+        subscription = self._ensure_consumer()._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        return assignment.state_value(place) if assignment is not None and place in assignment.tps else None
+
+    async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
+        for tp, offset in partitions.items():
+            self._seek_one(consumer, tp, offset)
+            self._handed[tp] = offset
+
+    def _seek_one(self, consumer: Any, tp: TP, offset: int) -> None:
+        place = driver.ensure_aiokafka_TP(tp)
+        consumer.seek(place, offset)
+        state = self._state_of(place)
+        if state is not None and state.paused:  # by us: see `_out_of_range`
+            consumer.resume(place)
+
+    async def skip(self, tp: TP, offset: int) -> None:
+        """Read `tp` on from `offset`, as if there had been nothing between it and what was handed out last."""
+        await self.call_thread(self._skip, tp, offset)
+
+    async def _skip(self, tp: TP, offset: int) -> None:
+        self._seek_one(self._ensure_consumer(), tp, offset)
+
+    async def bounds(self, tp: TP) -> tuple[int, int]:
+        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
+        return await self.call_thread(self._bounds, driver.ensure_aiokafka_TP(tp))  # type: ignore[no-any-return]
+
+    async def _bounds(self, place: Any) -> tuple[int, int]:
+        consumer = self._ensure_consumer()
+        low, high = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
+        return low[place], high[place]
+
+    async def refresh(self) -> None:
+        """Ask for the topics anew: a partition that is there again is assigned at once, not after minutes."""
+        await self.call_thread(self._refresh)
+
+    async def _refresh(self) -> None:
+        self._ensure_consumer()._client.force_metadata_update()
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit to the group, or go on without.
+
+        Faust means to go on when a rebalance came between, but looks for that in aiokafka's message as a text which
+        there has a line break in the middle, and ends the worker. Nothing rests on what is committed but where a stage
+        without state begins, and that may be early.
+        """
+        ours = {
+            driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(offset, "")
+            for tp, offset in offsets.items()
+            if tp in self.assignment()
+        }
+        try:
+            await self._ensure_consumer().commit(ours)
+        except KafkaError as error:
+            log.debug("offsets were not committed: %s", error)
+            return False
+        return True
+
+    def member_id(self) -> str:
+        """Return the name under which the group knows this worker; empty while it is no member."""
+        coordinator = None if self._consumer is None else self._consumer._coordinator
+        return getattr(coordinator, "member_id", "")
+
+    def handed(self, tp: TP) -> int | None:
+        """Return the offset after the last record of `tp` that left the thread."""
+        return self._handed.get(tp)
+
+    def end(self, tp: TP) -> int | None:
+        """Return the end of `tp` as of the last fetch; None while that is not known."""
+        consumer = self._consumer
+        if consumer is None or tp not in self.assignment():
+            return None
+        end: int | None = consumer.highwater(driver.ensure_aiokafka_TP(tp))
+        return end
+
+    async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
+        """Return the offsets the group has committed."""
+        return dict(await self.call_thread(self._committed, tps))
+
+    async def _committed(self, tps: set[TP]) -> dict[TP, int | None]:
+        consumer = self._ensure_consumer()
+        return {tp: await consumer.committed(tp) for tp in tps}
+
+
+def _remember_bootstrap(client: Any) -> None:
+    """Let a client ask the addresses that it was given when no broker that it knows answers any more.
+
+    aiokafka asks only the brokers that the last answer named, and a broker names those that are alive: an answer from
+    a time when two of three brokers were down names one. When that one went down, and the two were back, a worker
+    asked for it until it came back.
+    """
+    cluster, ask = client.cluster, client._metadata_update
+    cluster._bootstrap_brokers = ClusterMetadata(bootstrap_servers=client._bootstrap_servers)._bootstrap_brokers
+
+    async def update(metadata: ClusterMetadata, topics: Collection[str]) -> bool:
+        if await ask(metadata, topics):
+            return True
+        known, cluster._brokers = cluster._brokers, {}  # without any, the addresses stand in for them
+        try:
+            return bool(await ask(metadata, topics))
+        finally:
+            cluster._brokers = cluster._brokers or known
+
+    client._metadata_update = update
+
+
+def _limit_requests(client: Any) -> None:
+    """Let a client give up what a leader does not answer after `REQUEST_TIMEOUT`.
+
+    Faust's 90 s are for joining a group, which may last as long as a rebalance and has connections of its own. Behind
+    a network that has lost all connections without a word, fetches waited for three times as long, one broker after
+    the other.
+    """
+    connect = client._get_conn
+
+    async def get(node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
+        connection = await connect(node_id, group=group, no_hint=no_hint)
+        if connection is not None and group == ConnectionGroup.DEFAULT:
+            connection._request_timeout = REQUEST_TIMEOUT
+        return connection
+
+    client._get_conn = get
+
+
+class Consumer(driver.Consumer):
+    """Commits in order, starts where it is told, hands out chained messages."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._read_offset = _NothingRead()
+        self._held: set[TP] = set()
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _to_message(self, tp: TP, record: Any) -> ChainedMessage:
+        follows, fetched = record
+        milliseconds = fetched.timestamp
+        message = ChainedMessage(
+            fetched.topic,
+            fetched.partition,
+            fetched.offset,
+            None if milliseconds is None else milliseconds / 1000.0,
+            fetched.timestamp_type,
+            fetched.headers,
+            fetched.key,
+            fetched.value,
+            fetched.checksum,
+            fetched.serialized_key_size,
+            fetched.serialized_value_size,
+            tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+        message.follows = follows
+        return message
+
+    def _new_offset(self, tp: TP) -> int | None:
+        """Return the offset to commit: one above the highest acknowledged.
+
+        Our stages acknowledge in order. Faust looks for consecutive offsets instead, and the first marker of a
+        transaction stops it: after 40,000 messages in 100 transactions 809 of 10,100 offsets were committed.
+        """
+        acked = self._acked[tp]
+        if not acked:
+            return None
+        offset = max(acked) + 1
+        acked.clear()
+        self._acked_index[tp].clear()
+        return int(offset)
+
+    async def perform_seek(self) -> None:
+        """Go to where the stage says for every partition of the input, whatever the group has committed.
+
+        Faust seeks to the committed offsets, which is nowhere when none is committed, and what was fetched before is
+        then gone: the survivor of a killed explainer began a partition at offset 32 to 46.
+        """
+        inputs = {tp for tp in self.assignment() if not self._is_changelog_tp(tp)}
+        positions = await self.app.positions(inputs)
+        if positions:
+            self.app.seeking(positions)
+            await self.seek_wait(positions)
+
+    async def commit_and_end_transactions(self) -> None:
+        """Commit what has been acknowledged until now, at the end and before partitions are given up.
+
+        Faust takes a commit that is already under way for this one, though it began before the last messages were
+        acknowledged.
+        """
+        await self.maybe_wait_for_commit_to_finish()
+        await super().commit_and_end_transactions()
+
+    async def seek_back(self, tp: TP, offset: int) -> bool:
+        """Read `tp` again from `offset`; False when it is not assigned any more."""
+        try:
+            await self.seek_wait({tp: offset})
+        except IllegalStateError:
+            return False
+        return True
+
+    def hold(self, tp: TP) -> None:
+        """Ask for nothing of `tp` until it is released.
+
+        Faust's own set of partitions to be held back (`on_buffer_full`) would not do: Faust clears it whenever its
+        queue between consumer and agent is empty, which says nothing about what waits in the stage. A learner that
+        waited for the aggregator read all that there was: 59,999 messages.
+        """
+        self._held.add(tp)
+
+    def release(self, tp: TP) -> None:
+        """Read `tp` again, or let it go: it is not ours any more."""
+        self._held.discard(tp)
+
+    async def skip(self, tp: TP, offset: int) -> bool:
+        """Read `tp` on from `offset`, what was handed out before included; False when it is not assigned any more."""
+        try:
+            await self._thread.skip(tp, offset)
+        except IllegalStateError:
+            return False
+        return True
+
+    def acknowledge_anew(self, tp: TP) -> None:
+        """Let offsets of `tp` below those that were committed be committed again: its log begins anew."""
+        for known in (self._acked, self._acked_index, self._committed_offset):
+            known.pop(tp, None)
+
+    async def bounds(self, tp: TP) -> tuple[int, int]:
+        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
+        return await self._thread.bounds(tp)  # type: ignore[no-any-return]
+
+    async def refresh(self) -> None:
+        """Ask for the topics anew."""
+        await self._thread.refresh()
+
+    async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
+        """Return the offsets the group has committed."""
+        return await self._thread.committed(tps)  # type: ignore[no-any-return]
+
+    def member_id(self) -> str:
+        """Return the name under which the group knows this worker; empty while it is no member."""
+        return self._thread.member_id()  # type: ignore[no-any-return]
+
+    def handed(self, tp: TP) -> int | None:
+        """Return the offset after the last record of `tp` that was handed out."""
+        return self._thread.handed(tp)  # type: ignore[no-any-return]
+
+    def end(self, tp: TP) -> int | None:
+        """Return the end of `tp` as of the last fetch; None while that is not known."""
+        return self._thread.end(tp)  # type: ignore[no-any-return]
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        """Hand what is fetched to the streams.
+
+        Faust's own starts four tasks a message, to break off when a rebalance suspends the flow while a full queue
+        blocks. Our agents always empty their queues, so nothing blocks, and what is fetched while the flow is
+        suspended is read again from where the partition begins.
+        """
+        deliver = self.callback
+        flowing = self.app.flow_control.is_active
+        delivered = 0
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                await asyncio.sleep(0)
+                async for _, message in self.getmany(timeout=IDLE_POLL):
+                    if flowing():
+                        await deliver(message)
+                    delivered += 1
+                    if not delivered % YIELD_EVERY:
+                        await asyncio.sleep(0)
+        except (*self.consumer_stopped_errors, asyncio.CancelledError):
+            if not self.app.should_stop:
+                raise
+
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:
+        """Ask for what is neither paused nor held.
+
+        aiokafka prefetches one fetch of a partition that is not asked for, and no more. Faust looks for partitions
+        that may be read again once a second, also while all are paused for a moment.
+        """
+        if not self.flow_active:
+            return await super()._wait_next_records(timeout)  # type: ignore[no-any-return]
+        active = self._get_active_partitions()
+        wanted = active - self._held
+        if not wanted:
+            await self.sleep(PAUSED_POLL)
+            return {}, active
+        # What arrives for a partition that is held meanwhile is handed on all the same: it would be lost.
+        return await self._getmany(active_partitions=wanted, timeout=timeout), active
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None:
+        """Create nothing and say nothing: `glasstream topics create` does it, and it is checked before the start."""
+
+
+class Transport(driver.Transport):
+    """The transport of `StreamApp`."""
+
+    Consumer = Consumer

@@ -1,0 +1,226 @@
+"""The plain producer: every record confirmed by all replicas, or an error."""
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from glasstream.errors import BrokerError, UnavailableError
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import Patience
+from glasstream.transport.records import Record
+
+#: Called once with None when all of a batch is acknowledged, or with the first error.
+Done = Callable[[BrokerError | None], None]
+
+
+class _Batch:
+    """Counts acknowledgements; the reports arrive in the thread that polls."""
+
+    def __init__(self, size: int, done: Done) -> None:
+        self._left = size
+        self._done = done
+        self._error: BrokerError | None = None
+
+    def report(self, error: KafkaError | None, message: Any) -> None:
+        """Take the delivery report of one record."""
+        if error is not None and self._error is None:
+            self._error = BrokerError(
+                f"a record for {message.topic()} was not accepted: {error.str()}; nothing after it is acknowledged"
+            )
+        self._left -= 1
+        if self._left == 0:
+            self._done(self._error)
+
+
+class ConfirmedProducer:
+    """An idempotent producer (`acks=all`) that tells when everything of a batch is safe.
+
+    Records keep their order within a partition. A thread of its own polls for the acknowledgements. Usable from any
+    thread and from the event loop.
+
+    Parameters
+    ----------
+    connection : Connection
+    linger_ms : float
+        How long a record may wait for others to share a request.
+    deadline : float
+        Seconds after which a record that was not acknowledged is an error.
+    patience : Patience, optional
+        With it a record is waited for without limit, instead, while brokers are away or too few; it says so.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        linger_ms: float = 2.0,
+        deadline: float = 30.0,
+        patience: Patience | None = None,
+    ) -> None:
+        self._deadline = math.inf if patience is not None else deadline
+        self._patience = patience
+        self._under_way = 0
+        self._counting = threading.Lock()
+        limit = 0 if patience is not None else int(deadline * 1000)  # none
+        settings = connection.producer(linger_ms=linger_ms, delivery_timeout_ms=limit)
+        if patience is not None:
+            settings["error_cb"] = lambda error: patience.note(error.str())
+        self._producer = Producer(settings)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="delivery-reports", daemon=True)
+        self._thread.start()
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why records are not acknowledged, when that has lasted; None while they are."""
+        return None if self._patience is None else self._patience.reason
+
+    async def produce_confirmed(self, records: Iterable[Record]) -> None:
+        """Write `records` and wait until all of them are acknowledged; BrokerError if one is not."""
+        await (await self.begin(records))
+
+    async def begin(self, records: Iterable[Record]) -> "asyncio.Future[None]":
+        """Hand `records` over, in order, and return a future that ends when all of them are acknowledged."""
+        loop = asyncio.get_running_loop()
+        confirmed: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: BrokerError | None) -> None:
+            if confirmed.done():
+                return
+            if error is None:
+                confirmed.set_result(None)
+            else:
+                confirmed.set_exception(error)
+
+        def done(error: BrokerError | None) -> None:
+            self._settled()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, error)
+
+        batch = list(records)
+        if not batch:
+            confirmed.set_result(None)
+            return confirmed
+        counter = _Batch(len(batch), done)
+        until = time.monotonic() + self._deadline
+        with self._begun(batch):
+            for record in batch:
+                while not self._try(record, counter, until):
+                    await asyncio.sleep(_FULL_PAUSE)
+        return confirmed
+
+    def deliver(self, records: Iterable[Record], patience: Patience | None = None) -> None:
+        """Write `records` and wait until all of them are acknowledged, blocking.
+
+        Parameters
+        ----------
+        records : iterable of Record
+        patience : Patience, optional
+            Who waits: UnavailableError when it gives up.
+
+        Raises
+        ------
+        BrokerError
+            When one was not accepted, or not within the deadline.
+        """
+        batch = list(records)
+        if not batch:
+            return
+        finished = threading.Event()
+        outcome: list[BrokerError] = []
+
+        def done(error: BrokerError | None) -> None:
+            self._settled()
+            if error is not None:
+                outcome.append(error)
+            finished.set()
+
+        counter = _Batch(len(batch), done)
+        until = time.monotonic() + self._deadline
+        with self._begun(batch):
+            for record in batch:
+                while not self._try(record, counter, until):
+                    _expect_patience(patience)
+                    time.sleep(_FULL_PAUSE)
+        # librdkafka reports every record within the delivery time-out; the second is for the report to arrive.
+        while not finished.wait(min(_LOOK, self._deadline)):
+            _expect_patience(patience)
+            if time.monotonic() > until + 1.0:
+                raise BrokerError(f"no word about {len(batch)} records within {self._deadline:g} s")
+        if outcome:
+            raise outcome[0]
+
+    @contextlib.contextmanager
+    def _begun(self, batch: Sequence[Record]) -> Iterator[None]:
+        """Count a batch as under way while it is handed over, and after that until its records are reported."""
+        with self._counting:
+            self._under_way += 1
+            if self._patience is not None:
+                self._patience.what = f"cannot write to {', '.join(sorted({record.topic for record in batch}))}"
+                self._patience.begin(_UNSAID)
+        try:
+            yield
+        except BaseException:  # refused, or given up by a lane that is let go: there will be no report of all of it
+            self._settled()
+            raise
+
+    def _settled(self) -> None:
+        """Note that a batch has ended; the others wait from now on."""
+        with self._counting:
+            self._under_way -= 1
+            if self._patience is not None:
+                self._patience.done()
+                if self._under_way:
+                    self._patience.begin(_UNSAID)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Wait up to `timeout` seconds for what is under way, then end."""
+        with contextlib.suppress(KafkaException):
+            self._producer.flush(timeout)
+        self._closing.set()
+        self._thread.join(timeout)
+        self._producer.purge()
+
+    def _try(self, record: Record, counter: _Batch, until: float) -> bool:
+        try:
+            self._producer.produce(
+                record.topic,
+                value=record.value,
+                key=record.key,
+                partition=-1 if record.partition is None else record.partition,
+                headers=list(record.headers) or None,
+                on_delivery=counter.report,
+            )
+        except BufferError:
+            if time.monotonic() >= until:
+                raise BrokerError("the queue of the producer stayed full: the broker does not answer") from None
+            return False
+        except KafkaException as error:
+            raise BrokerError(f"a record for {record.topic} cannot be written: {error.args[0].str()}") from error
+        return True
+
+    def _poll(self) -> None:
+        while not self._closing.is_set():
+            # Polling raises what is fatal to the producer, once; the reports of its records say the same.
+            with contextlib.suppress(KafkaException):
+                self._producer.poll(0.2)
+
+
+def _expect_patience(patience: Patience | None) -> None:
+    if patience is not None and patience.given_up:
+        raise UnavailableError(f"{patience.what}: given up")
+
+
+#: What is said while records are not acknowledged and the client names no cause: it tries again by itself.
+_UNSAID = "what was sent is not acknowledged (brokers away, or fewer replicas in sync than min.insync.replicas)"
+
+#: Seconds between two looks whether somebody still waits.
+_LOOK = 0.5
+
+#: Seconds to wait for a full queue to drain before the next attempt.
+_FULL_PAUSE = 0.005

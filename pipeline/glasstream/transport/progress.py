@@ -1,0 +1,124 @@
+"""Reading a partition of state to its very end."""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from glasstream.errors import BrokerError, UnavailableError
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import heals
+
+#: Seconds for a broker to show that it is there.
+_ANSWER = 5.0
+#: Seconds a single poll waits.
+_POLL = 0.2
+
+
+def watermarks(connection: Connection, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+    """Return the first offset kept and the one after the last, open transactions included.
+
+    Raises
+    ------
+    BrokerError
+        When the broker does not say within `timeout` seconds; UnavailableError when it may say so later.
+    """
+    client = Consumer(connection.consumer(read_committed=False))
+    try:
+        return _watermarks(client, topic, partition, timeout)
+    finally:
+        client.close()
+
+
+def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(deadline - time.monotonic(), _POLL)
+        try:
+            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=left, cached=False)
+            reason, away = "no answer", True
+        except KafkaException as error:
+            found, reason = None, error.args[0].str()
+            away = heals(error.args[0])
+        if found is not None:
+            low, high = found
+            return int(low), int(high)
+        if time.monotonic() + _POLL > deadline:
+            kind = UnavailableError if away else BrokerError
+            raise kind(f"no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
+        time.sleep(_POLL)  # a topic that was just made has no leader yet
+
+
+def read_to_end(
+    connection: Connection,
+    topic: str,
+    partition: int,
+    timeout: float,
+    wanted: Callable[[bytes], bool] = lambda key: True,
+) -> dict[bytes, bytes]:
+    """Return the last committed value of every key in a partition of state; keys with a tombstone are left out.
+
+    The end is the high watermark as a read_uncommitted client sees it when the reading starts. It is reached when
+    the read_committed reader reports a position at or beyond it: the last offset is the marker of a transaction
+    and no record, so counting records would wait for ever, and records of aborted transactions never come. An open
+    transaction holds the reader back before the end; then there is no answer but a failure: going on with what was
+    read would count twice what the open transaction may still commit.
+
+    Parameters
+    ----------
+    connection, topic, partition
+        What is read.
+    timeout
+        Seconds within which the broker answers, and something more is read.
+    wanted
+        Whether the value of a key is kept; others take no memory.
+
+    Raises
+    ------
+    UnavailableError
+        When the end is not reached and nothing more comes for `timeout` seconds: the producer of an open transaction
+        is gone, and the broker ends the transaction later. Or when the broker does not answer, and may do so later.
+    BrokerError
+        When the broker refuses.
+    """
+    deadline = time.monotonic() + timeout
+    low, high = watermarks(connection, topic, partition, timeout)
+    latest: dict[bytes, bytes] = {}
+    if low >= high:
+        return latest
+    reader = Consumer(connection.consumer(read_committed=True, enable_partition_eof=True))
+    position = low
+    try:
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        while position < high:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                _watermarks(reader, topic, partition, _ANSWER)  # is there still a broker that answers?
+                raise UnavailableError(
+                    f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no "
+                    "further: a transaction of another producer is still open there, which the broker ends when it "
+                    "times out, or the broker is too slow"
+                )
+            message = reader.poll(min(left, _POLL))
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                deadline = time.monotonic() + timeout  # large state may take long, as long as it comes
+                position = message.offset() + 1
+                key, value = message.key() or b"", message.value()
+                if not wanted(key):
+                    continue
+                if value is None:
+                    latest.pop(key, None)
+                else:
+                    latest[key] = value
+            elif error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, message.offset())  # behind markers and aborted records
+            elif not heals(error):
+                raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
+    except KafkaException as error:
+        raise BrokerError(f"{topic}[{partition}] cannot be read: {error.args[0].str()}") from error
+    finally:
+        reader.close()
+    return latest

@@ -1,0 +1,453 @@
+"""A stage with state: outputs and state of an input partition become durable together.
+
+Taking a partition over, in this order: `init_transactions` fences the owner before and ends its transaction; the
+state partition is read to its end; the state says from which offset it must be fed; the input is sought to it,
+whatever the group has committed. Each step is bounded in time, except that it waits for brokers that are away.
+Long work (learning again) belongs in `feed`.
+
+Feeding and committing overlap: while one transaction is written in a thread, the state is fed on.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+from confluent_kafka.admin import AdminClient
+from faust.types import TP
+
+from glasstream.errors import FencedError, LostInputError, UnavailableError
+from glasstream.transport.connection import Connection
+from glasstream.transport.group import Unknown, owners_of
+from glasstream.transport.lane import YIELD_AFTER, Lane, StalledLane
+from glasstream.transport.options import StageOptions
+from glasstream.transport.patience import Patience, patiently
+from glasstream.transport.producers import ConfirmedProducer
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.sequence import Sequence
+from glasstream.transport.stage import Stage
+from glasstream.transport.transactions import ReplacedError, TransactionalProducer
+
+log = logging.getLogger(__name__)
+
+#: Seconds a revoke waits for a transaction that is being written; after that the successor's fence ends it.
+_REVOKE_PATIENCE = 10.0
+#: Seconds a stop waits for a transaction that cannot be written.
+_DRAIN_PATIENCE = 4.0
+#: Seconds between two checks whether a stop should go on waiting for a transaction.
+_LOOK = 0.5
+#: Threads for transactions and take-overs; partitions beyond this take turns.
+_THREADS = 16
+
+
+class PartitionState(Protocol):
+    """What a stage keeps of one input partition while it owns it."""
+
+    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+        """Continue from what was committed, and return the offset of the first message to be fed.
+
+        Called once, first, in a thread, when nobody else can commit for this partition any more.
+
+        Parameters
+        ----------
+        records : mapping
+            The last committed progress record of each key; empty when there is none.
+        low, high : int
+            The first offset that the input still keeps, and the one after the last.
+
+        Raises
+        ------
+        StateError
+            When it cannot be continued; the worker ends and says so.
+        """
+
+    async def feed(self, message: Message) -> None:
+        """Use the next message. It may wait (to hold back); the other partitions go on meanwhile."""
+
+    def collect(self) -> Outputs:
+        """Return, and forget, everything produced since the last call, as of now.
+
+        Called at any moment at which `feed` waits. Empty outputs mean that there is nothing to commit.
+        """
+
+    def committed(self) -> None:
+        """Note that what was collected last is durable."""
+
+    def pending(self) -> int:
+        """Return how much waits to be collected, in rows: enough of it brings the commit forward."""
+
+    def stalled(self) -> str | None:
+        """Return why the partition makes no progress, in one sentence with the remedy; None while it does."""
+
+    def dropped(self) -> None:
+        """Release what is held: the partition is let go, and nothing else is called any more."""
+
+
+class StateLane(Lane):
+    """A partition with its state and the producer that alone may write it."""
+
+    stage: "StatefulStage"
+
+    def __init__(
+        self,
+        stage: "StatefulStage",
+        partition: int,
+        generation: int,
+        state: PartitionState,
+        taken: "Taken",
+    ) -> None:
+        super().__init__(stage, partition, generation)
+        self.state = state
+        self.producer = taken.producer
+        self.patience = taken.patience
+        self.sequence = Sequence(taken.start)
+        #: What this owner has found and written of its state, by key: a digest of each value.
+        self._written = taken.found
+        self._fed: Any = None
+        self._stopping = False
+        self._due = asyncio.Event()
+        self._collected = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None
+        self._feeding = self.spawn(self._feed())
+        self._committing = self.spawn(self._commit_on())
+
+    @property
+    def stalled(self) -> str | None:
+        """Why this partition makes no progress: what the lane has met, else what its state waits for."""
+        return self.stall or self.patience.reason or self.state.stalled()
+
+    async def _feed(self) -> None:
+        loop = asyncio.get_running_loop()
+        state, limit, steps = self.state, self.stage.commit_rows, self.stage.steps
+        since = loop.time()
+        while True:
+            while self.waiting:
+                event, message = self.next_waiting()
+                begun = perf_counter()
+                await state.feed(message)
+                steps.add("feed", perf_counter() - begun)
+                self._fed = event
+                if state.pending() >= limit:
+                    self._collected.clear()
+                    self._due.set()
+                    await self._collected.wait()
+                    since = loop.time()
+                elif loop.time() - since > YIELD_AFTER:
+                    await asyncio.sleep(0)
+                    since = loop.time()
+            self.arrived.clear()
+            await self.arrived.wait()
+            since = loop.time()
+
+    async def _commit_on(self) -> None:
+        while not self._stopping:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), self.stage.commit_interval)
+            self._due.clear()
+            await self.commit()
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Make everything produced until now durable, then acknowledge the messages that were used up."""
+        with self.stage.steps.time("collect"):
+            outputs = self.state.collect()
+        fed, self._fed = self._fed, None
+        self._collected.set()
+        if outputs:
+            self._writing = asyncio.get_running_loop().run_in_executor(self.stage.threads, self._write, outputs)
+            await asyncio.shield(self._writing)
+            self._writing = None
+            if self.open:
+                self.state.committed()
+        if fed is not None and self.open:
+            fed.ack()  # the last one stands for all before it: see Consumer._new_offset
+
+    def _write(self, outputs: Outputs) -> None:
+        """Deliver what goes before, then commit outputs and state in one transaction."""
+        stage = self.stage
+        with stage.steps.time("deliver"):
+            if outputs.before:
+                self.patience.what = f"cannot write to {', '.join(sorted({record.topic for record in outputs.before}))}"
+                self.patience.begin("what was sent is not acknowledged")
+                stage.plain.deliver(outputs.before, self.patience)
+                self.patience.done()
+        with stage.steps.time("commit"):
+            self._commit(outputs)
+
+    def _commit(self, outputs: Outputs) -> None:
+        stage = self.stage
+        progress = [
+            Record(stage.state_topic, record.key, record.value, self.partition, record.headers)
+            for record in outputs.progress
+        ]
+        if outputs.records or progress:
+            self._publish([*outputs.records, *progress], progress)
+        if outputs.apart:
+            self._publish(outputs.apart, ())
+
+    def _publish(self, records: Iterable[Record], progress: Iterable[Record]) -> None:
+        """Commit one transaction, with a new producer if the broker has ended the transaction of this one.
+
+        The broker ends a transaction that has been open for longer than its time-out, which happens while brokers
+        are away, and refuses its producer from then on as it refuses one that was replaced. The group tells which of
+        the two it was: whoever owns the partition in the present generation may write it. A new producer of
+        the same name fences every other; what the state holds then says whether the transaction was committed.
+        """
+        records, intended = list(records), with_records(self._written, progress)
+        while True:
+            try:
+                self.producer.commit(records)
+                break
+            except ReplacedError as error:
+                log.warning("%s[%d]: %s; a new producer is opened", self.tp.topic, self.partition, error)
+                found = self._reopen()
+            if found == intended and intended != self._written:
+                break
+            if found != self._written:
+                raise FencedError(
+                    f"{self.stage.state_topic}[{self.partition}] holds what another worker has written: this one does "
+                    "not own its partition any more"
+                )
+        self._written = intended
+
+    def _reopen(self) -> dict[bytes, int]:
+        """Open a producer of the same name, if the partition is still ours, and return digests of the state."""
+        stage = self.stage
+        self.patience.begin()
+        stage.expect_owned(self)
+        self.producer.close()
+        self.producer = stage.make_producer(self.partition, self.patience)
+        self.producer.open(stage.options.take_over_timeout)
+        found = patiently(
+            self.patience,
+            lambda: read_to_end(stage.connection, stage.state_topic, self.partition, stage.options.take_over_timeout),
+        )
+        return digests(found)
+
+    async def drop(self) -> None:
+        """Cancel what is in progress, abort, close."""
+        self.open = False
+        if self.patience.troubled:
+            self.patience.give_up()
+        await self.cancel_tasks()
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=_REVOKE_PATIENCE)
+            self.patience.give_up()
+            if not self._writing.done():
+                self.state.dropped()
+                return  # the thread still uses the producer; whoever takes the partition over fences it
+            self._writing.exception()  # whatever it is: the partition is not ours any more
+        await asyncio.get_running_loop().run_in_executor(self.stage.threads, self.producer.close)
+        self.state.dropped()
+
+    async def drain(self) -> None:
+        """Commit what is done; a message in the middle of its use is cut short where it waits.
+
+        While brokers are away nothing can be committed: what is not is done again by the successor.
+        """
+        self.waiting.clear()
+        self._stopping = True
+        self._due.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _DRAIN_PATIENCE
+        while not self._committing.done():
+            await asyncio.wait({self._committing}, timeout=_LOOK)
+            if loop.time() > until and self.patience.troubled:
+                break
+        await self.drop()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a take-over has found: the producer, where to begin, and digests of the state by key."""
+
+    producer: TransactionalProducer
+    patience: Patience
+    start: int
+    found: dict[bytes, int]
+
+
+def digests(state: Mapping[bytes, bytes]) -> dict[bytes, int]:
+    """Return what is remembered of a state that was read, to know it again."""
+    return {key: hash(value) for key, value in state.items()}
+
+
+def with_records(known: Mapping[bytes, int], progress: Iterable[Record]) -> dict[bytes, int]:
+    """Return the digests of a state after some records were written to it."""
+    after = dict(known)
+    for record in progress:
+        if record.value is None:
+            after.pop(record.key or b"", None)
+        else:
+            after[record.key or b""] = hash(record.value)
+    return after
+
+
+class StatefulStage(Stage):
+    """Runs a stage with state.
+
+    Parameters
+    ----------
+    connection : Connection
+    options : StageOptions
+    input_topic, state_topic : str
+        Both have the same number of partitions.
+    make_state : callable
+        Makes the state of a partition, each time it is taken over.
+    topics : mapping
+        Every topic that is needed beside these two, with its number of partitions (None: any number).
+    commit_interval : float
+        Seconds between transactions.
+    commit_rows : int
+        Rows after which a transaction does not wait for the interval. At most twice as many are in memory: those
+        being written, and those produced meanwhile.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        options: StageOptions,
+        *,
+        input_topic: str,
+        state_topic: str,
+        make_state: Callable[[int], PartitionState],
+        topics: Mapping[str, int | None] | None = None,
+        commit_interval: float = 0.3,
+        commit_rows: int = 2000,
+    ) -> None:
+        super().__init__(connection, options, input_topic, {state_topic: None, **(topics or {})})
+        self.state_topic = state_topic
+        self.make_state = make_state
+        self.commit_interval = commit_interval
+        self.commit_rows = commit_rows
+        self.plain = ConfirmedProducer(
+            connection, linger_ms=0.0, deadline=options.commit_deadline, patience=Patience("cannot write")
+        )
+        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{options.name}-commit")
+
+    async def take_over(self, partition: int, generation: int) -> Lane | None:
+        """Fence, read the state, restore: see the module. While brokers are away it waits."""
+        revocations = self.revocations
+        place = f"{self.input_topic}[{partition}]"
+        patience = Patience(f"cannot take over {place}")
+        producer = self.make_producer(partition, patience)
+        loop = asyncio.get_running_loop()
+        with self.taking_over(patience):
+            while True:
+                state = self.make_state(partition)
+                try:
+                    taken = await loop.run_in_executor(
+                        self.threads, self._restore, partition, state, producer, patience
+                    )
+                    break
+                except asyncio.CancelledError:
+                    patience.give_up()
+                    state.dropped()  # the thread still uses the producer; whoever takes the partition over fences it
+                    raise
+                except Exception as error:
+                    state.dropped()
+                    if isinstance(error, UnavailableError) and not patience.given_up:
+                        await loop.run_in_executor(self.threads, patience.wait, str(error), 1.0)
+                        continue
+                    await loop.run_in_executor(self.threads, producer.close)
+                    if patience.given_up:
+                        return None
+                    if isinstance(error, LostInputError) and revocations == self.revocations:
+                        return StalledLane(self, partition, generation, str(error))
+                    raise
+        if revocations != self.revocations:
+            await loop.run_in_executor(self.threads, producer.close)
+            state.dropped()
+            return None
+        return StateLane(self, partition, generation, state, taken)
+
+    def make_producer(self, partition: int, patience: Patience) -> TransactionalProducer:
+        """Return a producer that alone may write for a partition, once it is opened."""
+        name = self.options.transactional_id(partition)
+        return TransactionalProducer(self.connection, name, self.options.commit_deadline, patience)
+
+    def expect_owned(self, lane: Lane) -> None:
+        """Return when the group says that this worker owns a partition; wait while it does not say.
+
+        Raises
+        ------
+        FencedError
+            The partition is another worker's.
+        UnavailableError
+            The lane has been let go meanwhile.
+        """
+        patience = lane.patience if isinstance(lane, StateLane) else Patience("")
+        until = time.monotonic() + self.options.session_timeout
+        admin = AdminClient(self.connection.client())
+        while True:
+            owners = owners_of(admin, self.options.group, self.input_topic)
+            member = self.app.consumer.member_id()
+            if isinstance(owners, Unknown):
+                cause = owners.reason
+                until = time.monotonic() + self.options.session_timeout
+            elif member and owners.get(lane.partition) == member:
+                return
+            elif time.monotonic() > until:
+                raise FencedError(
+                    f"{self.options.transactional_id(lane.partition)} was replaced, and {lane.tp.topic}"
+                    f"[{lane.partition}] is not this worker's any more"
+                )
+            else:
+                cause = (
+                    f"the group {self.options.group} does not name this worker as the owner of {lane.tp.topic}"
+                    f"[{lane.partition}]"
+                )
+            patience.wait(cause, 1.0)
+            if patience.given_up or not lane.open:
+                raise UnavailableError(f"{patience.what}: {cause}; given up")
+
+    def _restore(
+        self, partition: int, state: PartitionState, producer: TransactionalProducer, patience: Patience
+    ) -> Taken:
+        timeout = self.options.take_over_timeout
+        if patience.given_up:  # while it waited for a thread: opening would fence the rightful owner's producer
+            raise UnavailableError(f"{patience.what}: given up")
+        producer.open(timeout)
+        records = read_to_end(self.connection, self.state_topic, partition, timeout)
+        low, high = watermarks(self.connection, self.input_topic, partition, timeout)
+        start = self._begin(partition, state.restore(records, low, high), low, high)
+        patience.done()
+        return Taken(producer, patience, start, digests(records))
+
+    def _begin(self, partition: int, start: int, low: int, high: int) -> int:
+        """Return where to read from; LostInputError when that is gone and nobody makes it again."""
+        place = f"{self.input_topic}[{partition}]"
+        if low <= start <= high:
+            return start
+        if self.replaceable_input:
+            log.warning("%s: is read from offset %d on, since the broker keeps %d to %d", place, low, low, high)
+            return low
+        if start < low:
+            raise LostInputError(
+                f"{place} must be read again from offset {start}, but the broker keeps it from {low} on only; "
+                f"{self.remedy}"
+            )
+        raise LostInputError(
+            f"{place} ends at offset {high}, but the state in {self.state_topic}[{partition}] continues at {start}: "
+            f"the broker lost the end of the log, or the topic was made anew; {self.remedy}"
+        )
+
+    async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
+        """Return where each state must be fed from."""
+        return {
+            tp: lane.sequence.next_offset
+            for tp in tps
+            if (lane := self.lanes.get(tp.partition)) is not None and lane.sequence is not None
+        }
+
+    async def stop(self, *, drain: bool = True) -> None:
+        """End, and close the producers."""
+        await super().stop(drain=drain)
+        await asyncio.get_running_loop().run_in_executor(None, self.plain.close)
+        self.threads.shutdown(wait=False)

@@ -1,0 +1,98 @@
+"""Every topic an application needs is there, and none of an incompatible release, or it does not start.
+
+An exception in Faust's partition assignor is swallowed: with a topic missing, or with another number of partitions,
+a worker would say that it performs partition assignments and hang for ever.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from glasstream.errors import BrokerError, TopicError
+from glasstream.transport.connection import Connection
+from glasstream_topics.contract import RENAMED
+
+_NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+
+def check_topics(
+    connection: Connection, expected: Mapping[str, int | None], timeout: float = 10.0, prefix: str | None = None
+) -> None:
+    """Compare the topics of the brokers with those that a stage needs.
+
+    Parameters
+    ----------
+    expected
+        The number of partitions by name; None for any number.
+    prefix
+        That of the topics; with it, topics of Glasstream 0.1.0 under it are refused.
+
+    Raises
+    ------
+    TopicError
+        Naming every topic that is missing, may not be seen, or has another number of partitions; or those of 0.1.0.
+    BrokerError
+        When no broker answers within `timeout` seconds, or it does not let this client in.
+    """
+    refusals: list[KafkaError] = []  # a client that is not let in is told so here only, and tries again
+    admin = AdminClient({**connection.client(), "error_cb": refusals.append})
+    try:
+        found = admin.list_topics(timeout=timeout).topics
+        unseen = hidden(admin, [name for name in expected if name not in found], timeout)
+    except KafkaException as error:
+        admin.poll(0)
+        told = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
+        if told:
+            raise BrokerError(
+                f"the broker at {connection.bootstrap} does not let this client in: {told[-1]}; check the kafka.* "
+                "settings (sasl.username, sasl.password, ssl.*)"
+            ) from error
+        raise BrokerError(
+            f"no broker answered at {connection.bootstrap} within {timeout:g} s ({error.args[0].str()}); "
+            "check the address and that the broker runs"
+        ) from error
+    if prefix is not None:
+        _refuse_old(connection, prefix, found)
+    findings = []
+    for name, partitions in sorted(expected.items()):
+        if name in unseen:
+            findings.append(f"this client is not authorized to see {name} (`glasstream topics acls` has the rights)")
+        elif name not in found or found[name].error is not None:
+            findings.append(f"{name} is missing")
+        elif partitions is not None and len(found[name].partitions) != partitions:
+            findings.append(f"{name} has {len(found[name].partitions)} partitions instead of {partitions}")
+    if findings:
+        raise TopicError(
+            f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. "
+            "Create them with `glasstream topics create`; see what is wrong with `glasstream topics verify`"
+        )
+
+
+def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> None:
+    old = [prefix + name for name in RENAMED if prefix + name in found]
+    if old:
+        raise TopicError(
+            f"expected no topics of Glasstream 0.1.0 under the prefix {prefix!r} at {connection.bootstrap}, found "
+            f"{', '.join(old)}. Stages of this release have other consumer groups and transactional ids, so they would "
+            f"not fence workers of 0.1.0 that still run. Set another `prefix`, or stop those workers and delete these "
+            f"topics"
+        )
+
+
+def hidden(admin: AdminClient, names: Iterable[str], timeout: float = 10.0) -> list[str]:
+    """Those of some topics that this client may not see: a list of all topics leaves them out without a word.
+
+    Raises
+    ------
+    KafkaException
+        The broker does not answer within `timeout` seconds.
+    """
+    errors = {name: admin.list_topics(name, timeout).topics[name].error for name in names}
+    return [name for name, error in errors.items() if error and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED]
+
+
+def partition_count(connection: Connection, topic: str, timeout: float = 10.0) -> int:
+    """Return how many partitions `topic` has; TopicError when it is missing, BrokerError when no broker answers."""
+    check_topics(connection, {topic: None}, timeout)
+    return len(AdminClient(connection.client()).list_topics(topic, timeout=timeout).topics[topic].partitions)

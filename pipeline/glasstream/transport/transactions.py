@@ -1,0 +1,293 @@
+"""The transactional producer of one input partition."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from glasstream.errors import BrokerError, FencedError, UnavailableError
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import Patience, heals
+from glasstream.transport.records import Record
+
+#: What a broker answers to a producer that another one with the same name has replaced.
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+#: How often the records of a transaction are written before the broker's refusal counts as final, and the seconds in
+#: between: librdkafka itself tries again what a moment can heal, what it gives up is seldom healed by another one.
+ATTEMPTS = 3
+ATTEMPT_PAUSE = 0.5
+
+#: Seconds that a single call of a patient producer may take, and so the longest until it notices that it is given up.
+ATTEMPT_SECONDS = 2.0
+#: Seconds for a broker to say whether a topic is there.
+ASK_SECONDS = 5.0
+
+_NOT_THERE = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+)
+
+#: Seconds until the broker aborts a transaction whose producer is gone. It bounds how long a killed worker may hold
+#: readers back that come before its successor does.
+TRANSACTION_TIMEOUT = 60.0
+
+
+#: Takes the delivery report of a record: its error, or None, and the message.
+Report = Callable[[KafkaError | None, Any], None]
+
+
+class TransactionalProducer:
+    """Writes outputs and state of a partition together, as its only writer.
+
+    Every method blocks: call it in a thread. Not safe for use by two threads at once.
+
+    Parameters
+    ----------
+    connection : Connection
+    transactional_id : str
+        Whoever opens a producer of this name fences the one before: nothing it has not committed is ever seen by a
+        read_committed reader.
+    deadline : float
+        Seconds within which a commit must succeed, retries included.
+    patience : Patience, optional
+        Waits without limit, instead, while brokers are away or too few; says what for; is told when to give up.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        deadline: float = 30.0,
+        patience: Patience | None = None,
+    ) -> None:
+        self._id = transactional_id
+        self._deadline = deadline
+        self._patience = patience
+        self._timeout = max(TRANSACTION_TIMEOUT, deadline)
+        self._begun = 0.0
+        self._opened = False
+        self._failure: KafkaError | None = None
+        self._producer = Producer(
+            connection.producer(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=int(self._timeout * 1000),
+                delivery_timeout_ms=int(deadline * 1000),
+                linger_ms=0,
+                delivery_report_only_error=True,
+            )
+            | {"on_delivery": self._note_failure}
+        )
+
+    def open(self, timeout: float) -> None:
+        """Fence the owner before, and end its transaction; once opened, do nothing.
+
+        Raises
+        ------
+        FencedError
+            When yet another producer of this name opened meanwhile.
+        BrokerError
+            When the broker does not answer within `timeout` seconds; with patience only when it is given up.
+        """
+        if self._opened:
+            return  # a take-over that tries again: librdkafka refuses the second time
+        self._begun = time.monotonic()
+        try:
+            self._attempt("init_transactions", lambda left: self._producer.init_transactions(left), timeout)
+        except KafkaException as error:
+            raise BrokerError(f"{self._id} cannot be opened: {self._reject(error).str()}") from error
+        except ReplacedError as error:
+            raise BrokerError(f"{self._id} cannot be opened: {error}") from error
+        self._opened = True
+        if self._patience is not None:
+            self._patience.done()
+
+    def commit(self, records: Iterable[Record]) -> None:
+        """Write `records` in one transaction: all are there, in order, or none.
+
+        1. begin; 2. produce; 3. commit, which waits for every acknowledgement. What can be tried again is; a
+        transaction that the broker wants aborted is aborted and written anew: within the deadline, with patience
+        for as long as it takes, where the cause heals. So is one with records that were refused for their size and
+        have others to take their place.
+
+        Raises
+        ------
+        FencedError
+            When another producer of this name has opened: the partition is not ours any more.
+        ReplacedError
+            With patience only: when this producer cannot be used any more, after a time in which the broker may have
+            ended the transaction by itself. Whether it was committed is not known.
+        BrokerError
+            When it cannot be written within the deadline, or at all, or patience is given up; what was begun is
+            aborted.
+        """
+        batch = list(records)
+        topics = sorted({record.topic for record in batch})
+        until = self._until(self._deadline)
+        attempts = 0
+        if self._patience is not None:
+            self._patience.what = f"cannot write to {', '.join(topics)}"
+            self._patience.begin()
+        while True:
+            attempts += 1
+            self._begun = time.monotonic()
+            self._failure = None
+            refused: set[int] = set()
+            try:
+                self._producer.begin_transaction()
+                for place, record in enumerate(batch):
+                    self._produce(record, None if record.instead is None else self._report(place, refused))
+                self._attempt(
+                    "commit_transaction", lambda left: self._producer.commit_transaction(left), until - time.monotonic()
+                )
+            except KafkaException as error:
+                cause = self._reject(error)
+                self.abort()
+                if refused:
+                    for place in refused:
+                        instead = batch[place].instead
+                        batch[place] = batch[place] if instead is None else instead()
+                    attempts = 0
+                    continue
+                why = self._failure or cause  # the commit itself says only that records were not delivered
+                if self._patience is not None and cause.txn_requires_abort() and heals(why):
+                    self._expect_there(topics)
+                    self._rest(self._patience, why)
+                    attempts = 0
+                    continue
+                late = self._patience is None and time.monotonic() >= until
+                if attempts == ATTEMPTS or late or not cause.txn_requires_abort():
+                    raise BrokerError(
+                        f"a transaction of {self._id} to {', '.join(topics)} failed, attempt {attempts} of {ATTEMPTS}: "
+                        f"{why.str()}; see that these topics are there (`glasstream topics verify`)"
+                    ) from error
+                time.sleep(ATTEMPT_PAUSE)
+            else:
+                if self._patience is not None:
+                    self._patience.done()
+                return
+
+    def abort(self) -> None:
+        """Leave nothing of an open transaction; without one, do nothing.
+
+        Raises
+        ------
+        FencedError, ReplacedError, BrokerError
+            As `commit`.
+        """
+        try:
+            self._attempt("abort_transaction", lambda left: self._producer.abort_transaction(left), self._deadline)
+        except KafkaException as error:
+            cause = self._reject(error)
+            if cause.code() != KafkaError._STATE:  # there was none
+                raise BrokerError(f"transaction of {self._id} could not be aborted: {cause.str()}") from error
+
+    def close(self) -> None:
+        """Abort what is open, as far as the broker answers at once, and give the connection up."""
+        # An error means that nothing was open, or we are fenced, or the broker is gone and aborts what is left.
+        with contextlib.suppress(KafkaException):
+            self._producer.abort_transaction(1.0)
+        self._producer.purge()
+        with contextlib.suppress(KafkaException):  # polling raises what was fatal to the producer: it was fenced
+            self._producer.poll(0)
+
+    def _produce(self, record: Record, report: Report | None) -> None:
+        """Produce a record; `report` is told of its delivery, and that its size is refused before it is sent."""
+        topic, key, value, headers = record.topic, record.key, record.value, record.headers
+        where = -1 if record.partition is None else record.partition
+        until = self._until(self._deadline)
+        options: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if report is not None:
+            options["on_delivery"] = report
+        while True:
+            try:
+                self._producer.produce(topic, value, key, where, **options)
+                return
+            except KafkaException as error:
+                if report is not None:
+                    report(error.args[0], None)
+                raise
+            except BufferError:
+                if self._patience is not None and self._patience.given_up:
+                    raise UnavailableError(f"{self._patience.what}: given up") from None
+                # With patience no limit is needed: what is queued is delivered, or times out and makes room.
+                if self._patience is None and time.monotonic() >= until:
+                    raise BrokerError(f"the queue of {self._id} stayed full: the broker does not answer") from None
+                self._producer.poll(0.05)
+
+    def _attempt(self, what: str, call: Callable[[float], object], seconds: float) -> None:
+        """Repeat `call` while the broker says that this helps: for `seconds`, with patience for as long as it takes."""
+        until = self._until(seconds)
+        if self._patience is not None:
+            self._patience.begin()
+        while True:
+            left = max(0.1, until - time.monotonic())
+            try:
+                call(left if self._patience is None else ATTEMPT_SECONDS)
+                return
+            except KafkaException as error:
+                cause = self._reject(error)
+                if not cause.retriable() or cause.txn_requires_abort():
+                    raise
+                if self._patience is not None:
+                    self._rest(self._patience, cause)
+                elif time.monotonic() >= until:
+                    raise BrokerError(f"{what} of {self._id} did not succeed in time: {cause.str()}") from error
+
+    def _rest(self, patience: Patience, cause: KafkaError) -> None:
+        """Wait a moment before the next attempt; raise UnavailableError when nobody waits for the result any more."""
+        patience.wait(cause.str(), ATTEMPT_PAUSE)
+        if patience.given_up:
+            raise UnavailableError(f"{patience.what}: {cause.str()}; given up")
+
+    def _note_failure(self, error: KafkaError | None, message: object) -> None:
+        """Remember why the first record of a transaction was not delivered."""
+        if error is not None and self._failure is None:
+            self._failure = error
+
+    def _report(self, place: int, refused: set[int]) -> Report:
+        """Return a report that adds `place` to `refused` when its record was refused for its size."""
+
+        def report(error: KafkaError | None, message: object) -> None:
+            self._note_failure(error, message)
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                refused.add(place)
+
+        return report
+
+    def _expect_there(self, topics: Iterable[str]) -> None:
+        """Raise BrokerError when a broker answers that one of the topics is missing or may not be seen."""
+        for topic in topics:
+            try:
+                error = self._producer.list_topics(topic, ASK_SECONDS).topics[topic].error
+            except KafkaException:
+                return  # it does not answer: that is what is waited for
+            if error is not None and error.code() in _NOT_THERE:
+                raise BrokerError(
+                    f"a transaction of {self._id} to {topic} failed: {error.str()}; see that the topic is there "
+                    "(`glasstream topics verify`)"
+                )
+
+    def _reject(self, error: KafkaException) -> KafkaError:
+        """Return the cause, or raise FencedError or ReplacedError when it is that."""
+        cause: KafkaError = error.args[0]
+        fenced = cause.code() in _FENCED
+        if self._patience is not None and (
+            (fenced and time.monotonic() - self._begun >= self._timeout) or (cause.fatal() and not fenced)
+        ):
+            raise ReplacedError(f"{self._id}: {cause.str()}") from error
+        if fenced:
+            raise FencedError(
+                f"another worker has opened {self._id}: this one does not own its partition any more. "
+                "It was paused longer than its session, or two workers run under one name"
+            ) from error
+        return cause
+
+    @staticmethod
+    def _until(seconds: float) -> float:
+        return time.monotonic() + seconds
+
+
+class ReplacedError(Exception):
+    """A producer cannot be used any more, though perhaps no other one has been opened under its name."""

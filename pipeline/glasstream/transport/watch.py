@@ -1,0 +1,133 @@
+"""Following the records of a topic beside a consumer group: a thread, a plain consumer, a callback on the loop."""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from glasstream.errors import BrokerError
+from glasstream.transport.connection import Connection
+from glasstream.transport.patience import heals
+
+log = logging.getLogger(__name__)
+
+#: Called on the event loop: partition, offset, key, value.
+OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
+
+#: Seconds a read waits, and so the time a change of partitions may take.
+_WAIT = 0.05
+#: Records handed to the loop at a time.
+_BATCH = 200
+
+
+class Follower:
+    """Reads partitions of a topic from their start and goes on for as long as they are followed.
+
+    Parameters
+    ----------
+    connection : Connection
+    topic : str
+    on_record : callable
+        Called on the event loop that `start` was awaited on, with partition, offset, key and value, in the order of
+        the partition. An exception it raises, or a reading that fails for good, is handed to `on_error`.
+    on_error : callable
+        Called once on the loop when following has ended with an error.
+    read_committed : bool
+        Whether records of aborted and open transactions stay unseen.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        on_record: OnRecord,
+        on_error: Callable[[Exception], None] | None = None,
+        *,
+        read_committed: bool = True,
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._on_record = on_record
+        self._on_error = on_error
+        self._read_committed = read_committed
+        self._wishes: queue.SimpleQueue[tuple[bool, int]] = queue.SimpleQueue()
+        self._followed: set[int] = set()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Start the thread."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name=f"follow {self._topic}", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End the thread."""
+        self._ending.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5.0)
+
+    def follow(self, partition: int) -> None:
+        """Begin with the first record of `partition`; again, if it was followed before."""
+        self._followed.add(partition)
+        self._wishes.put((True, partition))
+
+    def unfollow(self, partition: int) -> None:
+        """Hand out nothing of `partition` any more."""
+        self._followed.discard(partition)
+        self._wishes.put((False, partition))
+
+    def _run(self) -> None:
+        reader = Consumer(self._connection.consumer(read_committed=self._read_committed))
+        try:
+            while not self._ending.is_set():
+                self._change(reader)
+                self._read(reader)
+        except (KafkaException, BrokerError) as error:
+            self._call(self._fail, error)
+        finally:
+            reader.close()
+
+    def _change(self, reader: Consumer) -> None:
+        while not self._wishes.empty():
+            wanted, partition = self._wishes.get()
+            where = TopicPartition(self._topic, partition, OFFSET_BEGINNING)
+            if any(held.partition == partition for held in reader.assignment()):
+                reader.incremental_unassign([where])
+            if wanted:
+                reader.incremental_assign([where])
+
+    def _read(self, reader: Consumer) -> None:
+        records = []
+        for message in reader.consume(_BATCH, timeout=_WAIT):
+            error = message.error()
+            if error is None:
+                records.append((message.partition(), message.offset(), message.key(), message.value()))
+            elif not heals(error):
+                raise BrokerError(f"{self._topic} cannot be followed: {error.str()}")
+        if records:
+            self._call(self._hand_on, records)
+
+    def _call(self, function: Callable[..., None], *args: object) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _hand_on(self, records: list[tuple[int, int, bytes | None, bytes | None]]) -> None:
+        for partition, offset, key, value in records:
+            if partition in self._followed and not self._ending.is_set():
+                try:
+                    self._on_record(partition, offset, key, value)
+                except Exception as error:  # noqa: BLE001 - it must reach the stage, not the loop's handler
+                    self._fail(error)
+                    return
+
+    def _fail(self, error: Exception) -> None:
+        self._ending.set()
+        if self._on_error is not None:
+            self._on_error(error)
+        else:
+            log.error("%s is not followed any more: %s", self._topic, error)

@@ -1,0 +1,174 @@
+"""The process of a worker: event loop, logging, signals, exit code."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import uvloop
+from aiokafka.errors import KafkaError
+
+from glasstream.errors import (
+    BrokerError,
+    FencedError,
+    GlasstreamError,
+    SettingsError,
+    StalledError,
+    StateError,
+    TopicError,
+)
+from glasstream.transport import app, consumer, snapshot_table
+from glasstream.transport.options import StageOptions
+from glasstream.transport.redact import RedactingFormatter
+from glasstream.transport.stage import Stage
+from glasstream.transport.summary import SummarisingHandler
+
+log = logging.getLogger(__name__)
+
+#: Seconds an orderly end may take before the process ends without it.
+STOP_PATIENCE = 15.0
+
+#: Seconds after that until what is left of it, threads and connections, is left to the system.
+CLOSE_PATIENCE = 5.0
+
+
+class ExitCode(IntEnum):
+    """How a worker ended."""
+
+    OK = 0
+    USAGE = 2
+    STATE = 3  # what was committed cannot be continued
+    FENCED = 4  # another worker has the partition
+    BROKER = 5  # no broker, a topic that is not as it should be, or a broker that does not answer in time
+    FAILED = 6  # the code of the stage raised
+    STALLED = 7  # the group does not settle, or the event loop stands still
+
+
+def exit_code(error: BaseException | None) -> ExitCode:
+    """Return the exit code for what a worker ended with."""
+    if error is None:
+        return ExitCode.OK
+    for kind, code in (
+        (StalledError, ExitCode.STALLED),
+        (FencedError, ExitCode.FENCED),
+        (StateError, ExitCode.STATE),
+        (TopicError, ExitCode.BROKER),
+        (BrokerError, ExitCode.BROKER),
+        (KafkaError, ExitCode.BROKER),  # what Faust's client gave up on
+        (SettingsError, ExitCode.USAGE),
+    ):
+        if isinstance(error, kind):
+            return code
+    return ExitCode.FAILED
+
+
+def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> None:
+    """Print warnings, and what our own modules have to say, one line each, on stderr; with `debug` everything.
+
+    What the clients of Kafka repeat, as they do while a broker is down, is summarised; not with `debug`.
+    """
+    name = f"{options.name} {options.instance}" if options.instance != options.name else options.name
+    handler = logging.StreamHandler(sys.stderr) if options.debug else SummarisingHandler(sys.stderr, "glasstream")
+    handler.setFormatter(RedactingFormatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s", "%H:%M:%S", secrets))
+    logging.basicConfig(level=logging.DEBUG if options.debug else logging.WARNING, handlers=[handler], force=True)
+    if options.debug:
+        logging.getLogger("numba").setLevel(logging.WARNING)  # every step of its compiler
+        return
+    logging.getLogger("glasstream").setLevel(logging.INFO)
+    # They warn of every rebalance and of every connection that a stopping broker closes.
+    for noisy in ("aiokafka", "faust", "mode"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    # The services of Faust that we derive from tell of every start and stop under the name of our modules.
+    for derived in (app, consumer, snapshot_table):
+        logging.getLogger(derived.__name__).setLevel(logging.ERROR)
+    logging.getLogger("librdkafka").setLevel(logging.CRITICAL + 1)
+    # It calls an error what it tries again: a broker that has not elected a coordinator yet.
+    logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
+
+
+def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> ExitCode:
+    """Run the stage that `build` makes until it is told to stop or cannot go on; never raises. Then the process ends.
+
+    SIGTERM and SIGINT end it in order: what is in flight is committed, the group is left, the code is 0. A second
+    signal ends it at once. `secrets` are never written to the log.
+    """
+    configure_logging(options, secrets)
+    # Not for the loops of Faust's threads: they are touched from other threads, which has crashed uvloop (SIGSEGV).
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(_live(build))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the code is settled
+    return code
+
+
+async def _live(build: Callable[[], Stage]) -> ExitCode:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        if told.is_set():
+            os._exit(ExitCode.FAILED)
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell)
+    try:
+        stage = build()
+    except Exception as error:  # noqa: BLE001 - it ends the process, with a line and a code
+        return _conclude(error)
+    await _until(stage, told)
+    _end_by_force(stage)
+    try:
+        await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
+    except TimeoutError:
+        log.error("the worker did not end within %g s and is cut off", STOP_PATIENCE)
+        _conclude(stage.failure)
+        os._exit(exit_code(stage.failure) or ExitCode.FAILED)
+    except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
+        stage.fail(error)
+    return _conclude(stage.failure)
+
+
+def _end_by_force(stage: Stage) -> None:
+    """End the process when its end takes too long.
+
+    Some of Faust's tasks survive a cancellation, and the runner waits for them; librdkafka may not give up a producer
+    whose transaction has failed for minutes.
+    """
+    last_resort = threading.Timer(STOP_PATIENCE + CLOSE_PATIENCE, lambda: os._exit(exit_code(stage.failure)))
+    last_resort.daemon = True
+    last_resort.start()
+
+
+async def _until(stage: Stage, told: asyncio.Event) -> None:
+    """Start the stage and return when it was told to stop or has failed."""
+    starting = asyncio.ensure_future(stage.start())
+    crashed = asyncio.ensure_future(stage.wait_crashed())
+    signalled = asyncio.ensure_future(told.wait())
+    ended = asyncio.ensure_future(stage.ended.wait())
+    waiting: set[asyncio.Future[Any]] = {starting, crashed, signalled, ended}
+    while True:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if starting in done and starting.exception() is None and done == {starting}:
+            continue  # running; wait for the end
+        break
+    if starting.done() and not starting.cancelled():
+        error = starting.exception()
+        if isinstance(error, Exception):
+            stage.fail(error)
+    for task in waiting - {starting}:
+        task.cancel()
+
+
+def _conclude(error: BaseException | None) -> ExitCode:
+    code = exit_code(error)
+    if error is not None:
+        trace = error if code is ExitCode.FAILED else None
+        kind = "" if isinstance(error, GlasstreamError) else f"{type(error).__name__}: "
+        log.error("ends with code %d (%s): %s%s", code, code.name.lower(), kind, error, exc_info=trace)
+    return code

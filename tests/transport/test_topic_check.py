@@ -1,0 +1,36 @@
+"""A stage starts on the topics that it needs, and not beside topics of Glasstream 0.1.0; without a broker."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from glasstream.errors import TopicError
+from glasstream.transport import topic_check
+from glasstream.transport.connection import Connection
+
+CONNECTION = Connection("kafka:9092")
+
+
+def exist(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let the brokers have these topics, of two partitions each."""
+    topic = SimpleNamespace(error=None, partitions={0: None, 1: None})
+    listed = SimpleNamespace(topics=dict.fromkeys(names, topic))
+    monkeypatch.setattr(topic_check, "AdminClient", lambda _: SimpleNamespace(list_topics=lambda timeout: listed))
+
+
+@pytest.mark.parametrize("old", ["work", "progress.fold", "progress.sentinel"])
+def test_a_topic_of_0_1_0_under_the_prefix_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, old: str
+) -> None:
+    exist(monkeypatch, "p.events", f"p.{old}")
+    with pytest.raises(TopicError) as caught:
+        topic_check.check_topics(CONNECTION, {"p.events": 2}, prefix="p.")
+    said = str(caught.value)
+    assert f"found p.{old}." in said and "not fence workers of 0.1.0" in said and "another `prefix`" in said
+
+
+def test_topics_of_0_1_0_under_another_prefix_are_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    exist(monkeypatch, "p.events", "q.work", "work")
+    topic_check.check_topics(CONNECTION, {"p.events": 2}, prefix="p.")
+    with pytest.raises(TopicError, match=r"p\.events has 2 partitions instead of 3"):
+        topic_check.check_topics(CONNECTION, {"p.events": 3}, prefix="p.")

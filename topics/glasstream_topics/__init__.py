@@ -1,0 +1,45 @@
+"""The contract: what is on which topic, in which form, under which key, and how the broker must keep it."""
+
+from typing import Final
+
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    drift,
+    effects,
+    events,
+    events_dead,
+    importance,
+    labels,
+    novelty,
+    predictions,
+    progress_aggregator,
+    progress_labels,
+    progress_learner,
+    progress_novelty,
+    requests,
+    snapshots,
+)
+from glasstream_topics.contract import DEFAULT_PREFIX, Topic
+
+ALL: Final[tuple[Topic, ...]] = (
+    labels.TOPIC,
+    events.TOPIC,
+    events_dead.TOPIC,
+    predictions.TOPIC,
+    requests.TOPIC,
+    contributions.TOPIC,
+    snapshots.TOPIC,
+    checkpoints.TOPIC,
+    progress_learner.TOPIC,
+    progress_aggregator.TOPIC,
+    progress_novelty.TOPIC,
+    progress_labels.TOPIC,
+    importance.TOPIC,
+    effects.TOPIC,
+    drift.TOPIC,
+    novelty.TOPIC,
+)
+"""Every topic, in the order of the flow."""
+
+__all__ = ["ALL", "DEFAULT_PREFIX", "Topic"]

@@ -1,0 +1,320 @@
+"""Topics on a broker: create them as their contracts say, and say where a broker deviates.
+
+The client is confluent-kafka's `AdminClient`; nothing here prints.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from glasstream_topics import ALL
+from glasstream_topics.contract import DEFAULT_PREFIX, SAFE_COPIES, Topic, least_in_sync
+from glasstream_topics.errors import TopicError
+
+TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.05
+
+COPIES: Final = "copies"
+"""What a finding about the number of replicas is about."""
+_IN_SYNC: Final = "min.insync.replicas"
+_UNCLEAN: Final = "unclean.leader.election.enable"
+
+Overrides = Mapping[str, Mapping[str, str]]
+"""Configuration by topic name (without prefix) that a user's settings put in place of the contract's."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One deviation of a broker from the contract."""
+
+    topic: str
+    what: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: expected {self.what} {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """A topic's contract under a prefix and with its number of partitions."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+    topic: Topic
+
+
+def show(
+    counts: Mapping[str, int], prefix: str = DEFAULT_PREFIX, overrides: Overrides | None = None
+) -> list[Description]:
+    """The contract of every topic, as `create` would make it.
+
+    Parameters
+    ----------
+    counts
+        the settings `topics.events` and `topics.requests`, as `events` and `requests`.
+    """
+    return [
+        Description(
+            topic.full_name(prefix),
+            topic.partition_count(counts),
+            {**topic.config, **(overrides or {}).get(topic.name, {})},
+            topic,
+        )
+        for topic in ALL
+    ]
+
+
+def create(
+    admin: AdminClient,
+    counts: Mapping[str, int],
+    prefix: str = DEFAULT_PREFIX,
+    overrides: Overrides | None = None,
+    replication: int = -1,
+    timeout: float = TIMEOUT_S,
+) -> list[str]:
+    """Create every topic that is not there yet; returns when the broker lists them all, with leaders.
+
+    A new topic gets the `min.insync.replicas` that fits its number of copies (`contract.least_in_sync`). The number is
+    read back from the topic where -1 leaves it to the broker, whose configuration this client may not be
+    allowed to see.
+
+    Parameters
+    ----------
+    replication
+        copies of each partition; -1 for the broker's default.
+
+    Returns
+    -------
+    list of str
+        names of those created; the others were there and are as they were (see `verify`).
+
+    Raises
+    ------
+    TopicError
+        the broker refuses, or does not answer within `timeout` seconds.
+    """
+    wanted = show(counts, prefix, overrides)
+    futures = admin.create_topics(
+        [
+            NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=replication, config=topic.config)
+            for topic in wanted
+        ],
+        operation_timeout=timeout,
+        request_timeout=timeout,
+    )
+    created = [
+        name for name, future in futures.items() if _done(future, f"create {name}", KafkaError.TOPIC_ALREADY_EXISTS)
+    ]
+    # The controller answers before the brokers have heard of it: whoever asked them next would miss the topics.
+    listed = _await(
+        admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout
+    )
+    if created:
+        copies = {name: replication if replication > 0 else _copies(listed[name]) for name in created}
+        _alter(admin, {name: {_IN_SYNC: str(least_in_sync(count))} for name, count in copies.items()}, timeout)
+    return created
+
+
+def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S) -> dict[str, int]:
+    """Return the topics that have fewer than three copies on a cluster of three brokers or more, with their copies.
+
+    Raises
+    ------
+    TopicError
+        the broker does not answer within `timeout` seconds.
+    """
+    metadata = _metadata(admin, timeout)
+    if len(metadata.brokers) < SAFE_COPIES:
+        return {}
+    names = [name for topic in ALL if (name := topic.full_name(prefix)) in metadata.topics]
+    copies = {name: _copies(metadata.topics[name]) for name in names if metadata.topics[name].error is None}
+    return {name: count for name, count in copies.items() if count < SAFE_COPIES}
+
+
+def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[str]:
+    """Delete every topic of a prefix that is there, and give their names.
+
+    Raises
+    ------
+    TopicError
+        the broker refuses, or does not answer within `timeout` seconds.
+    """
+    names = [topic.full_name(prefix) for topic in ALL]
+    futures = admin.delete_topics(names, operation_timeout=timeout, request_timeout=timeout)
+    deleted = [
+        name for name, future in futures.items() if _done(future, f"delete {name}", KafkaError.UNKNOWN_TOPIC_OR_PART)
+    ]
+    _await(admin, lambda present: not any(name in present for name in names), "forgets the topics", timeout)
+    return deleted
+
+
+def verify(
+    admin: AdminClient,
+    counts: Mapping[str, int],
+    prefix: str = DEFAULT_PREFIX,
+    overrides: Overrides | None = None,
+    replication: int = -1,
+    timeout: float = TIMEOUT_S,
+) -> list[Finding]:
+    """Every deviation from the contract: missing topics, other numbers of partitions, other configuration, few copies.
+
+    Parameters
+    ----------
+    replication
+        copies that each partition must have; -1 for three at least where the cluster has three brokers.
+
+    Raises
+    ------
+    TopicError
+        the broker does not answer within `timeout` seconds, or does not let this client see the configuration.
+    """
+    cluster = _metadata(admin, timeout)
+    present: Mapping[str, Any] = cluster.topics
+    wanted = show(counts, prefix, overrides)
+    findings: list[Finding] = []
+    there: list[Description] = []
+    for topic in wanted:
+        metadata = present.get(topic.name)
+        if metadata is None or metadata.error is not None:
+            findings.append(Finding(topic.name, "the topic", "to exist", "none"))
+            continue
+        there.append(topic)
+        if len(metadata.partitions) != topic.partitions:
+            findings.append(Finding(topic.name, "partitions", str(topic.partitions), str(len(metadata.partitions))))
+    configs = _configs(admin, [topic.name for topic in there], timeout)
+    for topic in there:
+        for name, expected in sorted(topic.config.items()):
+            found = configs[topic.name].get(name)
+            if found is None or not _same(expected, found):
+                findings.append(Finding(topic.name, name, expected, "nothing" if found is None else found))
+        findings += _durability(
+            topic.name, _copies(present[topic.name]), configs[topic.name], replication, len(cluster.brokers)
+        )
+    return findings
+
+
+def _durability(name: str, copies: int, config: Mapping[str, str], replication: int, brokers: int) -> Iterable[Finding]:
+    """Whether committed records outlive a broker, and whether writes go on without one."""
+    if replication > 0 and copies != replication:
+        yield Finding(name, COPIES, str(replication), str(copies))
+    elif replication < 0 and copies < SAFE_COPIES <= brokers:
+        yield Finding(name, COPIES, f"{SAFE_COPIES} or more on {brokers} brokers", str(copies))
+    least = least_in_sync(copies)
+    most = max(least, copies - 1)
+    if not least <= int(config.get(_IN_SYNC, "1")) <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        yield Finding(name, _IN_SYNC, f"{expected} with {copies} copies", config.get(_IN_SYNC, "nothing"))
+    if config.get(_UNCLEAN, "false") != "false":
+        yield Finding(name, _UNCLEAN, "false", config[_UNCLEAN])
+
+
+def _metadata(admin: AdminClient, timeout: float) -> Any:
+    """The brokers and the topics, as a broker lists them."""
+    try:
+        return admin.list_topics(timeout=timeout)
+    except KafkaException as error:
+        raise TopicError(f"list topics: {error.args[0].str()}; check the broker's address and that it runs") from error
+
+
+def _present(admin: AdminClient, timeout: float) -> Mapping[str, Any]:
+    """The broker's metadata of each topic it lists."""
+    present: Mapping[str, Any] = _metadata(admin, timeout).topics
+    return present
+
+
+def _copies(metadata: Any) -> int:
+    """The copies of the partition that has the fewest."""
+    return min(len(partition.replicas) for partition in metadata.partitions.values())
+
+
+def _alter(admin: AdminClient, configs: Overrides, timeout: float) -> None:
+    """Set configuration of topics."""
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            topic,
+            incremental_configs=[
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()
+            ],
+        )
+        for topic, config in configs.items()
+    ]
+    for resource, future in admin.incremental_alter_configs(resources, request_timeout=timeout).items():
+        _result(future, f"configure {resource.name}")
+
+
+def _has_leaders(metadata: Any) -> bool:
+    """Whether a listed topic can be written to."""
+    return (
+        metadata is not None
+        and metadata.error is None
+        and all(partition.leader >= 0 for partition in metadata.partitions.values())
+    )
+
+
+def _await(
+    admin: AdminClient, condition: Callable[[Mapping[str, Any]], bool], what: str, timeout: float
+) -> Mapping[str, Any]:
+    """Ask until what the broker lists fulfils a condition, and return that.
+
+    Brokers learn of a change one after the other, and the next request may go to another of them.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition(present := _present(admin, timeout)):
+        if time.monotonic() > deadline:
+            raise TopicError(f"expected that the broker {what} within {timeout:g} s; it does not: look at its log")
+        time.sleep(_POLL_S)
+    return present
+
+
+def _configs(admin: AdminClient, names: Iterable[str], timeout: float) -> dict[str, dict[str, str]]:
+    """The broker's configuration of each topic."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
+    configs: dict[str, dict[str, str]] = {}
+    for resource, future in admin.describe_configs(resources, request_timeout=timeout).items():
+        entries = _result(future, f"describe {resource.name}")
+        configs[resource.name] = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    return configs
+
+
+def _same(expected: str, found: str) -> bool:
+    """Whether two values mean the same: numbers as numbers, lists in any order."""
+    try:
+        return float(expected) == float(found)
+    except ValueError:
+        return sorted(expected.split(",")) == sorted(found.split(","))
+
+
+def _done(future: "Future[Any]", what: str, harmless: int) -> bool:
+    """Wait for an operation; False where it failed in the harmless way."""
+    try:
+        future.result()
+    except KafkaException as error:
+        if error.args[0].code() == harmless:
+            return False
+        raise TopicError(f"{what}: {error.args[0].str()}") from error
+    return True
+
+
+def _result(future: "Future[Any]", what: str) -> Any:
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise TopicError(f"{what}: {error.args[0].str()}") from error

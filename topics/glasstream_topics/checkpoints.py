@@ -1,0 +1,127 @@
+"""`checkpoints`: the state of a stream's learner after some row, in chunks; see `glasstream_topics.versions`.
+
+The version of a checkpoint is the number of rows learned. What it says of itself is in the clear; the state itself is
+sealed (`glasstream.models.authentication`), for it is pickled: it is opened only after its HMAC has been verified.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+
+from glasstream_topics import frames, versions
+from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Topic
+from glasstream_topics.errors import FrameError
+from glasstream_topics.progress_learner import Setting
+from glasstream_topics.versions import Identity, Key, tombstones
+
+__all__ = ["TOPIC", "VERSION", "Assembler", "Checkpoint", "Identity", "Key", "decode", "encode", "split", "tombstones"]
+
+VERSION: Final = 1
+_KIND: Final = "checkpoint"
+_CHUNK_KIND: Final = "checkpoint-chunk"
+
+TOPIC: Final = Topic(
+    name="checkpoints",
+    holds="a part of the state of a stream's learner after some row",
+    key="stream/epoch/version/chunk",
+    partitioning="the partition of events that it is about, set explicitly",
+    partitions="events",
+    codec="chunks",
+    read_by=("learner",),
+    public=False,
+    schema_version=VERSION,
+    config=COMPACTED,
+)
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint:
+    """The state of a stream's learner.
+
+    Attributes
+    ----------
+    stream, epoch
+        whose state.
+    rows, seqs
+        events learned, and accepted: the state is that after them.
+    offset, used
+        where the stream goes on in its partition of `events`: the message, and the events of it that are used.
+    fingerprint
+        the settings and versions that change numbers, by name.
+    sealed
+        the state, pickled, under its HMAC.
+    """
+
+    stream: str
+    epoch: int
+    rows: int
+    seqs: int
+    offset: int
+    used: int
+    fingerprint: dict[str, Setting]
+    sealed: bytes
+
+
+class _Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    stream: str
+    epoch: _Natural
+    rows: _Natural
+    seqs: _Natural
+    offset: _Natural
+    used: _Natural
+    fingerprint: dict[str, Setting]
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """The bytes of a checkpoint, to be split."""
+    meta = {
+        "stream": checkpoint.stream,
+        "epoch": checkpoint.epoch,
+        "rows": checkpoint.rows,
+        "seqs": checkpoint.seqs,
+        "offset": checkpoint.offset,
+        "used": checkpoint.used,
+        "fingerprint": dict(sorted(checkpoint.fingerprint.items())),
+    }
+    return frames.encode(_KIND, VERSION, meta, {"sealed": np.frombuffer(checkpoint.sealed, np.uint8)})
+
+
+def decode(data: bytes) -> Checkpoint:
+    """The checkpoint in `data`; its state is still sealed.
+
+    Raises
+    ------
+    FrameError
+        the bytes are damaged, of another kind, or of another version.
+    """
+    frame = frames.decode(data, _KIND, VERSION)
+    try:
+        meta = msgspec.convert(frame.meta, _Meta)
+    except msgspec.ValidationError as error:
+        raise FrameError(f"a checkpoint: {error}") from error
+    sealed = frame.arrays.get("sealed")
+    if sealed is None or sealed.dtype != np.uint8 or sealed.ndim != 1 or len(frame.arrays) != 1:
+        raise FrameError("a checkpoint: expected one array, sealed, of bytes")
+    return Checkpoint(**msgspec.structs.asdict(meta), sealed=sealed.tobytes())
+
+
+def split(checkpoint: Checkpoint, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:
+    """Key and value of each record that holds a checkpoint."""
+    return versions.split(_CHUNK_KIND, checkpoint.stream, checkpoint.epoch, checkpoint.rows, encode(checkpoint), limit)
+
+
+class Assembler(versions.Assembler):
+    """Checkpoints put together from the records of the topic.
+
+    Parameters
+    ----------
+    limit
+        bytes that it holds at most; above it the oldest checkpoint is forgotten and counted.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(_CHUNK_KIND, limit)

@@ -1,0 +1,175 @@
+"""`events`: what goes in. An event or a label, an array of them, or a mark, as JSON; the key is the stream's
+name. A label (`glasstream_topics.labels.Label`) is that of an event before it, on the same topic, without one.
+
+This module says what a good message is. A reader that must say what is wrong with a bad one looks at it again, element
+by element; limits (size, length of names) are the reader's configuration.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+
+from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic
+from glasstream_topics.errors import RecordError, TopicError
+from glasstream_topics.labels import Label
+from glasstream_topics.murmur2 import crc32_partition, murmur2_partition
+from glasstream_topics.record import encode_record
+
+VERSION: Final = 1
+
+TOPIC: Final = Topic(
+    name="events",
+    holds="one event or late label, an array of them, or a mark (flush, reset)",
+    key="stream",
+    partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
+    partitions="events",
+    codec="json",
+    read_by=("learner", "novelty"),
+    public=True,
+    schema_version=VERSION,
+    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
+)
+
+LARGEST: Final = 1e60
+"""Numbers beyond ±this are refused: squares of squares of them, which estimates are made of, would be infinite."""
+
+Value = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | str | bool | None
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """One event.
+
+    Attributes
+    ----------
+    x
+        features by name; null is a feature that is absent from this event. Numbers lie within ±1e60.
+    id
+        name of the event, carried to its prediction as text; up to 256 bytes.
+    ts
+        time of the event in milliseconds; carried only.
+    y
+        the target; absent or null: the event is predicted and not learned, unless a label with its `id` comes later.
+        For regression it lies within ±1e60.
+    """
+
+    x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]
+    id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
+    ts: int | None = None
+    y: int | float | str | bool | None = None
+
+
+FLUSH: Final = b'{"flush":true}'
+"""The flush mark: what is unpublished is to be published. Alone in its message, never inside an array."""
+
+RESET: Final = b'{"reset":true}'
+"""The reset mark: the stream ends here as at a flush mark, and begins anew after it, in its next epoch. Alone too."""
+
+PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
+    {"murmur2": murmur2_partition, "crc32": crc32_partition}
+)
+
+
+class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An event, or without `x` a label."""
+
+    x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
+    id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
+    ts: int | None = None
+    y: int | float | str | bool | None = None
+
+    def read(self) -> Event | Label:
+        if self.x is not msgspec.UNSET:
+            return Event(self.x, self.id, self.ts, self.y)
+        if self.id is None or self.y is None:
+            raise RecordError("events: expected `x`, or the `id` and the `y` of a label")
+        return Label(self.id, self.y, self.ts)
+
+
+_one: Final = msgspec.json.Decoder(Event)
+_many: Final = msgspec.json.Decoder(list[Event])
+_any: Final = msgspec.json.Decoder(_Element)
+_any_many: Final = msgspec.json.Decoder(list[_Element])
+
+
+def key(stream: str) -> bytes:
+    """Key of a stream's events."""
+    return stream.encode()
+
+
+def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
+    """Partition on which the events of a key belong; TopicError unless `partitioner` is one of `PARTITIONERS`."""
+    choose = PARTITIONERS.get(partitioner)
+    if choose is None:
+        raise TopicError(f"partitioner of events: expected {' or '.join(PARTITIONERS)}, got {partitioner!r}")
+    return choose(key, partitions)
+
+
+def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
+    """Bytes of one event or label, or of an array of them.
+
+    Raises
+    ------
+    RecordError
+        a value that JSON cannot hold, NaN and the infinities among them.
+    """
+    return encode_record("events", events)
+
+
+def decode(data: bytes) -> list[Event]:
+    """The events of a message all of whose content is good, and which holds no labels.
+
+    Raises
+    ------
+    RecordError
+        anything in it is not an event; a label and the marks are none.
+    """
+    try:
+        return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"events: expected an event or an array of events: {error}") from error
+
+
+def decode_with_labels(data: bytes) -> list[Event | Label]:
+    """The events and labels of a message all of whose content is good; slower than `decode`.
+
+    Raises
+    ------
+    RecordError
+        anything in it is neither; the marks are none.
+    """
+    try:
+        found = _any_many.decode(data) if data[:1] == b"[" else [_any.decode(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"events: expected an event or a label, or an array of them: {error}") from error
+    return [element.read() for element in found]
+
+
+def is_flush(data: bytes) -> bool:
+    """Whether a message is the flush mark, however it is spaced.
+
+    >>> is_flush(b'{"flush": true}'), is_flush(b'{"flush": false}'), is_flush(b'[{"flush": true}]')
+    (True, False, False)
+    """
+    return data == FLUSH or _says(data, "flush")
+
+
+def is_reset(data: bytes) -> bool:
+    """Whether a message is the reset mark, however it is spaced.
+
+    >>> is_reset(b'{"reset": true}'), is_reset(b'{"reset": false}'), is_reset(b'[{"reset": true}]')
+    (True, False, False)
+    """
+    return data == RESET or _says(data, "reset")
+
+
+def _says(data: bytes, mark: str) -> bool:
+    if f'"{mark}"'.encode() not in data[:64]:  # no message of events pays for the parse
+        return False
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and found.keys() == {mark} and found[mark] is True

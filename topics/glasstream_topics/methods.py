@@ -1,0 +1,86 @@
+"""The methods, and the arrays that each takes with a block and gives for one, by name.
+
+A shape is a tuple of a number, of ``count`` (rows of the block), ``d`` (features), ``k`` (outputs: classes, or the one
+number of a regression), or None for any size.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from glasstream_topics import frames
+from glasstream_topics.frames import Array
+
+METHODS: Final = ("ipfi", "isage", "ipdp")
+"""In the order in which their records are published."""
+
+MOST_POINTS: Final = 1_000
+"""Of a grid: readers make room for so many, whatever a record says."""
+
+MOST_OUTPUTS: Final = 10
+"""Of curves: every output is a number a point, feature and row."""
+
+Shape = tuple[str, tuple[str | int | None, ...]]
+
+TAKEN: Final[Mapping[str, Shape]] = {
+    "ipfi": ("float64", ("count", None, "d")),
+    "isage": ("float64", ("count", None, None, "d")),
+    "isage.order": ("int64", ("count", "d")),
+    "ipdp.row": ("int32", (None,)),
+    "ipdp.place": ("int32", (None,)),
+    "ipdp.value": ("float64", (None,)),
+}
+"""iPFI: background values; iSAGE: background rows of every step (or of all), and the order in which features are added;
+iPDP: what changes in the grids from row to row, from which `glasstream.background.grids` makes the points."""
+
+GIVEN: Final[Mapping[str, Shape]] = {
+    "loss": ("float64", ("count",)),
+    "ipfi": ("float64", ("count", "d")),
+    "isage": ("float64", ("count", "d")),
+    "isage.first": ("int64", ("count",)),
+    "isage.model_loss": ("float64", ("count",)),
+    "isage.prediction": ("float64", ("count", "k")),
+    "isage.target": ("float64", ("count",)),
+    "ipdp": ("float64", ("count", "d", None, None)),
+    "ipdp.points": ("float64", ("count", None, "d")),
+}
+"""The loss of the model itself, whatever the method; contributions; of iSAGE also the feature whose first difference
+the aggregator completes, loss and prediction of the model and the target; of iPDP the ICE curves, one an output, and
+points that they were evaluated at."""
+
+
+def method_of(name: str) -> str:
+    """The method that an array belongs to.
+
+    >>> method_of("isage.order")
+    'isage'
+    """
+    return name.partition(".")[0]
+
+
+def findings(
+    arrays: Mapping[str, Array], shapes: Mapping[str, Shape], sizes: Mapping[str, int], what: str
+) -> list[str]:
+    """What is wrong with the arrays: unknown names, methods that are not whole, wrong types and shapes."""
+    found: list[str] = []
+    unknown = sorted(arrays.keys() - shapes.keys())
+    if unknown:
+        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {unknown}")
+    methods = {method_of(name) for name in arrays}
+    for name, (dtype, dims) in shapes.items():
+        array = arrays.get(name)
+        if array is None:
+            if method_of(name) in methods:
+                found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
+            continue
+        found += frames.mismatch(f"{what} of {name}", array, dtype, tuple(_sizes(dims, sizes, array)))
+    return found
+
+
+def _sizes(dims: tuple[str | int | None, ...], sizes: Mapping[str, int], array: Array) -> Iterable[int]:
+    for axis, dim in enumerate(dims):
+        if isinstance(dim, str):
+            yield sizes[dim]
+        elif dim is None:
+            yield array.shape[axis] if array.ndim == len(dims) else -1
+        else:
+            yield dim

@@ -1,0 +1,191 @@
+"""`predictions`: for every accepted event what the model said before it saw the label, and how well it does so far."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from glasstream_topics.contract import Topic
+from glasstream_topics.record import decode_record, encode_record
+
+VERSION: Final = 1
+
+NAMED: Final = 100
+"""Classes that a record names; of more classes the most probable, so that a record stays below what a broker takes."""
+
+TOPIC: Final = Topic(
+    name="predictions",
+    holds="one accepted event's prediction, made before its label was learned, with loss and running metric",
+    key="stream",
+    partitioning="murmur2 of the key",
+    partitions="events",
+    codec="json",
+    read_by=("anyone",),
+    public=True,
+    schema_version=VERSION,
+    config={"cleanup.policy": "delete"},
+)
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A running metric and its value with this event; null before the first event that has one."""
+
+    name: str
+    value: float | None
+
+
+class Others(msgspec.Struct, frozen=True):
+    """The classes that a record does not name: how many, and the sum of their probabilities."""
+
+    classes: Annotated[int, msgspec.Meta(ge=1)]
+    probability: float
+
+
+class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event's prediction.
+
+    Attributes
+    ----------
+    stream, epoch, seq
+        name the event: the seq-th accepted one of its stream, in this epoch of it.
+    id
+        as the event says, or partition-offset-index of where it stands in `events`.
+    prediction
+        class or number; null when the model gives nothing yet.
+    probabilities
+        by class; null for regression. Of more than 100 classes the 100 most probable; see `others`.
+    target
+        class or number; null for an event that came without its label: one that comes late changes no record.
+    loss, loss_name
+        of this prediction; null without prediction or target.
+    metric
+        over all labels until this event, those that came late included, and what was predicted before them.
+    model_version
+        number of events that the model had learned.
+    others
+        the classes that `probabilities` leaves out; absent where it names all of them.
+    """
+
+    schema_version: Literal[1]
+    epoch: _Natural
+    stream: str
+    seq: _Natural
+    id: str
+    prediction: str | float | None
+    probabilities: dict[str, float] | None
+    target: str | float | None
+    loss: float | None
+    loss_name: str
+    metric: Metric
+    model_version: _Natural
+    others: Others | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(Prediction)
+
+
+def key(stream: str) -> bytes:
+    """Key of a stream's predictions."""
+    return stream.encode()
+
+
+class Encoder:
+    """Writes the predictions of one stream.
+
+    On the hot path: types are not checked, and what the records have in common is filled in once.
+
+    >>> encoder = Encoder(epoch=0, stream="meters")
+    >>> record = encoder.encode(
+    ...     seq=0, id="a", prediction="up", probabilities={"up": 0.75, "down": 0.25}, target=None, loss=None,
+    ...     loss_name="zero_one", metric_name="accuracy", metric_value=None, model_version=7,
+    ... )
+    >>> decode(record).probabilities
+    {'down': 0.25, 'up': 0.75}
+    """
+
+    def __init__(self, epoch: int, stream: str) -> None:
+        self._metric: dict[str, object] = {"name": "", "value": None}
+        self._record: dict[str, object] = {"schema_version": VERSION, "epoch": epoch, "stream": stream}
+        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
+        self._record["metric"] = self._metric
+
+    def encode(
+        self,
+        *,
+        seq: int,
+        id: str,
+        prediction: str | float | None,
+        probabilities: Mapping[str, float] | None,
+        target: str | float | None,
+        loss: float | None,
+        loss_name: str,
+        metric_name: str,
+        metric_value: float | None,
+        model_version: int,
+    ) -> bytes:
+        """Bytes of one event's prediction, classes sorted by name.
+
+        Raises
+        ------
+        RecordError
+            NaN, an infinity, or a value that JSON cannot hold.
+        """
+        nulls = 0
+        others: Others | None = None
+        if probabilities is None:
+            nulls = 1
+        else:
+            if len(probabilities) > NAMED:
+                probabilities, others = most_probable(probabilities)
+            classes = sorted(probabilities)
+            if list(probabilities) != classes:
+                probabilities = {name: probabilities[name] for name in classes}
+        if loss is None:
+            nulls += 1 + (prediction is None) + (target is None) + (metric_value is None)
+        record, metric = self._record, self._metric
+        record["seq"] = seq
+        record["id"] = id
+        record["prediction"] = prediction
+        record["probabilities"] = probabilities
+        record["target"] = target
+        record["loss"] = loss
+        record["loss_name"] = loss_name
+        record["model_version"] = model_version
+        metric["name"] = metric_name
+        metric["value"] = metric_value
+        if others is not None:
+            left_out = {"classes": others.classes, "probability": others.probability}
+            record = {**record, "others": left_out}
+        return encode_record("predictions", record, nulls)
+
+
+def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float], Others]:
+    """The `NAMED` most probable classes, of equally probable ones the first by name, and what is left of more.
+
+    >>> named, others = most_probable({f"{number:03}": 0.0 if number else 1.0 for number in range(150)})
+    >>> len(named), max(named), others
+    (100, '099', Others(classes=50, probability=0.0))
+    """
+    ranked = sorted(probabilities, key=lambda name: (-probabilities[name], name))
+    left_out = ranked[NAMED:]
+    rest = math.fsum(probabilities[name] for name in left_out)
+    return {name: probabilities[name] for name in ranked[:NAMED]}, Others(len(left_out), rest)
+
+
+def encode(*, epoch: int, stream: str, **event: Any) -> bytes:
+    """Bytes of one prediction by itself: see `Encoder.encode`."""
+    return Encoder(epoch, stream).encode(**event)
+
+
+def decode(data: bytes) -> Prediction:
+    """The prediction in `data`.
+
+    Raises
+    ------
+    RecordError
+        the bytes are not one.
+    """
+    return decode_record("predictions", data, _decoder)

@@ -1,0 +1,168 @@
+"""The topic reference and the AsyncAPI document, generated from the contracts and checked in.
+
+`python -m glasstream_topics.reference` rewrites `ops/docs/topics.md` and `ops/docs/asyncapi.json`.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from inspect import getdoc
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from glasstream_topics import ALL, drift, effects, events, events_dead, importance, labels, novelty, predictions
+from glasstream_topics.contract import DEFAULT_PREFIX, Topic
+
+DIRECTORY: Final = Path(__file__).parents[2] / "ops" / "docs"
+
+_RECORDS: Final[Mapping[str, tuple[type[msgspec.Struct], ...]]] = {
+    "events": (events.Event, labels.Label),
+    "events.dead": (events_dead.DeadLetter,),
+    "labels": (labels.Label,),
+    "predictions": (predictions.Prediction,),
+    "importance": (importance.Importance,),
+    "effects": (effects.Effect,),
+    "drift": (drift.Drift,),
+    "novelty": (novelty.Novelty,),
+}
+_RECEIVED: Final = ("events", "labels")
+"""Topics that the application reads; it sends to the other public ones."""
+_SCHEMAS: Final = "../../topics/glasstream_topics/schemas"
+_ASYNCAPI: Final = "3.0.0"
+
+
+def generate() -> dict[str, bytes]:
+    """The documents by their file names."""
+    document = orjson.dumps(asyncapi(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return {"topics.md": page().encode(), "asyncapi.json": document}
+
+
+def findings(directory: Path = DIRECTORY) -> list[str]:
+    """The documents that are not today's."""
+    return [name for name, content in generate().items() if (directory / name).read_bytes() != content]
+
+
+def page() -> str:
+    """The reference as Markdown."""
+    lines = [
+        "# Topics",
+        "",
+        "Generated from the contracts in `topics/` by `python -m glasstream_topics.reference`; the same for machines:",
+        "[asyncapi.json](asyncapi.json). Names begin with the prefix, `glasstream.` by default. What is not listed",
+        "under the configuration is the operator's to choose.",
+        "",
+        "| topic | holds | key | for |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| [{topic.name}](#{_anchor(topic.name)}) | {topic.holds} | {topic.key} | {', '.join(topic.read_by)} |"
+        for topic in ALL
+    ]
+    for topic in ALL:
+        lines += ["", f"## {topic.name}", "", *_facts(topic)]
+        for record in _RECORDS.get(topic.name, ()):
+            lines += ["", *_fields(record)]
+    return "\n".join(lines) + "\n"
+
+
+def asyncapi() -> dict[str, Any]:
+    """The public topics as an AsyncAPI document."""
+    public = [topic for topic in ALL if topic.public]
+    return {
+        "asyncapi": _ASYNCAPI,
+        "info": {
+            "title": "Glasstream",
+            "version": "1",
+            "description": "What is sent to Glasstream, and what it publishes. Consume with isolation.level="
+            "read_committed; keys are UTF-8 text.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {_anchor(topic.name): _channel(topic) for topic in public},
+        "operations": {
+            f"{'receive' if topic.name in _RECEIVED else 'send'}-{_anchor(topic.name)}": {
+                "action": "receive" if topic.name in _RECEIVED else "send",
+                "channel": {"$ref": f"#/channels/{_anchor(topic.name)}"},
+            }
+            for topic in public
+        },
+    }
+
+
+def _channel(topic: Topic) -> dict[str, Any]:
+    schema = {
+        "schemaFormat": "application/schema+json;version=draft-2020-12",
+        "schema": {"$ref": f"{_SCHEMAS}/{topic.name}.v{topic.schema_version}.json"},
+    }
+    # Of a dead letter the headers are ours; its value is what was rejected.
+    message = {"name": topic.name, "summary": topic.holds, "bindings": {"kafka": {"key": {"type": "string"}}}}
+    message |= {"headers": schema} if topic.codec == "raw" else {"payload": schema}
+    return {
+        "address": topic.full_name(DEFAULT_PREFIX),
+        "description": f"Key: {topic.key}. Partition: {topic.partitioning}.",
+        "messages": {"record": message},
+        "bindings": {"kafka": {"topic": topic.full_name(DEFAULT_PREFIX)}},
+    }
+
+
+def _facts(topic: Topic) -> Iterator[str]:
+    kind = "public" if topic.public else "internal"
+    yield f"{topic.holds[0].upper()}{topic.holds[1:]}; {kind}."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| key | {topic.key} |"
+    yield f"| partition | {topic.partitioning} |"
+    yield f"| partitions | {'1' if topic.partitions == 'one' else f'as many as `topics.{topic.partitions}`'} |"
+    yield f"| read by | {', '.join(topic.read_by)} |"
+    if topic.name in _RECORDS:
+        schema = f"{topic.name}.v{topic.schema_version}.json"
+        yield f"| schema | [{schema}]({_SCHEMAS}/{schema}) |"
+    else:
+        yield f"| form | {topic.codec}, version {topic.schema_version} |"
+    settings = ", ".join(f"`{name}={value}`" for name, value in sorted(topic.config.items()))
+    yield f"| configuration | {settings} |"
+
+
+def _fields(record: type[msgspec.Struct]) -> Iterator[str]:
+    meanings = _meanings(record)
+    yield f"**{record.__name__}**"
+    yield ""
+    yield "| field | | meaning |"
+    yield "|---|---|---|"
+    for field in msgspec.structs.fields(record):
+        need = "" if field.required else "may be left out"
+        yield f"| `{field.encode_name}` | {need} | {meanings.get(field.name, '')} |"
+
+
+def _meanings(record: type[msgspec.Struct]) -> dict[str, str]:
+    """What a docstring says of each attribute."""
+    _, _, attributes = (getdoc(record) or "").partition("Attributes\n----------\n")
+    meanings = {"schema_version": "of this record."} if "schema_version" in record.__struct_fields__ else {}
+    names: list[str] = []
+    for line in attributes.splitlines():
+        if re.match(r"[a-z_]+(, [a-z_]+)*$", line):
+            names = line.split(", ")
+        elif line.strip():
+            for name in names:
+                meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip().replace("|", "\\|")
+    return meanings
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "")
+
+
+def main() -> int:
+    """Rewrite the documents."""
+    for name, content in generate().items():
+        (DIRECTORY / name).write_bytes(content)
+        sys.stdout.write(f"{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

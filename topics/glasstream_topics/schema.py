@@ -1,0 +1,159 @@
+"""JSON Schemas of the public records, generated from their types and checked in.
+
+`python -m glasstream_topics.schema` rewrites `topics/glasstream_topics/schemas/`. A version's schema never changes: its
+digest is on the list from its first day, and whoever changes a record raises the version of its module, which adds a
+file beside the old one. Only descriptions may change under a version.
+"""
+
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from glasstream_topics import drift, effects, events, events_dead, importance, labels, novelty, predictions
+from glasstream_topics.errors import ContractError
+
+DIRECTORY: Final = Path(__file__).parent / "schemas"
+DIGESTS: Final = "digests.json"
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE: Final = "#/$defs/{name}"
+
+
+_MARKS: Final = [
+    {
+        "description": description,
+        "type": "object",
+        "properties": {mark: {"const": True}},
+        "required": [mark],
+        "additionalProperties": False,
+    }
+    for mark, description in (
+        ("flush", "The flush mark: what is unpublished is to be published."),
+        ("reset", "The reset mark: the stream ends here as at a flush mark, and begins anew in its next epoch."),
+    )
+]
+
+
+def generate() -> dict[str, dict[str, Any]]:
+    """The schemas of today's types, by file name without its ending, such as `predictions.v1`."""
+    event, parts = _parts(events.Event)
+    label, parts_of_label = _parts(labels.Label)
+    both = {"anyOf": [event, label]}
+    several = {"type": "array", "items": both}
+    message = {"anyOf": [event, label, several, *_MARKS], "$defs": {**parts, **parts_of_label}}
+    of_labels = {"anyOf": [label, {"type": "array", "items": label}], "$defs": parts_of_label}
+    return {
+        f"events.v{events.VERSION}": _document("A message of events", message),
+        f"events.dead.v{events_dead.VERSION}": _of("The headers of a dead letter", events_dead.DeadLetter),
+        f"labels.v{labels.VERSION}": _document("A message of labels", of_labels),
+        f"predictions.v{predictions.VERSION}": _of("A record of predictions", predictions.Prediction),
+        f"importance.v{importance.VERSION}": _of("A record of importance", importance.Importance),
+        f"effects.v{effects.VERSION}": _of("A record of effects", effects.Effect),
+        f"drift.v{drift.VERSION}": _of("A record of drift", drift.Drift),
+        f"novelty.v{novelty.VERSION}": _of("A record of novelty", novelty.Novelty),
+    }
+
+
+def digest(schema: Mapping[str, Any]) -> str:
+    """sha256 of what a schema demands: everything but titles and descriptions, the order of fields included."""
+    return sha256(orjson.dumps(_demands(schema))).hexdigest()
+
+
+def findings(directory: Path = DIRECTORY) -> list[str]:
+    """What is wrong with the checked-in schemas, a line each; none if they are those of today's types."""
+    listed = _digests(directory)
+    result: list[str] = []
+    for name, schema in generate().items():
+        path = directory / f"{name}.json"
+        if name not in listed:
+            result.append(
+                f"{name}: expected its digest in {DIGESTS}, got none; run `python -m glasstream_topics.schema`"
+            )
+        elif listed[name] != digest(schema):
+            result.append(f"{name}: its type changed and its version did not; raise VERSION in the topic's module")
+        elif not path.exists() or path.read_bytes() != _text(schema):
+            result.append(f"{name}: the checked-in schema is not today's; run `python -m glasstream_topics.schema`")
+    for name, expected in listed.items():
+        path = directory / f"{name}.json"
+        if not path.exists():
+            result.append(f"{name}: expected the schema of every version on the list, got none for this one")
+        elif digest(orjson.loads(path.read_bytes())) != expected:
+            result.append(f"{name}: the checked-in schema is not the one that was published under this version")
+    return result
+
+
+def write(directory: Path = DIRECTORY) -> list[str]:
+    """Rewrite the schemas of today's types and give the names of those that changed.
+
+    Raises
+    ------
+    ContractError
+        a type changed under a version that was already published.
+    """
+    listed = _digests(directory)
+    schemas = generate()
+    changed_types = [name for name, schema in schemas.items() if listed.get(name, digest(schema)) != digest(schema)]
+    if changed_types:
+        raise ContractError(
+            f"expected the schemas published as {', '.join(changed_types)}, got others: a changed record needs a new "
+            f"version; raise VERSION in the topic's module"
+        )
+    written: list[str] = []
+    for name, schema in schemas.items():
+        path = directory / f"{name}.json"
+        if not path.exists() or path.read_bytes() != _text(schema):
+            path.write_bytes(_text(schema))
+            written.append(name)
+    listed.update({name: digest(schema) for name, schema in schemas.items()})
+    (directory / DIGESTS).write_bytes(_text(dict(sorted(listed.items()))))
+    return written
+
+
+def _of(title: str, record: type[msgspec.Struct]) -> dict[str, Any]:
+    reference, parts = _parts(record)
+    return _document(title, {**reference, "$defs": parts})
+
+
+def _parts(record: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The reference to a type and what it refers to."""
+    (reference,), parts = msgspec.json.schema_components([record], ref_template=_REFERENCE)
+    for part in parts.values():
+        part["description"] = cleandoc(part["description"])  # as Python from 3.13 on does by itself
+    return reference, parts
+
+
+def _document(title: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"$schema": _DIALECT, "title": title, **schema}
+
+
+def _demands(value: object) -> object:
+    if isinstance(value, dict):
+        # Under `properties` a key is the name of a field, which may be `title`; there its value is a schema.
+        return {
+            key: _demands(inner)
+            for key, inner in value.items()
+            if key not in ("title", "description") or isinstance(inner, dict)
+        }
+    if isinstance(value, list):
+        return [_demands(inner) for inner in value]
+    return value
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    path = directory / DIGESTS
+    return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+
+
+def _text(value: object) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+if __name__ == "__main__":
+    for changed in write():
+        sys.stdout.write(f"{changed} written\n")
