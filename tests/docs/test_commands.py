@@ -30,7 +30,8 @@ OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
 AT_ONCE = {"page", "produce", "topics", "worker"}
 """Those that do and need not wait until the loans are explained."""
-WITH_A_DEPLOYMENT = ["README.md", "containers.md", "labels.md", "page.md", "runbook.md", "security.md", "watching.md"]
+WITH_A_DEPLOYMENT = ["README.md", "consuming.md", "containers.md", "labels.md", "page.md", "runbook.md"]
+WITH_A_DEPLOYMENT += ["security.md", "watching.md"]
 """Pages that speak of the deployment that the README begins."""
 OF_THE_README = [line.words for name in WITH_A_DEPLOYMENT for line in commands(page(name))]
 """What is run there need not be run again where another page mentions it."""

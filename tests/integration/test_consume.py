@@ -25,7 +25,7 @@ from tests.topics.golden_records import checked_in
 
 pytestmark = pytest.mark.kafka
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "ops" / "docs" / "consuming.md"
 SECONDS = 30.0
 ESTIMATE = orjson.loads(checked_in("importance.v1.json"))
 CURVE = orjson.loads(checked_in("effects.v1.json"))
@@ -279,13 +279,13 @@ def test_a_compacted_topic_gives_the_newest_of_each_key(local_broker: Callable[.
 
 
 def programs() -> list[str]:
-    """The programs of the README's section, as they stand there."""
-    section = README.read_text(encoding="utf-8").split("## Read the explanations from your own program", 1)[1]
+    """Return the programs of the section, as they stand there."""
+    section = PAGE.read_text(encoding="utf-8").split("## Read the explanations from your own program", 1)[1]
     blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", section.split("\n## ", 1)[0], re.MULTILINE)
     return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in blocks if block.strip()]
 
 
-def test_both_programs_of_the_readme_print_the_same(kafka: str, prefix: str, writer: Writer) -> None:
+def test_both_programs_of_the_document_print_the_same(kafka: str, prefix: str, writer: Writer) -> None:
     writer.transaction(estimate(99, "loans"), commit=False)
     for row in (199, 299):
         writer.send(estimate(row, "loans"), key=b"loans")

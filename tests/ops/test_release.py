@@ -133,7 +133,8 @@ def test_the_metadata_are_complete(release: Release) -> None:
 
 def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert re.fullmatch(rf"{re.escape(VERSION)} \(\d{{4}}-\d\d-\d\d\)", headings[0]), headings[0]
+    newest = headings[1] if headings[0] == "Unreleased" else headings[0]
+    assert re.fullmatch(rf"{re.escape(VERSION)} \(\d{{4}}-\d\d-\d\d\)", newest), newest
 
 
 def required(texts: list[str]) -> Iterator[str]:
