@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { grouped, idOf, largest, sentence, telling, watched } from "../../../pipeline/glasstream/page/static/changes.js";
+import {
+  grouped,
+  idOf,
+  largest,
+  sentence,
+  telling,
+  watched,
+} from "../../../pipeline/glasstream/page/static/changes.js";
 import { alarm } from "./messages.js";
 
 /** Numbers that look random, the same each time. @param {number} seed */
