@@ -1,28 +1,35 @@
 """Memory of all three methods over a long stream: does it stay flat?
 
-    python tests/benchmarks/memory.py [--rows 1000000] [--model linear]
+    python tests/benchmarks/memory.py [--rows 1000000] [--model linear] [--blocked]
 
 Learner, explainer and aggregator run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of
 nine features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
 
 - `rss_mib`: resident size
 - `growth`: resident size at the end over that after a tenth of the rows (goal: at most 1.05)
+
+With `--blocked` only a learner runs, as a worker on a real Kafka: without an aggregator it soon has to wait, and the
+events queue up in front of it.
 """
 
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
-sys.path.pop(0)  # this folder: in it files have the names of packages
+sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files have the names of packages
 
 import numpy as np
 import psutil
 
+from glasstream.brokers.local import local_kafka
 from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream_topics import events
+from tests.deployment import Deployment
 
 ROWS_A_MESSAGE = 500
 
@@ -48,11 +55,40 @@ def messages(rows: int) -> Iterator[tuple[bytes, bytes]]:
         )
 
 
+def blocked(options: argparse.Namespace) -> None:
+    """Queue events before a learner that waits for an aggregator."""
+    with local_kafka() as kafka, tempfile.TemporaryDirectory() as folder:
+        given = [f"broker={kafka.bootstrap}", "prefix=blocked.", f"model.name={options.model}", "topics.events=1"]
+        deployment = Deployment(load(assignments=given), Path(folder))
+        try:
+            deployment.start("learner")
+            learner = psutil.Process(deployment.workers["learner-1"].pid)
+            name, marks, sent = deployment.settings.prefix + events.TOPIC.name, [], 0
+            log = messages(options.rows)
+            for key, value in log:
+                deployment.producer.produce(name, value, key)
+                sent += ROWS_A_MESSAGE
+                if sent % (options.rows // 10) < ROWS_A_MESSAGE:
+                    deployment.producer.flush()
+                    deployment.read_all()
+                    marks.append(learner.memory_info().rss / 2**20)
+                    learned = len(deployment.records["predictions"])
+                    print(json.dumps({"queued": sent - learned, "rss_mib": round(marks[-1], 1)}), flush=True)
+                deployment.producer.poll(0)
+            print(json.dumps({"queued": sent - learned, "growth": round(marks[-1] / marks[0], 4)}))
+        finally:
+            deployment.end()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--model", default="linear")
+    parser.add_argument("--blocked", action="store_true")
     options = parser.parse_args()
+    if options.blocked:
+        blocked(options)
+        return
     settings = load(assignments=["explain.methods=ipfi,isage,ipdp", f"model.name={options.model}"])
     process = psutil.Process()
     reference = Reference(settings)
