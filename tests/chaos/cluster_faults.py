@@ -222,14 +222,21 @@ def _fill(file: int) -> None:
 
 
 def clock_jumps(scene: Scene) -> None:
-    """The clock of a broker jumps ahead by an hour, and later back."""
-    clock = scene.clocks[scene.chance.choice(sorted(scene.clocks))]
+    """The clock of a broker jumps ahead by an hour, and back when the broker is started again.
+
+    A Kafka whose clock jumps back while it runs takes part in no election of a controller until its clock has caught
+    up: its timers go by the highest time that they have seen. The next broker that ends would stop the cluster.
+    """
+    number = scene.chance.choice(sorted(scene.clocks))
+    clock = scene.clocks[number]
     clock.write_text(_JUMP, encoding="utf-8")
     try:
         scene.some_more(300)
         scene.wait(NETWORK_SECONDS)
     finally:
+        cluster(scene).nodes[number].kill()
         clock.write_text("+0s", encoding="utf-8")
+        cluster(scene).start(number)
 
 
 CLUSTER_FAULTS: Final[dict[str, Fault]] = {

@@ -261,7 +261,7 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
             if isinstance(brokers.kafka, LocalCluster):
                 for number, node in brokers.kafka.nodes.items():
                     lines = (node.folder / "kafka.log").read_text(errors="replace").splitlines()
-                    say("\n".join([f"--- broker {number}", *lines[-60:]]))
+                    say("\n".join([f"--- broker {number}", *(line[:300] for line in lines[-15:])]))
             watched = {} if witness is None else {"witness": {"readiness_lies": witness.lies}}
         finally:
             resumed = sum(log.read_text().count(RESUMED) for log in folder.glob("learner-*.log"))
