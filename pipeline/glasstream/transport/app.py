@@ -76,6 +76,7 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         broker_client_id=f"{options.group}.{options.instance}",
         broker_session_timeout=options.session_timeout,
         broker_heartbeat_interval=options.heartbeat_interval,
+        broker_max_poll_interval=_NEVER,  # a stage that holds back reads nothing; the watchdog knows a loop that stands
         broker_check_crcs=connection.check_crcs,
         broker_commit_interval=1.0,  # for the display of lag only
         broker_commit_livelock_soft_timeout=_NEVER,

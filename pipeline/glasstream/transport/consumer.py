@@ -11,8 +11,16 @@ from typing import Any
 
 from aiokafka.client import ConnectionGroup
 from aiokafka.cluster import ClusterMetadata
+from aiokafka.conn import CloseReason
 from aiokafka.consumer.fetcher import OffsetResetStrategy
-from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RequestTimedOutError,
+)
+from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
@@ -86,7 +94,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         decompression.install()
         consumer = super()._create_worker_consumer(transport)
         _remember_bootstrap(consumer._client)
-        _limit_requests(consumer._client)
+        _limit_requests(consumer._client, self.app.conf.broker_session_timeout)
         settings = self.app.consumer_settings
         consumer._auto_offset_reset = "none"
         consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
@@ -258,14 +266,14 @@ def _remember_bootstrap(client: Any) -> None:
     client._metadata_update = update
 
 
-def _limit_requests(client: Any) -> None:
-    """Let a client give up what a leader does not answer after `REQUEST_TIMEOUT`.
+def _limit_requests(client: Any, session: float) -> None:
+    """Let a client give up what a leader does not answer after `REQUEST_TIMEOUT`, and a coordinator within a session.
 
-    Faust's 90 s are for joining a group, which may last as long as a rebalance and has connections of its own. Behind
-    a network that has lost all connections without a word, fetches waited for three times as long, one broker after
-    the other.
+    Faust's 90 s are for joining a group, which may last as long as a rebalance. Behind a network that has lost all
+    connections without a word, fetches waited for three times as long, one broker after the other; and a worker whose
+    heartbeat waited worked on for more than a minute in a group that did not count it in any more.
     """
-    connect = client._get_conn
+    connect, send = client._get_conn, client.send
 
     async def get(node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
         connection = await connect(node_id, group=group, no_hint=no_hint)
@@ -273,7 +281,19 @@ def _limit_requests(client: Any) -> None:
             connection._request_timeout = REQUEST_TIMEOUT
         return connection
 
-    client._get_conn = get
+    async def limited(node_id: Any, request: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT) -> Any:
+        if group == ConnectionGroup.DEFAULT or isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            return await send(node_id, request, group=group)
+        try:
+            async with asyncio.timeout(min(session, REQUEST_TIMEOUT)):
+                return await send(node_id, request, group=group)
+        except TimeoutError:
+            connection = client._conns.get((node_id, group))
+            if connection is not None:
+                connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            raise RequestTimedOutError from None
+
+    client._get_conn, client.send = get, limited
 
 
 class Consumer(driver.Consumer):
