@@ -9,13 +9,13 @@ from msgspec import Meta, Struct
 from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.background.grids import GridSettings
 from glasstream.background.settings import BackgroundSettings, StorageSettings
-from glasstream.drift.options import Drift
+from glasstream.drift.options import DriftOptions
 from glasstream.ingest.admission import ClassLimits, Task
 from glasstream.ingest.features import FeatureLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.settings import LearnSettings
 from glasstream.models.catalogue import model_factory
-from glasstream.novelty.options import Novelty
+from glasstream.novelty.options import NoveltyOptions
 from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 from glasstream_topics.methods import METHODS
@@ -153,7 +153,7 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window: Natural = 10_000
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SnapshotOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the model is snapshotted.
 
     Attributes
@@ -378,9 +378,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     isage: Isage = Isage()
     ipdp: Ipdp = Ipdp()
     labels: Labels = Labels()
-    drift: Drift = Drift()
-    novelty: Novelty = Novelty()
-    snapshot: Snapshot = Snapshot()
+    drift: DriftOptions = DriftOptions()
+    novelty: NoveltyOptions = NoveltyOptions()
+    snapshot: SnapshotOptions = SnapshotOptions()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()
     block: Block = Block()
@@ -560,7 +560,7 @@ _CHANGES_SEQ = (
 _CHANGES_NOVELTY = (
     "seed",
     "model.task",
-    *(f"novelty.{name}" for name in Novelty.__struct_fields__ if name != "anchor"),
+    *(f"novelty.{name}" for name in NoveltyOptions.__struct_fields__ if name != "anchor"),
 )
 
 _CHANGES_NUMBERS = (

@@ -15,7 +15,7 @@ from glasstream.operate.doctor.finding import Level, Patient
 from glasstream.operate.doctor.layout import contracts, copies
 from glasstream.settings import Settings
 from glasstream_topics import admin as topic_admin
-from glasstream_topics.admin import Finding
+from glasstream_topics.admin import Deviation
 from tests.brokers.test_local_kafka import DEADLINE_S, received, send, until
 from tests.integration.test_topics_admin import alter, config
 
@@ -95,7 +95,9 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
     assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(patient(chosen))] == [(Level.WARN, True)]
     # what nobody chose is a deviation
     found = topic_admin.verify(client, settings.partitions, prefix)
-    assert Finding(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(glasstream_topics.ALL)
+    assert Deviation(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(
+        glasstream_topics.ALL
+    )
     topic_admin.delete(client, prefix)
 
 

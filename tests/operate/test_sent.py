@@ -13,7 +13,7 @@ from glasstream.operate import sent as module
 from glasstream.operate.lived import Life, adopt
 from glasstream.operate.sent import sent
 from glasstream.stages.names import fingerprint
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.progress_learner import StreamProgress
 from tests.learn.test_partition_learner import BASE, event, message
@@ -26,13 +26,15 @@ class Topics:
     """What is on the topics: messages by partition."""
 
     def __init__(self) -> None:
-        self.records: dict[tuple[str, int], list[Message]] = {}
+        self.records: dict[tuple[str, int], list[ConsumerRecord]] = {}
 
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
         records = self.records.setdefault((f"p.{topic}", 0), [])
-        records.append(Message(f"p.{topic}", 0, len(records), key, value))
+        records.append(ConsumerRecord(f"p.{topic}", 0, len(records), key, value))
 
-    def kept(self, link: object, begin: Mapping[tuple[str, int], int], *, read_committed: bool) -> Iterator[Message]:
+    def kept(
+        self, link: object, begin: Mapping[tuple[str, int], int], *, read_committed: bool
+    ) -> Iterator[ConsumerRecord]:
         for place in begin:
             yield from self.records.get(place, [])
 

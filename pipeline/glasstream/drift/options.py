@@ -14,7 +14,7 @@ _SIGNALS = rf"^(none|({'|'.join(SIGNALS)})(,({'|'.join(SIGNALS)}))*)$"
 _Positive = Annotated[int, Meta(ge=1)]
 
 
-class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DriftOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which alarms are raised when explanations change.
 
     Attributes

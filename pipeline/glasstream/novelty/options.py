@@ -14,7 +14,7 @@ _Positive = Annotated[int, Meta(ge=1)]
 _Natural = Annotated[int, Meta(ge=0)]
 
 
-class Novelty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How novelty is told. A map is fitted to a window of labelled events; every event is scored with the newest.
 
     Attributes

@@ -11,7 +11,7 @@ from glasstream.operate.mend import Letter, Mend, Mended, Unmended, mended
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream.transport.topic_check import check_topics
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead
@@ -130,7 +130,7 @@ def replay(
         sent = set() if force else _sent(settings)
         rest = iter(chosen)
         while batch := list(islice(rest, _BATCH)):
-            records: list[Record] = []
+            records: list[ProducerRecord] = []
             held = 0
             for letter in batch:
                 if letter.place in sent:
@@ -152,10 +152,10 @@ def replay(
     return done
 
 
-def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcome: Mended) -> Record:
+def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcome: Mended) -> ProducerRecord:
     partition = events.partition(outcome.key, partitions, partitioner)
     header = (events_dead.REPLAYED, letter.place.encode())
-    return Record(name, outcome.key, outcome.value, partition, (header,))
+    return ProducerRecord(name, outcome.key, outcome.value, partition, (header,))
 
 
 def _sent(settings: Settings) -> set[str]:

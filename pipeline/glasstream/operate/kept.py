@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from glasstream.errors import BrokerError
 from glasstream.transport.connection import Connection
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 
 STANDSTILL_SECONDS = 30.0
 """Without anything new for so long the end is not waited for any more."""
@@ -66,7 +66,7 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
     return found
 
 
-def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[Message]:
+def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[ConsumerRecord]:
     """The records of some partitions, each in its order, up to the ends that they have when this starts.
 
     Parameters
@@ -111,7 +111,7 @@ def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committ
                     del ends[topic, partition]
                 headers = tuple((name, text or b"") for name, text in message.headers() or [])
                 stamp = message.timestamp()[1]
-                yield Message(topic, partition, offset, message.key(), message.value(), headers, stamp)
+                yield ConsumerRecord(topic, partition, offset, message.key(), message.value(), headers, stamp)
             if time.monotonic() - moved > STANDSTILL_SECONDS:
                 left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
                 raise BrokerError(

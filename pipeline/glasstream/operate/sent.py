@@ -12,7 +12,7 @@ from glasstream.operate.kept import kept
 from glasstream.operate.lived import Life
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.frames import Array
@@ -137,7 +137,9 @@ def _of(record: _Rows, life: Life, seqs: Collection[int]) -> list[int]:
     return [seq for seq in record.seqs.tolist() if seq in seqs]
 
 
-def _decoded(messages: Iterator[Message], decode: Callable[[bytes | memoryview], R]) -> Iterator[tuple[Message, R]]:
+def _decoded(
+    messages: Iterator[ConsumerRecord], decode: Callable[[bytes | memoryview], R]
+) -> Iterator[tuple[ConsumerRecord, R]]:
     """The records that can be read; the stages tell of the others."""
     for message in messages:
         try:
