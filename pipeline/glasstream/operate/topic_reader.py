@@ -66,7 +66,9 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
     return found
 
 
-def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[ConsumerRecord]:
+def read_records(
+    connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool
+) -> Iterator[ConsumerRecord]:
     """The records of some partitions, each in its order, up to the ends that they have when this starts.
 
     Parameters
@@ -133,7 +135,7 @@ def latest(connection: Connection, partitions: Iterable[Partition]) -> dict[Part
         As of `kept`.
     """
     found: dict[Partition, dict[bytes, bytes]] = {one: {} for one in partitions}
-    for message in kept(connection, dict.fromkeys(found, 0), read_committed=True):
+    for message in read_records(connection, dict.fromkeys(found, 0), read_committed=True):
         values = found[message.topic, message.partition]
         if message.value is None:
             values.pop(message.key or b"", None)
