@@ -91,14 +91,14 @@ class Alarms:
 
     def _tells(self, found: Detection, curves: IpdpAggregator) -> bool:
         """Whether a change of a curve is large beside all curves together."""
-        if found.signal not in _OF_CURVES or self.drift.least == 0.0:
+        if found.signal not in _OF_CURVES or self.drift.min_change == 0.0:
             return True
         squares = self.drift.squares and found.signal == "pd_importance"
         total = 0.0
         for effect in curves.curves.effects():
             total += effect.deviation if squares else effect.importance
         total /= max(1, len(curves.curves.outputs))
-        return abs(found.alarm.after - found.alarm.before) >= self.drift.least * total
+        return abs(found.alarm.after - found.alarm.before) >= self.drift.min_change * total
 
     def _record(self, found: Detection, moment: Moment, now: Curves) -> OutputRecord:
         alarm = found.alarm
