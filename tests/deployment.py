@@ -15,7 +15,7 @@ from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.transport.progress import read_to_end, watermarks
 from glasstream_topics import admin, checkpoints, events
-from tests.nursery import Forked, nursery
+from tests.fork_server import Forked, fork_server
 
 DEADLINE = 150.0
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
@@ -54,7 +54,7 @@ class Deployment:
         name = name or f"{stage}-1"
         variables = {**environment(self.settings), "GLASSTREAM_HMAC_KEY": HMAC_KEY, **variables}
         arguments = ["worker", stage, "--instance", name, "--tether"]
-        self.workers[name] = nursery().start(arguments, variables, self.folder / f"{name}.log")
+        self.workers[name] = fork_server().start(arguments, variables, self.folder / f"{name}.log")
 
     def start_all(self, explainers: int = 1) -> None:
         """The three stages."""

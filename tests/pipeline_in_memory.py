@@ -29,17 +29,17 @@ from unittest import mock
 import orjson
 
 from glasstream.command.reference import Reference
-from glasstream.ingest.message import Message as InputMessage
+from glasstream.ingest.message import Message
 from glasstream.novelty.fit import Request, fit
 from glasstream.novelty.settings import MapSettings
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
-from glasstream.stages.explainer import Explainer
+from glasstream.stages.explainer import ExplainerTask
 from glasstream.stages.labels import LabelsTask
 from glasstream.stages.learner import LearnerTask
 from glasstream.stages.novelty import NoveltyTask
-from glasstream.transport.records import Headers, Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Headers, Outputs, ProducerRecord
 from glasstream_topics import events
 
 KEY = b"a key of sixteen bytes"
@@ -107,7 +107,7 @@ class Log:
         self.appended += topic != "checkpoints"
         return self.partitions[topic, partition].high - 1
 
-    def write(self, records: Iterable[Record]) -> None:
+    def write(self, records: Iterable[ProducerRecord]) -> None:
         """Write records outside any transaction."""
         for record in records:
             self.append(*self._place(record), Entry(record.key, record.value, record.headers))
@@ -120,13 +120,13 @@ class Log:
     def is_owner(self, stage: str, partition: int, owner: int) -> bool:
         return self._owners[stage, partition] == owner
 
-    def commit(self, records: Sequence[Record]) -> None:
+    def commit(self, records: Sequence[ProducerRecord]) -> None:
         """Write a transaction, with its markers."""
         self.write(records)
         for place in dict.fromkeys(map(self._place, records)):
             self.append(*place, None)
 
-    def abort(self, records: Sequence[Record]) -> None:
+    def abort(self, records: Sequence[ProducerRecord]) -> None:
         """Write part of a transaction that never becomes visible."""
         for place in map(self._place, records):
             self.append(*place, None)
@@ -150,7 +150,7 @@ class Log:
                         found[entry.key].append(entry.value)
         return dict(found)
 
-    def _place(self, record: Record) -> tuple[str, int]:
+    def _place(self, record: ProducerRecord) -> tuple[str, int]:
         return record.topic.removeprefix(self.settings.prefix), record.partition or 0
 
 
@@ -158,7 +158,7 @@ class State(Protocol):
     """What a stage keeps of a partition: `glasstream.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
-    async def feed(self, message: Message) -> None: ...
+    async def feed(self, message: ConsumerRecord) -> None: ...
     def collect(self) -> Outputs: ...
     def committed(self) -> None: ...
     def dropped(self) -> None: ...
@@ -212,7 +212,7 @@ class Worker:
             if found is not None:
                 at, entry = found
                 name = self.log.settings.prefix + self._topic
-                await self.state.feed(Message(name, self.partition, at, entry.key, entry.value, entry.headers))
+                await self.state.feed(ConsumerRecord(name, self.partition, at, entry.key, entry.value, entry.headers))
                 self._at = at + 1
             await asyncio.sleep(0)
 
@@ -232,7 +232,7 @@ class Worker:
         if dies == "after before":
             return True
         name = self.log.settings.prefix + f"progress.{self.stage}"
-        progress = [Record(name, one.key, one.value, self.partition, one.headers) for one in outputs.progress]
+        progress = [ProducerRecord(name, one.key, one.value, self.partition, one.headers) for one in outputs.progress]
         for part, point in (([*outputs.records, *progress], "after the transaction"), (outputs.apart, "after apart")):
             if not part:
                 continue
@@ -261,7 +261,7 @@ class Explaining:
         self._chance = chance
         self._lanes: dict[int, asyncio.Task[None]] = {}
         self._busy: set[int] = set()
-        self.core = Explainer(log.settings, KEY, AggregatorProgress())
+        self.core = ExplainerTask(log.settings, KEY, AggregatorProgress())
         self.followers = [
             Follower(log, "snapshots", 0, lambda _, one: self.core.on_snapshot(one.key or b"", one.value))
         ]
@@ -287,7 +287,9 @@ class Explaining:
             self.idle = not self._busy
             if found is not None:
                 offset, entry = found
-                records = await self.core.handle(Message("explain.requests", partition, offset, entry.key, entry.value))
+                records = await self.core.handle(
+                    ConsumerRecord("explain.requests", partition, offset, entry.key, entry.value)
+                )
                 for record in records:
                     self.log.write([record])
                     await asyncio.sleep(0)
@@ -530,7 +532,7 @@ class Pipeline:
         for partition in range(self.settings.topics.events):
             for offset, entry in enumerate(self.log.partitions["events", partition].entries):
                 if entry is not None:
-                    message = InputMessage(events.TOPIC.name, partition, offset, entry.key, entry.value)
+                    message = Message(events.TOPIC.name, partition, offset, entry.key, entry.value)
                     for topic, record in loop.feed(message):
                         if topic in topics:
                             found[topic, _of(record)].append(record)

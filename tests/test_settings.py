@@ -112,8 +112,8 @@ def test_the_fingerprint_is_what_changes_numbers() -> None:
                  "explain.alpha": "0.5", "explain.methods": "ipdp", "explain.level": "0.5", "isage.fresh": "true",
                  "isage.removal": "conditional", "isage.corrected": "true", "ipdp.grid": "quantiles",
                  "ipdp.low": "0.2", "ipdp.high": "0.7", "drift.watch": "loss", "drift.values": "smoothed",
-                 "drift.pd": "squares", "drift.detector": "kswin", "drift.share": "false", "drift.delta": "0.5",
-                 "drift.forgetting": "0.5", "drift.alpha": "0.5"}.get(key, "77")  # fmt: skip
+                 "drift.pd": "squares", "drift.detector": "kswin", "drift.bonferroni": "false", "drift.delta": "0.5",
+                 "drift.forgetting_factor": "0.5", "drift.alpha": "0.5"}.get(key, "77")  # fmt: skip
         assert load(assignments=[f"{key}={other}"]).fingerprint() != base, key
 
 
@@ -145,7 +145,7 @@ def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
 
 
 def test_children_get_what_was_set_against_a_preset() -> None:
-    for assignments in ([], ["drift.grace=500", "drift.share=true", "explain.methods=ipfi,ipdp"]):
+    for assignments in ([], ["drift.grace=500", "drift.bonferroni=true", "explain.methods=ipfi,ipdp"]):
         settings = load(assignments=["drift.preset=paper", *assignments])
         assert load(environment=to_environment(settings)) == settings
 
@@ -161,8 +161,8 @@ def test_a_preset_is_no_number() -> None:
 
 
 def test_the_newer_side_of_kswin_is_at_most_half_its_window() -> None:
-    settings = load(assignments=["drift.detector=kswin", "drift.recent=60"])
-    with pytest.raises(SettingsError, match=r"drift.recent: expected at most half of drift.window \(100\), got 60"):
+    settings = load(assignments=["drift.detector=kswin", "drift.stat_size=60"])
+    with pytest.raises(SettingsError, match=r"drift.stat_size: expected at most half of drift.window \(100\), got 60"):
         settings.aggregator()
 
 

@@ -9,13 +9,13 @@ from msgspec import Meta, Struct
 from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.background.grids import GridSettings
 from glasstream.background.settings import BackgroundSettings, StorageSettings
-from glasstream.drift.options import Drift
+from glasstream.drift.options import DriftOptions
 from glasstream.ingest.admission import ClassLimits, Task
 from glasstream.ingest.features import FeatureLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.settings import LearnSettings
 from glasstream.models.catalogue import model_factory
-from glasstream.novelty.options import Novelty
+from glasstream.novelty.options import NoveltyOptions
 from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 from glasstream_topics.methods import METHODS
@@ -93,7 +93,7 @@ class Isage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    inner
+    inner_samples
         m, background rows whose mean prediction stands for a row without some of its features.
     removal
         ``marginal``: background rows come from the reservoir; ``conditional``: what is taken away is drawn given what
@@ -104,7 +104,7 @@ class Isage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Subtract what the expected loss exceeds for a finite m; for the losses squared and brier, m from 2 on.
     """
 
-    inner: Positive = 5
+    inner_samples: Positive = 5
     removal: Literal["marginal", "conditional"] = "marginal"
     fresh: bool = False
     corrected: bool = False
@@ -153,7 +153,7 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window: Natural = 10_000
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SnapshotOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the model is snapshotted.
 
     Attributes
@@ -378,9 +378,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     isage: Isage = Isage()
     ipdp: Ipdp = Ipdp()
     labels: Labels = Labels()
-    drift: Drift = Drift()
-    novelty: Novelty = Novelty()
-    snapshot: Snapshot = Snapshot()
+    drift: DriftOptions = DriftOptions()
+    novelty: NoveltyOptions = NoveltyOptions()
+    snapshot: SnapshotOptions = SnapshotOptions()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()
     block: Block = Block()
@@ -465,7 +465,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             reservoir=self.explain.reservoir,
             start=self.start,
             draws=self.explain.draws,
-            inner=self.isage.inner,
+            inner=self.isage.inner_samples,
             fresh=self.isage.fresh,
             storage=StorageSettings() if self.isage.removal == "conditional" else None,
             grid=GridSettings(
@@ -494,7 +494,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             sampling=self.explain.sampling,
             reservoir=self.explain.reservoir,
             draws=self.explain.draws,
-            inner=self.isage.inner * (2 if self.isage.fresh else 1),
+            inner=self.isage.inner_samples * (2 if self.isage.fresh else 1),
             level=self.explain.level,
             start=self.start,
             every=self.publish.every,
@@ -560,7 +560,7 @@ _CHANGES_SEQ = (
 _CHANGES_NOVELTY = (
     "seed",
     "model.task",
-    *(f"novelty.{name}" for name in Novelty.__struct_fields__ if name != "anchor"),
+    *(f"novelty.{name}" for name in NoveltyOptions.__struct_fields__ if name != "anchor"),
 )
 
 _CHANGES_NUMBERS = (
@@ -576,7 +576,7 @@ _CHANGES_NUMBERS = (
     "explain.draws",
     "explain.loss",
     "explain.level",
-    "isage.inner",
+    "isage.inner_samples",
     "isage.removal",
     "isage.fresh",
     "isage.corrected",
@@ -591,20 +591,20 @@ _CHANGES_NUMBERS = (
     "drift.watch",
     "drift.values",
     "drift.pd",
-    "drift.least",
+    "drift.min_change",
     "drift.detector",
-    "drift.share",
+    "drift.bonferroni",
     "drift.grace",
     "drift.delta",
-    "drift.clock",
+    "drift.test_interval",
     "drift.buckets",
     "drift.shortest",
     "drift.threshold",
     "drift.tolerance",
-    "drift.forgetting",
+    "drift.forgetting_factor",
     "drift.alpha",
     "drift.window",
-    "drift.recent",
+    "drift.stat_size",
     "snapshot.doubling",
     "snapshot.cadence",
     "snapshot.target",

@@ -25,8 +25,8 @@ from tests.examples import examples
 START, ROWS, AT = 5, 2_400, 1_600
 ADWIN = {"delta": 1e-5, "clock": 8, "max_buckets": 5, "min_window_length": 5, "grace_period": 50}
 DRIFT = DriftSettings(
-    signals=drift.SIGNALS, detector="adwin", parameters=ADWIN, share=True, smoothed=False, alpha=0.002, squares=False,
-    least=0.0,
+    signals=drift.SIGNALS, detector="adwin", parameters=ADWIN, bonferroni=True, smoothed=False, alpha=0.002,
+    squares=False, min_change=0.0,
 )  # fmt: skip
 SETTINGS = AggregatorSettings(
     epoch=0, methods=METHODS, alpha=0.002, sampling="geometric", reservoir=5, draws=1, inner=5, level=0.95, start=START,
@@ -176,7 +176,7 @@ def test_rows_that_failed_feed_nothing_and_lower_the_coverage() -> None:
 
 
 def test_smoothed_pd_importance_is_that_of_the_smoothed_curve() -> None:
-    watched = replace(DRIFT, signals=("pd_importance",), smoothed=True, squares=True, share=False)
+    watched = replace(DRIFT, signals=("pd_importance",), smoothed=True, squares=True, bonferroni=False)
     curves = Curves(0.002, 0)
     said = curves.update(POINTS[START:], ICE[START:, :, :, np.newaxis], np.array([False, True]), ["yes"])
     wanted = Adwin.empty().update(said.smoothed_deviation[:, :, 0].copy(), ADWIN)
@@ -188,7 +188,7 @@ def test_smoothed_pd_importance_is_that_of_the_smoothed_curve() -> None:
 
 def test_small_changes_of_curves_are_not_told() -> None:
     def told(least: float) -> list[dict[str, Any]]:
-        return found(aggregated(SNAPSHOTS, replace(SETTINGS, drift=replace(DRIFT, least=least))))
+        return found(aggregated(SNAPSHOTS, replace(SETTINGS, drift=replace(DRIFT, min_change=least))))
 
     (steep,) = [one for one in QUIET if one["signal"] == "pd_importance"]
     curves = Curves(0.002, 0)

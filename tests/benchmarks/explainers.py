@@ -117,7 +117,7 @@ class Ours:
                 f"explain.alpha={ALPHA}",
                 f"explain.reservoir={RESERVOIR}",
                 f"explain.start={subject.learned}",
-                f"isage.inner={INNER}",
+                f"isage.inner_samples={INNER}",
                 f"isage.removal={removal}",
                 f"ipdp.points={POINTS}",
                 f"publish.every={10**9}",

@@ -1,7 +1,7 @@
 """Throughput of the whole pipeline on a real Kafka, as a ratio to a bare River loop on the same events.
 
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
-        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner=100] [--latency]
+        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--latency]
 
 The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, events in arrays of
 100, timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate;

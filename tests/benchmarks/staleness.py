@@ -37,12 +37,12 @@ from glasstream.learn.staleness import staleness
 from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
-from glasstream.settings import Snapshot
+from glasstream.settings import SnapshotOptions
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"
 CADENCES = (100, 200, 500, 1_000)
-ADAPTIVE = Snapshot()
+ADAPTIVE = SnapshotOptions()
 SETTLED = 1_000
 LOOK_EVERY = 100
 LABELS = {0: "0", 1: "1"}

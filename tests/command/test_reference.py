@@ -14,8 +14,8 @@ from glasstream_topics import events
 BASE = [
     "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20", "explain.alpha=0.02", "publish.every=25",
     "ipdp.window=100", "ipdp.store=30", "ipdp.categories=4", "snapshot.shortest=20", "snapshot.longest=100",
-    "snapshot.cadence=50", "snapshot.doubling=16", "drift.grace=10", "drift.delta=0.9", "drift.share=false",
-    "drift.clock=2", "drift.least=0",
+    "snapshot.cadence=50", "snapshot.doubling=16", "drift.grace=10", "drift.delta=0.9", "drift.bonferroni=false",
+    "drift.test_interval=2", "drift.min_change=0",
 ]  # fmt: skip
 ROWS = 400
 
@@ -61,7 +61,7 @@ def test_packing_and_cutting_change_no_record(model: str, classes: int) -> None:
 @pytest.mark.parametrize("option", ["explain.sampling=uniform", "explain.sampling=window", "isage.fresh=true",
                                     "ipdp.grid=extremes", "ipdp.grid=quantiles", "isage.removal=conditional",
                                     "explain.loss=cross_entropy", "explain.draws=3", "snapshot.target=0",
-                                    "drift.values=smoothed", "drift.share=true", "drift.least=0.05",
+                                    "drift.values=smoothed", "drift.bonferroni=true", "drift.min_change=0.05",
                                     "drift.pd=squares"])  # fmt: skip
 def test_no_option_makes_a_record_depend_on_packing(option: str) -> None:
     stream = mixed(160, classes=2)

@@ -24,7 +24,7 @@ from tests.deployment import DEADLINE, wait_for
 from tests.docs import supposed
 from tests.docs.commands import ADDRESSES, Line, commands, here, inline, lines
 from tests.docs.pages import NAMES, ROOT, Block, Page, page
-from tests.nursery import Forked, nursery
+from tests.fork_server import Forked, fork_server
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
@@ -186,7 +186,7 @@ class Walk:
         if arguments[0] == "worker":
             self.end_worker(arguments)
         log = self.new_log()
-        process = nursery().start(arguments, self.environment(), log, Path.cwd())
+        process = fork_server().start(arguments, self.environment(), log, Path.cwd())
         sign = ENDLESS[arguments[0]]
         wait_for(f"{line.text}: {sign}", lambda: ended(process, _LOOK_SECONDS) or sign in text_of(log))
         assert process.poll() is None, f"{line.where}: {line.text}: {text_of(log)}"
@@ -198,11 +198,11 @@ class Walk:
         return text_of(log)
 
     def in_this_process(self, line: Line, arguments: list[str]) -> str:
-        """To its end; what `run` starts comes from the nursery. Without a broker and a page it runs in a plain loop."""
+        """To its end; what `run` starts comes from the fork server. Without a broker and a page it is a plain loop."""
         log, folder = self.new_log(), Path.cwd()
 
         def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
-            return nursery().start(arguments, environment, log, folder)
+            return fork_server().start(arguments, environment, log, folder)
 
         variables = self.environment()
         if arguments[0] == "run":

@@ -34,7 +34,7 @@ def test_it_does_not_bite_while_it_is_patted_nor_after_its_end() -> None:
     async def run() -> None:
         watchdog = Watchdog(30.0, bitten.append)
         await watchdog.start()
-        watchdog.pat()
+        watchdog.feed()
         await watchdog.stop()
         await asyncio.to_thread(watchdog._thread.join, 20)
         assert not watchdog._thread.is_alive()

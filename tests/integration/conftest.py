@@ -14,7 +14,7 @@ import pytest
 
 from glasstream.configuration import load
 from tests.deployment import ROOT, Deployment
-from tests.nursery import Forked, nursery
+from tests.fork_server import Forked, fork_server
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
                     whole, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, text=True
                 )
             else:
-                process = nursery().start(command, environment, log_path)
+                process = fork_server().start(command, environment, log_path)
         runs.append(Run(process, out, log_path))
         return runs[-1]
 

@@ -7,7 +7,7 @@ import pytest
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.errors import InputError
-from glasstream.operate.kept import kept
+from glasstream.operate.topic_reader import read_records
 from glasstream.stages.build import connection
 from glasstream_topics import events, events_dead
 from tests.deployment import SETTINGS, Deployment, wait_for
@@ -32,7 +32,7 @@ def replayed(deployment: Deployment) -> list[tuple[bytes | None, bytes | None, s
     begin = {(name, partition): 0 for partition in range(settings.topics.events)}
     return [
         (message.key, message.value, text.decode())
-        for message in kept(connection(settings), begin, read_committed=True)
+        for message in read_records(connection(settings), begin, read_committed=True)
         for header, text in message.headers
         if header == events_dead.REPLAYED
     ]

@@ -12,7 +12,7 @@ from glasstream.command.exit_codes import DIFFERS
 from glasstream.configuration import load
 from glasstream.operate.doctor import machine
 from glasstream.operate.doctor.examine import examine
-from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import admin, events, progress_novelty
 from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
@@ -33,7 +33,7 @@ def found(
 ) -> list[Finding]:
     settings = deployment.settings
     given = [f"broker={settings.broker}", f"prefix={settings.prefix}", *GIVEN, *assignments]
-    return list(examine(Patient(load(assignments=given), environment, now, probe)))
+    return list(examine(DoctorContext(load(assignments=given), environment, now, probe)))
 
 
 def causes(findings: list[Finding]) -> list[tuple[str, str]]:
@@ -59,7 +59,7 @@ def alter(deployment: Deployment, topic: str, name: str, value: str) -> None:
 
 def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(**environment: str) -> list[Finding]:
-        return machine.secrets(Patient(load(), environment, time.time))
+        return machine.secrets(DoctorContext(load(), environment, time.time))
 
     assert not causes(key(GLASSTREAM_HMAC_KEY=HMAC_KEY))
     assert_cause(key(), "hmac key", "there is none, and the learner does not start")
@@ -82,16 +82,16 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
         return "0.1.0" if package == "river" else real(package)
 
     monkeypatch.setattr(machine, "version", version)
-    assert_cause(machine.packages(Patient(load(), {}, time.time)), "packages", "river: expected", "found 0.1.0")
+    assert_cause(machine.packages(DoctorContext(load(), {}, time.time)), "packages", "river: expected", "found 0.1.0")
     monkeypatch.undo()
-    assert not causes(machine.packages(Patient(load(), {}, time.time)))
+    assert not causes(machine.packages(DoctorContext(load(), {}, time.time)))
     wrong = load(assignments=["model.name=no.such.module:factory"])
-    assert_cause(machine.usable(Patient(wrong, {}, time.time)), "settings", "cannot import 'no.such.module'")
+    assert_cause(machine.usable(DoctorContext(wrong, {}, time.time)), "settings", "cannot import 'no.such.module'")
 
 
 def test_a_broker_that_does_not_answer_is_told_from_settings_that_no_client_takes() -> None:
     def answers(*assignments: str) -> list[Finding]:
-        return list(examine(Patient(load(assignments=["checkpoint.seconds=0", *assignments]), {}, time.time)))
+        return list(examine(DoctorContext(load(assignments=["checkpoint.seconds=0", *assignments]), {}, time.time)))
 
     assert_cause(answers("broker=127.0.0.1:1"), "broker", "no answer from 127.0.0.1:1", "refused")
     assert_cause(answers("broker=embedded"), "broker", "expected HOST:PORT,... of a running Kafka, got 'embedded'")

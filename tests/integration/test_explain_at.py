@@ -14,7 +14,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from glasstream.command.cli import cli
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.errors import InputError, StateError
-from glasstream.operate.kept import kept
+from glasstream.operate.topic_reader import read_records
 from glasstream.stages.build import connection
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import contributions, events
@@ -107,7 +107,7 @@ def publish_others(deployment: Deployment) -> None:
     settings = deployment.settings
     partition = events.partition(b"t", settings.topics.events)
     name = settings.prefix + contributions.TOPIC.name
-    for message in kept(connection(settings), {(name, partition): 0}, read_committed=False):
+    for message in read_records(connection(settings), {(name, partition): 0}, read_committed=False):
         record = contributions.decode(message.value or b"")
         if record.stream == "t" and record.count:
             values = {key: np.array(array) for key, array in record.values.items()}

@@ -25,9 +25,9 @@ from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.build import connection
-from glasstream.stages.explainer import Explainer
+from glasstream.stages.explainer import ExplainerTask
 from glasstream.transport.decompression import LIMIT
-from glasstream.transport.records import Message as Read
+from glasstream.transport.records import ConsumerRecord
 from glasstream.transport.topic_sizes import SizeCheck
 from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
 from glasstream_topics.errors import FrameError, TopicError
@@ -126,15 +126,15 @@ async def refused(messages: list[Message], settings: Settings) -> int:
     for message in messages:
         aggregator = aggregators[message.partition()]
         await aggregator.feed(
-            Read("contributions", message.partition(), message.offset(), message.key(), message.value())
+            ConsumerRecord("contributions", message.partition(), message.offset(), message.key(), message.value())
         )
         aggregator.collect()
     return sum(aggregator.damaged for aggregator in aggregators)
 
 
-def an_explainer() -> tuple[Explainer, Genuine, Settings]:
+def an_explainer() -> tuple[ExplainerTask, Genuine, Settings]:
     settings = load(assignments=SETTINGS)
-    return Explainer(settings, None, AggregatorProgress()), Genuine.of(settings, b"s", values(0, 200)), settings
+    return ExplainerTask(settings, None, AggregatorProgress()), Genuine.of(settings, b"s", values(0, 200)), settings
 
 
 def chunk(settings: Settings, version: int, data: bytes) -> tuple[bytes, bytes]:
@@ -150,7 +150,9 @@ def test_a_snapshot_that_is_not_what_its_key_says_is_left_out_until_it_comes_aga
     explainer.on_snapshot(*chunk(settings, block.version, forged))
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(explainer.handle(Read("explain.requests", 0, 0, None, genuine.requests[-1])))
+        waiting = asyncio.ensure_future(
+            explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, genuine.requests[-1]))
+        )
         async with asyncio.timeout(30):
             while not explainer.damaged:
                 await asyncio.sleep(0.01)
@@ -169,7 +171,7 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
     numbers = [orjson.dumps({"x": {"a": n % 7, "b": n % 3}, "y": n % 7 > 3}) for n in range(100)]
     genuine = Genuine.of(settings, b"s", numbers)
     key = {"no key": None, "another key": b"some other key of ours", "forged seal": KEY}[wrong]
-    explainer = Explainer(settings, key, AggregatorProgress())
+    explainer = ExplainerTask(settings, key, AggregatorProgress())
     block = requests.decode(genuine.requests[-1])
     right = genuine.snapshots[block.version]
     frame = frames.decode(zlib.decompress(right), codec.KIND, codec.VERSION)
@@ -180,7 +182,9 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
     lanes = {partition: SimpleNamespace(waits=None) for partition in range(3)}
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(explainer.handle(Read("explain.requests", 2, 0, None, genuine.requests[-1])))
+        waiting = asyncio.ensure_future(
+            explainer.handle(ConsumerRecord("explain.requests", 2, 0, None, genuine.requests[-1]))
+        )
         async with asyncio.timeout(30):
             while not lanes[2].waits:
                 await asyncio.sleep(0.01)
@@ -213,7 +217,7 @@ def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_f
     explainer.on_snapshot(*chunk(settings, block.version, genuine.snapshots[block.version]))
     places = {**block.draws, "ipdp.place": block.draws["ipdp.place"] + 1_000}
     records = asyncio.run(
-        explainer.handle(Read("explain.requests", 0, 0, None, requests.encode(replace(block, draws=places))))
+        explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, requests.encode(replace(block, draws=places))))
     )
     (answer,) = [contributions.decode(record.value or b"") for record in records]
     assert (answer.kind, answer.count) == ("failed", block.count) and "changes of grids" in answer.reason
@@ -223,13 +227,15 @@ def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_f
 def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> None:
     explainer, genuine, settings = an_explainer()
     elsewhere = replace(requests.decode(genuine.requests[-1]), partition=settings.topics.events)
-    assert asyncio.run(explainer.handle(Read("explain.requests", 0, 0, None, requests.encode(elsewhere)))) == []
+    assert (
+        asyncio.run(explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, requests.encode(elsewhere)))) == []
+    )
     assert explainer.damaged == 1
     answer = contributions.decode(genuine.contributions[0])
     aggregator = AggregatorTask(answer.partition, settings)
     some = {name: array for name, array in answer.values.items() if not name.startswith("isage")}
     for other in (replace(answer, partition=9), replace(answer, values=some), replace(answer, loss="hinge")):
-        message = Read("contributions", answer.partition, 0, b"s", contributions.encode(other))
+        message = ConsumerRecord("contributions", answer.partition, 0, b"s", contributions.encode(other))
         asyncio.run(aggregator.feed(message))
     assert aggregator.damaged == 3 and aggregator.core.streams == {}
 

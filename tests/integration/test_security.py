@@ -18,7 +18,7 @@ from glasstream.command.acls import apply_acls
 from glasstream.configuration import load
 from glasstream.consume import importance
 from glasstream.operate.doctor.examine import examine
-from glasstream.operate.doctor.finding import Finding, Level, Patient
+from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events
 from glasstream_topics.access import ROLES
@@ -110,7 +110,7 @@ def doctor(secured: Secured, prefix: str, role: str, probe: bool = False, **othe
     kafka = secured.credentials(role) | others
     given = [f"broker={secured.address}", f"prefix={prefix}", *SETTINGS]
     settings = load(assignments=[*given, *(f"kafka.{name}={text}" for name, text in kafka.items())])
-    return examine(Patient(settings, {"GLASSTREAM_HMAC_KEY": HMAC_KEY}, time.time, probe))
+    return examine(DoctorContext(settings, {"GLASSTREAM_HMAC_KEY": HMAC_KEY}, time.time, probe))
 
 
 @pytest.mark.kafka

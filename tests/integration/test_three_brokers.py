@@ -11,11 +11,11 @@ from glasstream.brokers.local import LocalCluster
 from glasstream.command import topic_commands
 from glasstream.configuration import load
 from glasstream.operate.doctor.cluster import kind
-from glasstream.operate.doctor.finding import Level, Patient
+from glasstream.operate.doctor.finding import DoctorContext, Level
 from glasstream.operate.doctor.layout import contracts, copies
 from glasstream.settings import Settings
 from glasstream_topics import admin as topic_admin
-from glasstream_topics.admin import Finding
+from glasstream_topics.admin import Deviation
 from tests.brokers.test_local_kafka import DEADLINE_S, received, send, until
 from tests.integration.test_topics_admin import alter, config
 
@@ -69,8 +69,8 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
     assert topic_commands.create(settings) == [f"{topic.full_name(prefix)}: created" for topic in glasstream_topics.ALL]
     assert config(client, name)["min.insync.replicas"].value == "2"
     assert topic_commands.verify(settings) == []
-    assert until(lambda: [one.level for one in copies(patient(settings))] == [Level.OK])
-    assert [one.level for one in kind(patient(settings))] == [Level.OK]
+    assert until(lambda: [one.level for one in copies(context(settings))] == [Level.OK])
+    assert [one.level for one in kind(context(settings))] == [Level.OK]
     alter(client, name, "min.insync.replicas", "1")
     alter(client, name, "unclean.leader.election.enable", "true")
     expected = [
@@ -78,7 +78,7 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
         f"{name}: expected unclean.leader.election.enable false, found true",
     ]
     assert topic_commands.verify(settings) == expected
-    failures = contracts(patient(settings))
+    failures = contracts(context(settings))
     assert [one.what for one in failures] == expected and {one.level for one in failures} == {Level.FAIL}
     assert "min.insync.replicas=[2]" in failures[0].do
     topic_admin.delete(client, prefix)
@@ -92,15 +92,17 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
     # a broker that is behind still tells of the topic of that name that was deleted
     assert until(lambda: config(client, name)["min.insync.replicas"].value == "1")
     assert topic_commands.verify(chosen) == []
-    assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(patient(chosen))] == [(Level.WARN, True)]
+    assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(context(chosen))] == [(Level.WARN, True)]
     # what nobody chose is a deviation
     found = topic_admin.verify(client, settings.partitions, prefix)
-    assert Finding(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(glasstream_topics.ALL)
+    assert Deviation(name, "copies", "3 or more on 3 brokers", "1") in found and len(found) == len(
+        glasstream_topics.ALL
+    )
     topic_admin.delete(client, prefix)
 
 
-def patient(settings: Settings) -> Patient:
-    return Patient(settings, {}, time.time, probe=False)
+def context(settings: Settings) -> DoctorContext:
+    return DoctorContext(settings, {}, time.time, probe=False)
 
 
 def in_sync(admin: AdminClient, topic: str) -> set[int]:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 import glasstream_topics
 from glasstream_topics import admin
-from glasstream_topics.admin import Finding
+from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
 
 pytestmark = pytest.mark.kafka
@@ -87,20 +87,20 @@ def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
     alter(client, name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.5")
     alter(client, name("explain.requests"), "retention.bytes", "-1")
     assert sorted(admin.verify(client, COUNTS, prefix), key=str) == [
-        Finding(name("contributions"), "partitions", "2", "4"),
-        Finding(name("importance"), "the topic", "to exist", "none"),
-        Finding(name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
-        Finding(name("snapshots"), "cleanup.policy", "compact", "compact,delete"),
-        Finding(name("snapshots"), "segment.bytes", "16777216", "1048576"),
-        Finding(name("explain.requests"), "retention.bytes", "1073741824", "-1"),
+        Deviation(name("contributions"), "partitions", "2", "4"),
+        Deviation(name("importance"), "the topic", "to exist", "none"),
+        Deviation(name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
+        Deviation(name("snapshots"), "cleanup.policy", "compact", "compact,delete"),
+        Deviation(name("snapshots"), "segment.bytes", "16777216", "1048576"),
+        Deviation(name("explain.requests"), "retention.bytes", "1073741824", "-1"),
     ]
-    assert str(Finding("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
+    assert str(Deviation("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
 
 
 def test_other_counts_are_other_contracts(client: AdminClient, prefix: str) -> None:
     admin.create(client, COUNTS, prefix)
     found = admin.verify(client, {"events": 2, "requests": 5}, prefix)
-    assert found == [Finding(f"{prefix}explain.requests", "partitions", "5", "3")]
+    assert found == [Deviation(f"{prefix}explain.requests", "partitions", "5", "3")]
 
 
 def test_settings_take_the_place_of_the_contracts_configuration(client: AdminClient, prefix: str) -> None:

@@ -22,7 +22,7 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.consumer import Consumer, ConsumerThread, Transport
 from glasstream.transport.lane import Lane
 from glasstream.transport.options import StageOptions
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stateful import StatefulStage
 from glasstream.transport.stateless import StatelessStage
@@ -57,9 +57,9 @@ class Handled:
         self.out = out
         self.offsets: list[int] = []
 
-    async def __call__(self, message: Message) -> list[Record]:
+    async def __call__(self, message: ConsumerRecord) -> list[ProducerRecord]:
         self.offsets.append(message.offset)
-        return [Record(self.out, message.key, message.value, message.partition)]
+        return [ProducerRecord(self.out, message.key, message.value, message.partition)]
 
 
 def numbers(count: int) -> list[bytes]:
@@ -405,7 +405,7 @@ def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start
     done: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
 
     def worker(instance: str) -> StatelessStage:
-        async def handle(message: Message) -> list[Record]:
+        async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
             await opened.wait()
             done[instance].append((message.partition, message.offset))
             return []

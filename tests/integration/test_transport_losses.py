@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from glasstream.stages.health import StageHealth
 from glasstream.transport.connection import Connection
 from glasstream.transport.consumer import POLL_RECORDS
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.stateless import StatelessStage
 from tests.transport.harness import (
     Total,
@@ -40,7 +40,7 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         await self.go.wait()
         await super().feed(message)
 
@@ -190,9 +190,9 @@ def test_a_shorter_log_of_what_is_produced_again_is_read_from_its_start(kafka: s
     source = f"{topics}in"
     seen: list[int] = []
 
-    async def handle(message: Message) -> list[Record]:
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
         seen.append(message.offset)
-        return [Record(f"{topics}out", message.key, message.value, 0)]
+        return [ProducerRecord(f"{topics}out", message.key, message.value, 0)]
 
     async def run() -> None:
         stage = StatelessStage(

@@ -11,7 +11,7 @@ from glasstream.errors import BrokerError, FencedError, StateError, TopicError, 
 from glasstream.transport.connection import Connection
 from glasstream.transport.producers import ConfirmedProducer
 from glasstream.transport.progress import read_to_end, watermarks
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream.transport.topic_check import check_topics, partition_count
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream.transport.watch import Follower
@@ -34,8 +34,20 @@ def test_the_last_value_of_each_key_is_found_behind_markers_aborted_records_and_
     connection = Connection(kafka)
     writer = TransactionalProducer(connection, f"{state}-writer")
     writer.open(60)
-    writer.commit([Record(state, b"a", b"1", 0), Record(state, b"b", b"1", 0), Record(state, b"c", b"1", 0)])
-    writer.commit([Record(state, b"b", b"2", 0), Record(state, b"c", None, 0), Record(state, b"", b"9", 0)])
+    writer.commit(
+        [
+            ProducerRecord(state, b"a", b"1", 0),
+            ProducerRecord(state, b"b", b"1", 0),
+            ProducerRecord(state, b"c", b"1", 0),
+        ]
+    )
+    writer.commit(
+        [
+            ProducerRecord(state, b"b", b"2", 0),
+            ProducerRecord(state, b"c", None, 0),
+            ProducerRecord(state, b"", b"9", 0),
+        ]
+    )
     writer.close()
     produce_in_transactions(kafka, state, [[b"never"]], abort=[0])
     assert read_to_end(connection, state, 0, 30.0) == {b"a": b"1", b"b": b"2", b"": b"9"}
@@ -85,8 +97,10 @@ def test_a_transaction_that_the_broker_refuses_for_good_is_an_error_soon(kafka: 
     writer = TransactionalProducer(Connection(kafka), f"{state}-writer")
     writer.open(60)
     with pytest.raises(BrokerError, match="attempt 3 of 3"):
-        writer.commit([Record(state, b"a", b"1", 0), Record(state, None, b"1", 0)])  # compacted topics want keys
-    writer.commit([Record(state, b"a", b"2", 0)])
+        writer.commit(
+            [ProducerRecord(state, b"a", b"1", 0), ProducerRecord(state, None, b"1", 0)]
+        )  # compacted topics want keys
+    writer.commit([ProducerRecord(state, b"a", b"2", 0)])
     writer.close()
     assert read_to_end(Connection(kafka), state, 0, 10.0) == {b"a": b"2"}
 
@@ -94,11 +108,11 @@ def test_a_transaction_that_the_broker_refuses_for_good_is_an_error_soon(kafka: 
 def test_a_second_producer_of_the_same_name_fences_the_first(kafka: str, state: str) -> None:
     first, second = (TransactionalProducer(Connection(kafka), f"{state}-id") for _ in range(2))
     first.open(60)
-    first.commit([Record(state, b"a", b"1", 0)])
+    first.commit([ProducerRecord(state, b"a", b"1", 0)])
     second.open(60)
     with pytest.raises(FencedError, match="does not own its partition any more"):
-        first.commit([Record(state, b"a", b"2", 0)])
-    second.commit([Record(state, b"b", b"3", 0)])
+        first.commit([ProducerRecord(state, b"a", b"2", 0)])
+    second.commit([ProducerRecord(state, b"b", b"3", 0)])
     first.close()
     second.close()
     assert read_to_end(Connection(kafka), state, 0, 10.0) == {b"a": b"1", b"b": b"3"}
@@ -134,19 +148,19 @@ def test_reports_arrive_after_an_error_that_polling_raised(kafka: str, state: st
     producer._producer = failing = Raising(producer._producer)
     # Before anything is delivered: a `poll` from before the exchange may still run, and would take the report.
     assert failing.raised.wait(10.0)
-    producer.deliver([Record(state, b"a", b"1", 1)])
-    producer.deliver([Record(state, b"b", b"1", 1)])
+    producer.deliver([ProducerRecord(state, b"a", b"1", 1)])
+    producer.deliver([ProducerRecord(state, b"b", b"1", 1)])
     producer.close()
     assert len(read_to_end(Connection(kafka), state, 1, 10.0)) == 2
 
 
 def test_the_plain_producer_confirms_in_threads_and_on_the_loop(kafka: str, state: str) -> None:
     producer = ConfirmedProducer(Connection(kafka))
-    producer.deliver([Record(state, b"a", b"1", 1)])
-    asyncio.run(producer.produce_confirmed(Record(state, b"%d" % number, b"2", 1) for number in range(100)))
+    producer.deliver([ProducerRecord(state, b"a", b"1", 1)])
+    asyncio.run(producer.produce_confirmed(ProducerRecord(state, b"%d" % number, b"2", 1) for number in range(100)))
     assert len(read_to_end(Connection(kafka), state, 1, 10.0)) == 101
     with pytest.raises(BrokerError, match=r"not accepted|cannot be written"):
-        producer.deliver([Record(state, b"a", b"1", 77)])
+        producer.deliver([ProducerRecord(state, b"a", b"1", 77)])
     producer.close()
 
 
@@ -155,7 +169,7 @@ def test_keys_go_to_the_partitions_that_java_clients_choose(kafka: str, prefix: 
     make_topics(kafka, {topic: 8})
     connection = Connection(kafka)
     producer = ConfirmedProducer(connection)
-    producer.deliver([Record(topic, key, b"v") for key in (b"elec2", b"agrawal", b"bike")])
+    producer.deliver([ProducerRecord(topic, key, b"v") for key in (b"elec2", b"agrawal", b"bike")])
     producer.close()
     found = {partition: set(read_to_end(connection, topic, partition, 10.0)) for partition in range(8)}
     # Java: toPositive(murmur2(key)) % 8
@@ -174,7 +188,7 @@ def test_committed_records_are_followed_as_they_come(kafka: str, state: str) -> 
     connection = Connection(kafka)
     writer = TransactionalProducer(connection, f"{state}-writer")
     writer.open(60)
-    writer.commit([Record(state, b"a", b"1", 0)])
+    writer.commit([ProducerRecord(state, b"a", b"1", 0)])
     seen: list[tuple[int, int, bytes | None, bytes | None]] = []
 
     async def run() -> None:
@@ -182,12 +196,16 @@ def test_committed_records_are_followed_as_they_come(kafka: str, state: str) -> 
         await follower.start()
         follower.follow(0)
         await until(lambda: len(seen) == 1)
-        await asyncio.to_thread(writer.commit, [Record(state, b"a", b"2", 0), Record(state, b"x", b"3", 1)])
+        await asyncio.to_thread(
+            writer.commit, [ProducerRecord(state, b"a", b"2", 0), ProducerRecord(state, b"x", b"3", 1)]
+        )
         await until(lambda: len(seen) == 2)
         follower.follow(1)
         await until(lambda: len(seen) == 3)
         follower.unfollow(0)
-        await asyncio.to_thread(writer.commit, [Record(state, b"a", b"4", 0), Record(state, b"x", b"5", 1)])
+        await asyncio.to_thread(
+            writer.commit, [ProducerRecord(state, b"a", b"4", 0), ProducerRecord(state, b"x", b"5", 1)]
+        )
         await until(lambda: len(seen) == 4)
         await follower.stop()
 

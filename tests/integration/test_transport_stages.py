@@ -17,7 +17,7 @@ from glasstream.health import catalogue
 from glasstream.stages.health import StageHealth
 from glasstream.transport.connection import Connection
 from glasstream.transport.producers import ConfirmedProducer
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stateless import StatelessStage
 from glasstream.transport.worker import ExitCode
@@ -134,7 +134,7 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
         while not ended:
             ended = moved.is_set()
             await producer.produce_confirmed(
-                Record(f"{prefix}in", b"k", value, partition)
+                ProducerRecord(f"{prefix}in", b"k", value, partition)
                 for partition in range(4)
                 for value in numbers(step * 50, step * 50 + 50)
             )
@@ -182,7 +182,7 @@ class Below(Total):
 
 
 class Raises(Total):
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         raise ZeroDivisionError(message.place)
 
 
@@ -272,7 +272,7 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         if message.partition == 0:
             await self.go.wait()
         await super().feed(message)
@@ -300,11 +300,11 @@ def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(kaf
 
 def test_what_a_message_may_hold_reaches_the_stage_unchanged(kafka: str, topics: str) -> None:
     values: list[bytes | None] = [b"\xff\x00", b"not json", b"", None, b'{"a": 1}']
-    seen: list[Message] = []
+    seen: list[ConsumerRecord] = []
 
-    async def handle(message: Message) -> list[Record]:
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
         seen.append(message)
-        return [Record(f"{topics}out", message.key, message.value, 0, (("origin", b"\xfe"),))]
+        return [ProducerRecord(f"{topics}out", message.key, message.value, 0, (("origin", b"\xfe"),))]
 
     before = time.time()
     produce(kafka, f"{topics}in", values, key=b"\x80")
@@ -327,7 +327,7 @@ def test_a_followed_topic_is_seen_whole_by_every_worker(kafka: str, topics: str)
     produce(kafka, f"{topics}table", [b"old"])
     seen: dict[str, list[tuple[bytes, bytes | None]]] = {"a": [], "b": []}
 
-    async def handle(message: Message) -> list[Record]:
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
         return []
 
     def worker(instance: str) -> StatelessStage:
@@ -347,13 +347,15 @@ def test_a_followed_topic_is_seen_whole_by_every_worker(kafka: str, topics: str)
                 await until(lambda: (b"k", b"old") in seen["a"] and (b"k", b"old") in seen["b"])
                 await until(lambda: not first.app.rebalancing and not second.app.rebalancing)
                 for number in range(10):
-                    record = Record(f"{topics}table", b"%d" % number, b"%d" % number * 100_000 if number % 2 else None)
+                    record = ProducerRecord(
+                        f"{topics}table", b"%d" % number, b"%d" % number * 100_000 if number % 2 else None
+                    )
                     await producer.produce_confirmed([record])
                     for instance in ("a", "b"):
                         await until(
                             lambda instance=instance, record=record: (record.key, record.value) in seen[instance]
                         )
-            late = Record(f"{topics}table", b"late", b"1")  # written while the other one leaves
+            late = ProducerRecord(f"{topics}table", b"late", b"1")  # written while the other one leaves
             await producer.produce_confirmed([late])
             await until(lambda: (late.key, late.value) in seen["b"])
         await asyncio.to_thread(producer.close)
@@ -367,7 +369,7 @@ def test_a_followed_topic_is_seen_whole_by_every_worker(kafka: str, topics: str)
 def test_a_follower_of_a_topic_that_refuses_a_record_ends_the_worker(kafka: str, topics: str) -> None:
     produce(kafka, f"{topics}table", [b"bad"])
 
-    async def handle(message: Message) -> list[Record]:
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
         return []
 
     def refuse(key: bytes, value: bytes | None) -> None:
@@ -400,9 +402,9 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
     totals = Totals(prefix)
     copied: list[bytes | None] = []
 
-    async def handle(message: Message) -> list[Record]:
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
         copied.append(message.value)
-        return [Record(f"{prefix}copy", message.key, message.value, 0)]
+        return [ProducerRecord(f"{prefix}copy", message.key, message.value, 0)]
 
     async def run() -> None:
         producer = ConfirmedProducer(connection)
@@ -412,7 +414,7 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
             table=TableSpec(f"{prefix}table", lambda key, value: None),
         )  # fmt: skip
         async with running(adding, copying):
-            await producer.produce_confirmed(Record(f"{prefix}in", b"k", value, 0) for value in numbers(0, 200))
+            await producer.produce_confirmed(ProducerRecord(f"{prefix}in", b"k", value, 0) for value in numbers(0, 200))
             await until(lambda: len(copied) == 200)
         assert (adding.failure, copying.failure) == (None, None)
         assert (adding.lost, copying.lost) == (0, 0)

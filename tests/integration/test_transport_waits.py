@@ -15,7 +15,7 @@ from glasstream.stages.health import StageHealth
 from glasstream.transport import consumer, transactions
 from glasstream.transport.connection import Connection
 from glasstream.transport.progress import watermarks
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.stateless import StatelessStage
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
@@ -52,8 +52,8 @@ def counted_attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def copying(bootstrap: str, prefix: str) -> StatelessStage:
-    async def handle(message: Message) -> list[Record]:
-        return [Record(f"{prefix}copy", message.key, message.value, 0)]
+    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+        return [ProducerRecord(f"{prefix}copy", message.key, message.value, 0)]
 
     return StatelessStage(
         Connection(bootstrap), options(prefix, name="copy", **SOON), input_topic=f"{prefix}out", handle=handle,
@@ -190,7 +190,7 @@ def end_by_the_broker(
             if other:
                 successor = TransactionalProducer(connection, given.transactional_id(0))
                 successor.open(60)
-                successor.commit([Record(f"{prefix}state", b"", b'{"sum":100,"count":1,"next":1}', 0)])
+                successor.commit([ProducerRecord(f"{prefix}state", b"", b'{"sum":100,"count":1,"next":1}', 0)])
                 successor.close()
         attempt(self, what, call, seconds)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glasstream.models import average, conclude
+from glasstream.models import average, normalise
 from glasstream.models.tree_arrays import BRANCH_FIELDS, MEAN_FIELDS, VOTE_FIELDS
 from glasstream.models.trees import ClassificationTrees, RegressionTrees
 from glasstream.models.walk import LEAF, NOMINAL_BINARY, NOMINAL_MULTIWAY, NUMERIC_BINARY, UNTESTED
@@ -27,7 +27,7 @@ def random_trees(random, features):
     classes = int(random.choice([1, 2, 2, 5]))
     given = {**_typed(BRANCH_FIELDS, arrays), **_votes(random, features, leaves[0], classes)}
     given |= {"weights": random.random(len(roots)), "column": random.permutation(classes).astype(np.int32)}
-    meta = {"features": names, "classes": list("abcde"[:classes]), "rule": str(random.choice(list(conclude.RULES)))}
+    meta = {"features": names, "classes": list("abcde"[:classes]), "rule": str(random.choice(list(normalise.RULES)))}
     return ClassificationTrees.unpack(meta, given)
 
 

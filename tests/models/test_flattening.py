@@ -20,7 +20,7 @@ from river.tree.nodes.branch import DTBranch
 
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import average, bayes, committee, conclude, linear_forms, mondrian, softmax, transform, walk
+from glasstream.models import average, bayes, committee, linear_forms, mondrian, normalise, softmax, transform, walk
 from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.warm_up import warm_up
@@ -273,7 +273,7 @@ def test_one_specialisation_serves_learner_and_explainer(watch, odd):
     kernels = (
         walk.classify,
         walk.regress,
-        conclude.conclude,
+        normalise.normalise,
         average.average,
         linear_forms.evaluate,
         softmax.softmax,

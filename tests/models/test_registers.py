@@ -9,7 +9,7 @@ import pytest
 from glasstream import models
 from glasstream.errors import NotCompilable
 from glasstream.models.compile import FAMILIES
-from glasstream.models.forms import FORMS
+from glasstream.models.serialization import FORMS
 from glasstream.models.transformers import TRANSFORMERS
 from tests.models.examples import EXAMPLES, parts
 

@@ -6,7 +6,7 @@ import pytest
 from river import compose, linear_model, preprocessing, tree
 
 from glasstream.errors import FrameError, NotCompilable
-from glasstream.models import forms, snapshot
+from glasstream.models import serialization, snapshot
 from glasstream.models.compile import compile_model
 
 
@@ -157,7 +157,7 @@ def test_compiling_leaves_transformers_as_they_were(watch):
 def test_predictors_in_each_other_without_end_are_refused(watch):
     watched = _after(watch, preprocessing.MinMaxScaler() | _tree(), [({"a": 1.0}, 1.0)])
     predictor = compile_model(watched.model, watched.table, None)
-    for _ in range(forms.DEPTH - 1):
+    for _ in range(serialization.DEPTH - 1):
         predictor = type(predictor)(predictor.features, predictor._steps, predictor)
     deep = {"stream": "s", "epoch": 0, "version": 1, "key": None}
     snapshot.decode(snapshot.encode(predictor, **deep), key=None)

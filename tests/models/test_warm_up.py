@@ -13,7 +13,7 @@ from river import base, forest, linear_model, multiclass, naive_bayes, preproces
 
 import glasstream.models
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import forms, snapshot
+from glasstream.models import serialization, snapshot
 from glasstream.models.compile import compile_model
 from glasstream.models.warm_up import SAMPLES, warm_up
 from glasstream_topics import frames
@@ -51,7 +51,7 @@ def test_the_samples_are_those_of_rivers_models() -> None:
 
 def test_every_form_with_kernels_of_its_own_is_among_them() -> None:
     named = set(re.findall(r'"form":"([^"]+)"', FILE.read_text()))
-    assert named == set(forms.FORMS) - {"averaging committee"}
+    assert named == set(serialization.FORMS) - {"averaging committee"}
     warm_up()
 
 

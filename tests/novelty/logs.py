@@ -17,7 +17,7 @@ from glasstream_topics.novelty import Novelty
 
 BASE = (
     "topics.events=1", "novelty.window=60", "novelty.stride=40", "novelty.delay=25", "novelty.held=0.4",
-    "novelty.rate=0.1", "novelty.learners=3", "novelty.iterations=20", "novelty.clock=4", "novelty.grace=20",
+    "novelty.rate=0.1", "novelty.learners=3", "novelty.iterations=20", "novelty.test_interval=4", "novelty.grace=20",
     "novelty.delta=0.3",
 )  # fmt: skip
 

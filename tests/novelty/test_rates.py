@@ -6,7 +6,7 @@ from tests.novelty.logs import mixed, read, whole
 
 SETTINGS = (
     "novelty.window=400", "novelty.stride=300", "novelty.delay=100", "novelty.held=0.5", "novelty.rate=0.05",
-    "novelty.learners=5", "novelty.delta=1e-4", "novelty.clock=32", "novelty.grace=200",
+    "novelty.learners=5", "novelty.delta=1e-4", "novelty.test_interval=32", "novelty.grace=200",
 )  # fmt: skip
 
 

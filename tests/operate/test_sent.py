@@ -10,10 +10,10 @@ from glasstream.explain.explainer import explain
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
 from glasstream.operate import sent as module
-from glasstream.operate.lived import Life, adopt
 from glasstream.operate.sent import sent
+from glasstream.operate.stream_epoch import StreamEpoch, adopt
 from glasstream.stages.names import fingerprint
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.progress_learner import StreamProgress
 from tests.learn.test_partition_learner import BASE, event, message
@@ -26,13 +26,15 @@ class Topics:
     """What is on the topics: messages by partition."""
 
     def __init__(self) -> None:
-        self.records: dict[tuple[str, int], list[Message]] = {}
+        self.records: dict[tuple[str, int], list[ConsumerRecord]] = {}
 
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
         records = self.records.setdefault((f"p.{topic}", 0), [])
-        records.append(Message(f"p.{topic}", 0, len(records), key, value))
+        records.append(ConsumerRecord(f"p.{topic}", 0, len(records), key, value))
 
-    def kept(self, link: object, begin: Mapping[tuple[str, int], int], *, read_committed: bool) -> Iterator[Message]:
+    def read_records(
+        self, link: object, begin: Mapping[tuple[str, int], int], *, read_committed: bool
+    ) -> Iterator[ConsumerRecord]:
         for place in begin:
             yield from self.records.get(place, [])
 
@@ -41,7 +43,7 @@ class Topics:
 def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
     """A stream's blocks, contributions and sealed snapshots, ended ones and another epoch's among them."""
     made = Topics()
-    monkeypatch.setattr(module, "kept", made.kept)
+    monkeypatch.setattr(module, "read_records", made.read_records)
     learner = PartitionLearner(0, SETTINGS.learn())
     models: dict[int, bytes] = {}
     for number in range(60):
@@ -64,12 +66,14 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
     return made
 
 
-def life() -> Life:
-    return Life("s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ())
+def stream_epoch() -> StreamEpoch:
+    return StreamEpoch(
+        "s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ()
+    )
 
 
 def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
-    found = sent(life(), {12, 30}, KEY)
+    found = sent(stream_epoch(), {12, 30}, KEY)
     assert found.published.keys() == found.requests.keys() == {12, 30} and not found.notes
     assert found.models.keys() == {found.requests[12].version, found.requests[30].version}
     for seq, block in found.requests.items():
@@ -81,7 +85,7 @@ def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
     ("key", "why"), [(None, "set GLASSTREAM_HMAC_KEY"), (b"another key of 16 bytes or more", "its HMAC does not fit")]
 )
 def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: bytes | None, why: str) -> None:
-    found = sent(life(), {12}, key)
+    found = sent(stream_epoch(), {12}, key)
     assert not found.models and found.requests.keys() == {12}
     (note,) = found.notes
     assert "of the model on p.snapshots cannot be read" in note and why in note
@@ -89,7 +93,7 @@ def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: byte
 
 def test_a_model_that_is_gone_is_named_with_what_would_have_kept_it(topics: Topics) -> None:
     topics.records[("p.snapshots", 0)] = [one for one in topics.records[("p.snapshots", 0)] if one.value is None]
-    (note,) = sent(life(), {12}, KEY).notes
+    (note,) = sent(stream_epoch(), {12}, KEY).notes
     assert "no longer on p.snapshots" in note and "min.compaction.lag.ms" in note
 
 

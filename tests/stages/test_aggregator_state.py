@@ -17,7 +17,7 @@ from glasstream.configuration import load
 from glasstream.models import snapshot
 from glasstream.stages import aggregator as stage
 from glasstream.stages.aggregator import AggregatorTask
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import checkpoints, chunks, contributions, progress_aggregator, progress_novelty, snapshots
 from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
 from tests.aggregator.test_stream_aggregator import ROWS, block
@@ -50,7 +50,7 @@ def run(log: Log, crashes: set[int], every: int) -> dict[str, list[bytes]]:
     while True:
         end = min(at + every, len(log))
         for offset in range(at, end):
-            asyncio.run(aggregator.feed(Message("contributions", 0, offset, b"", log[offset])))
+            asyncio.run(aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", log[offset])))
         at = end
         outputs = aggregator.collect()
         if not outputs and at == len(log):
@@ -101,7 +101,7 @@ def test_a_commit_is_bounded_however_many_streams_have_changed(monkeypatch: pyte
     names = [f"stream {number}" for number in range(30)]
     for offset, name in enumerate(names):
         data = contributions.encode(replace(block(START, 20), stream=name))
-        asyncio.run(aggregator.feed(Message("contributions", 0, offset, b"", data)))
+        asyncio.run(aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", data)))
     one = sum(len(record.value or b"") for record in aggregator._state_records(aggregator.core.streams["stream 0"]))
     monkeypatch.setattr(stage, "STATE_BYTES", 3 * one)
     committed: list[str] = []
@@ -200,10 +200,10 @@ def test_what_is_written_is_never_too_much_to_be_read(codec: str, size: int, lim
 def test_an_explainer_holds_every_snapshot_that_a_learner_keeps_alive() -> None:
     """A bound of its own would make it wait for ever for what it has forgotten."""
     from glasstream.stages.aggregator_progress import AggregatorProgress
-    from glasstream.stages.explainer import Explainer
+    from glasstream.stages.explainer import ExplainerTask
 
     settings = load(assignments=["limits.snapshot_bytes=1000", "limits.snapshot_largest=1000"])
-    explainer = Explainer(settings, None, AggregatorProgress())
+    explainer = ExplainerTask(settings, None, AggregatorProgress())
     for number in range(20):
         for key, value in snapshots.split(f"stream {number}", 0, 7, bytes(900)):
             explainer.on_snapshot(key, value)

@@ -15,7 +15,7 @@ from glasstream.novelty.fit import Request, fit
 from glasstream.novelty.settings import MapSettings
 from glasstream.settings import Settings
 from glasstream.stages.novelty import NoveltyTask
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import events, progress_novelty
 from glasstream_topics.progress_learner import PARTITION_KEY
 from tests.late_labels import apart
@@ -56,7 +56,7 @@ def partition(settings: Settings = SETTINGS) -> NoveltyTask:
     return NoveltyTask(0, settings, fitter)
 
 
-def log() -> list[Message]:
+def log() -> list[ConsumerRecord]:
     """Streams of different lengths and paces, and messages that are none."""
     streams = [iter(packed(mixed(count), size, key)) for count, size, key in ((500, 23, b"a"), (300, 5, b"b"))]
     streams.append(iter(packed(mixed(20), 20, b"idle")))
@@ -75,7 +75,7 @@ def log() -> list[Message]:
             values.append((b"a", b"{"))
     for at, key in ((40, b"late"), (50, b"a"), (60, b"b")):
         values.insert(at, (key, events.RESET))
-    return [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate(values)]
+    return [ConsumerRecord("events", 0, offset, key, value) for offset, (key, value) in enumerate(values)]
 
 
 LOG = log()
@@ -136,7 +136,7 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     broker.commit(anew)
     assert list(broker.state) == [PARTITION_KEY], "nothing of the epoch before is kept"
     for message in LOG[:30]:
-        asyncio.run(anew.feed(Message("events", 0, len(LOG) + message.offset, message.key, message.value)))
+        asyncio.run(anew.feed(ConsumerRecord("events", 0, len(LOG) + message.offset, message.key, message.value)))
         broker.commit(anew)
     again = partition(load(assignments=[*other, "worker.new_epoch=true"]))
     assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
@@ -166,7 +166,7 @@ def test_after_retention_every_stream_goes_on(times: int) -> None:
     """Restarted where nothing is kept any more of what came before; by their number no anchor was due."""
     settings = load(assignments=[*BY_TIME, "checkpoint.seconds=1e-9"])
     later = [one for parts in zip(*(pairs(170, 23, key) for key in KEYS), strict=True) for one in parts]
-    log = [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate([*RARE, *later])]
+    log = [ConsumerRecord("events", 0, offset, key, value) for offset, (key, value) in enumerate([*RARE, *later])]
     whole, broken = Broker(), Broker()
     for broker, restarts in ((whole, 0), (broken, times)):
         stage = partition(settings)
@@ -194,7 +194,7 @@ def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPa
     stage.restore({}, 0, 0)
     broker = Broker()
     for offset, (key, value) in enumerate(RARE):
-        asyncio.run(stage.feed(Message("events", 0, offset, key, value)))
+        asyncio.run(stage.feed(ConsumerRecord("events", 0, offset, key, value)))
         broker.commit(stage)
     anchored = []
     for at in (299.0, 300.0, 300.0, 300.0, 300.0, 300.0, 9000.0):

@@ -16,10 +16,10 @@ from glasstream.configuration import load
 from glasstream.stages import explainer as explainer_stage
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
-from glasstream.stages.explainer import Explainer
+from glasstream.stages.explainer import ExplainerTask
 from glasstream.stages.learner import LearnerTask
 from glasstream.stages.standstill import LONGEST
-from glasstream.transport.records import Message, Outputs
+from glasstream.transport.records import ConsumerRecord, Outputs
 from glasstream_topics import events
 from tests.logs import event
 
@@ -80,9 +80,9 @@ class Lossy:
     def __post_init__(self) -> None:
         self.settings = load(assignments=[*SETTINGS, f"checkpoint.seconds={self.seconds}"])
         self.progress = AggregatorProgress()
-        self.explainer = Explainer(self.settings, KEY, AggregatorProgress())
+        self.explainer = ExplainerTask(self.settings, KEY, AggregatorProgress())
         self.aggregator = AggregatorTask(0, self.settings)
-        self.requests: asyncio.Queue[Message] = asyncio.Queue()
+        self.requests: asyncio.Queue[ConsumerRecord] = asyncio.Queue()
 
     def learner(self) -> LearnerTask:
         self.progress = AggregatorProgress()
@@ -126,7 +126,7 @@ class Lossy:
 
         async def feed() -> None:
             for offset in range(start, len(LOG)):
-                await learner.feed(Message("events", 0, offset, *LOG[offset]))
+                await learner.feed(ConsumerRecord("events", 0, offset, *LOG[offset]))
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())
@@ -136,7 +136,7 @@ class Lossy:
             for record in await self.explainer.handle(await self.requests.get()):
                 if not self._lost("contributions"):
                     offset = self.written["contributions"] - 1
-                    await self.aggregator.feed(Message("contributions", 0, offset, b"", record.value))
+                    await self.aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", record.value))
 
     def _lost(self, topic: str) -> bool:
         lost = (topic, self.written[topic]) in self.drops
@@ -152,7 +152,7 @@ class Lossy:
                 self.published[topic, orjson.loads(value or b"")["stream"]].append(value or b"")
             elif topic == "explain.requests":
                 if not self._lost(topic):
-                    self.requests.put_nowait(Message(topic, 0, self.written[topic] - 1, key, value))
+                    self.requests.put_nowait(ConsumerRecord(topic, 0, self.written[topic] - 1, key, value))
             elif topic == "snapshots":
                 if not self._lost(topic):
                     self.explainer.on_snapshot(key, value)

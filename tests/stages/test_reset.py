@@ -18,7 +18,7 @@ from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.learner import LearnerTask
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import checkpoints, contributions, events, progress_learner, requests, snapshots
 from tests.logs import event
 
@@ -115,7 +115,7 @@ class Cluster:
                 kill_aggregator = None
                 aggregator, at = self.aggregator()
             for offset in range(at, len(self.contributions)):
-                await aggregator.feed(Message("contributions", 0, offset, b"", self.contributions[offset]))
+                await aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", self.contributions[offset]))
             at = len(self.contributions)
             self._take(aggregator.collect(), "progress.aggregator")
             if done and not outputs:
@@ -129,7 +129,7 @@ class Cluster:
         async def feed() -> None:
             for offset in range(start, len(self.log)):
                 key, value = self.log[offset]
-                await learner.feed(Message("events", 0, offset, key, value))
+                await learner.feed(ConsumerRecord("events", 0, offset, key, value))
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())
@@ -140,7 +140,7 @@ class Cluster:
         for record in outputs.progress:
             self._write(progress, record)
 
-    def _write(self, topic: str, record: Record) -> None:
+    def _write(self, topic: str, record: ProducerRecord) -> None:
         key, value = record.key or b"", record.value
         if topic in ("predictions", "importance", "effects", "drift"):
             self.published[topic, key.decode()].append(value or b"")
@@ -221,7 +221,7 @@ def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> 
 
     async def again() -> None:
         for offset, data in enumerate(old, at):
-            await aggregator.feed(Message("contributions", 0, offset, b"", data))
+            await aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", data))
 
     asyncio.run(again())
     outputs = aggregator.collect()
@@ -243,7 +243,7 @@ def test_contributions_in_any_order_are_aggregated_alike(seed: int) -> None:
 
     async def feed() -> None:
         for offset, one in enumerate(data):
-            await aggregator.feed(Message("contributions", 0, offset, b"", one))
+            await aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", one))
 
     asyncio.run(feed())
     other._take(aggregator.collect(), "progress.aggregator")

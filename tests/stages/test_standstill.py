@@ -7,7 +7,7 @@ from glasstream.configuration import load
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.learner import LearnerTask
 from glasstream.stages.standstill import LONGEST, PATIENCE, Standstill
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import events, progress_aggregator, progress_learner, requests, snapshots
 from glasstream_topics.progress_aggregator import AggregatorState, StreamProgress
 from tests.logs import messages
@@ -60,14 +60,14 @@ class Fed:
         name = self.settings.prefix + events.TOPIC.name
         log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
         for offset, (key, value) in enumerate(log):
-            asyncio.run(self.learner.feed(Message(name, 0, offset, key, value)))
+            asyncio.run(self.learner.feed(ConsumerRecord(name, 0, offset, key, value)))
 
     def aggregated(self, stream: str, row: int, published: int) -> None:
         done = StreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
         for key, value in progress_aggregator.encode_stream(AggregatorState(progress=done, meta={}, arrays={}), 0):
             self.progress.on_record(0, 0, key, value)
 
-    def sent(self) -> tuple[list[Record], list[Record]]:
+    def sent(self) -> tuple[list[ProducerRecord], list[ProducerRecord]]:
         """Snapshots and requests, since the last time."""
         outputs = self.learner.collect()
         name = self.settings.prefix + requests.TOPIC.name
@@ -129,7 +129,7 @@ def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None
     assert told(outputs) == [said]
     assert not fed.learner.collect()
     name = fed.settings.prefix + events.TOPIC.name
-    asyncio.run(fed.learner.feed(Message(name, 0, 21, b"s", next(messages(400, 420)))))
+    asyncio.run(fed.learner.feed(ConsumerRecord(name, 0, 21, b"s", next(messages(400, 420)))))
     assert "20 events ago" in (fed.learner.stalled() or "")
     fed.aggregated("s", 151, 149)
     assert told(fed.learner.collect()) == [""] and fed.learner.stalled() is None

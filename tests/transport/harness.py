@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import StatefulStage
 from glasstream.transport.worker import run_worker
@@ -70,7 +70,7 @@ class Total:
         self.sum = self.count = self.next = 0
         self.fed: list[int] = []
         self.restored = self.was_dropped = False
-        self._new: list[Record] = []
+        self._new: list[ProducerRecord] = []
         self._changed = False
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
@@ -82,7 +82,7 @@ class Total:
         self.restored = True
         return self.next
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         self.fed.append(message.offset)
         value = message.value or b"0"
         if value.startswith(b"/"):
@@ -91,7 +91,7 @@ class Total:
         self.sum += int(value)
         self.count += 1
         self.next = message.offset + 1
-        self._new.append(Record(self.out, message.key, b"%d" % self.sum, self.partition))
+        self._new.append(ProducerRecord(self.out, message.key, b"%d" % self.sum, self.partition))
         self._changed = True
 
     def collect(self) -> Outputs:
@@ -99,7 +99,7 @@ class Total:
             return Outputs()
         new, self._new, self._changed = self._new, [], False
         state = json.dumps({"sum": self.sum, "count": self.count, "next": self.next})
-        return Outputs(records=new, progress=[Record("", b"", state.encode())])
+        return Outputs(records=new, progress=[ProducerRecord("", b"", state.encode())])
 
     def committed(self) -> None:
         pass

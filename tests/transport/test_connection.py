@@ -18,7 +18,7 @@ from glasstream.errors import (
 from glasstream.transport.app import make_app
 from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream.transport.worker import ExitCode, configure_logging, exit_code
 
 
@@ -109,7 +109,7 @@ def test_our_lines_are_seen_and_others_only_from_warnings_on(monkeypatch: pytest
 
 
 def test_records_say_where_they_are_and_outputs_whether_there_are_any() -> None:
-    assert Message("events", 3, 17, None, b"").place == "events[3]@17"
+    assert ConsumerRecord("events", 3, 17, None, b"").place == "events[3]@17"
     assert not Outputs()
-    assert Outputs(progress=[Record("", b"", b"")])
+    assert Outputs(progress=[ProducerRecord("", b"", b"")])
     assert StageOptions("learner", "a", prefix="p.").transactional_id(2) == "p.learner.2"

@@ -15,11 +15,11 @@ from glasstream.transport import stateful, transactions
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience
 from glasstream.transport.producers import ConfirmedProducer
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream.transport.stateful import StateLane, digests
 from glasstream.transport.transactions import ReplacedError, TransactionalProducer
 
-RECORD = Record("out", b"k", b"v", 0)
+RECORD = ProducerRecord("out", b"k", b"v", 0)
 
 
 def raised(code: int, *, retriable: bool = False, abort: bool = False, fatal: bool = False) -> KafkaException:
@@ -192,7 +192,7 @@ def test_only_a_fence_within_the_time_of_a_transaction_is_surely_another_workers
 
 
 STATE = {b"": b"1", b"s": b"x"}
-PROGRESS = [Record("state", b"", b"2", 0), Record("state", b"s", None, 0)]
+PROGRESS = [ProducerRecord("state", b"", b"2", 0), ProducerRecord("state", b"s", None, 0)]
 AFTER = {b"": b"2"}
 
 
@@ -203,18 +203,18 @@ def test_a_producer_that_the_broker_has_replaced_is_opened_anew_and_nothing_is_w
     monkeypatch: pytest.MonkeyPatch, found: dict[bytes, bytes], written_again: int | None
 ) -> None:
     """What the state holds tells whether the transaction was committed, and whether somebody else has written."""
-    commits: list[list[Record]] = []
+    commits: list[list[ProducerRecord]] = []
 
     class Fresh:
         def open(self, timeout: float) -> None: ...
 
         def close(self) -> None: ...
 
-        def commit(self, records: list[Record]) -> None:
+        def commit(self, records: list[ProducerRecord]) -> None:
             commits.append(list(records))
 
     class Replaced(Fresh):
-        def commit(self, records: list[Record]) -> None:
+        def commit(self, records: list[ProducerRecord]) -> None:
             raise ReplacedError("id")
 
     lane = object.__new__(StateLane)

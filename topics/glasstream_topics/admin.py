@@ -36,7 +36,7 @@ Overrides = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Deviation:
     """One deviation of a broker from the contract."""
 
     topic: str
@@ -170,7 +170,7 @@ def verify(
     overrides: Overrides | None = None,
     replication: int = -1,
     timeout: float = TIMEOUT_S,
-) -> list[Finding]:
+) -> list[Deviation]:
     """Every deviation from the contract: missing topics, other numbers of partitions, other configuration, few copies.
 
     Parameters
@@ -186,41 +186,43 @@ def verify(
     cluster = _metadata(admin, timeout)
     present: Mapping[str, Any] = cluster.topics
     wanted = show(counts, prefix, overrides)
-    findings: list[Finding] = []
+    findings: list[Deviation] = []
     there: list[Description] = []
     for topic in wanted:
         metadata = present.get(topic.name)
         if metadata is None or metadata.error is not None:
-            findings.append(Finding(topic.name, "the topic", "to exist", "none"))
+            findings.append(Deviation(topic.name, "the topic", "to exist", "none"))
             continue
         there.append(topic)
         if len(metadata.partitions) != topic.partitions:
-            findings.append(Finding(topic.name, "partitions", str(topic.partitions), str(len(metadata.partitions))))
+            findings.append(Deviation(topic.name, "partitions", str(topic.partitions), str(len(metadata.partitions))))
     configs = _configs(admin, [topic.name for topic in there], timeout)
     for topic in there:
         for name, expected in sorted(topic.config.items()):
             found = configs[topic.name].get(name)
             if found is None or not _same(expected, found):
-                findings.append(Finding(topic.name, name, expected, "nothing" if found is None else found))
+                findings.append(Deviation(topic.name, name, expected, "nothing" if found is None else found))
         findings += _durability(
             topic.name, _copies(present[topic.name]), configs[topic.name], replication, len(cluster.brokers)
         )
     return findings
 
 
-def _durability(name: str, copies: int, config: Mapping[str, str], replication: int, brokers: int) -> Iterable[Finding]:
+def _durability(
+    name: str, copies: int, config: Mapping[str, str], replication: int, brokers: int
+) -> Iterable[Deviation]:
     """Whether committed records outlive a broker, and whether writes go on without one."""
     if replication > 0 and copies != replication:
-        yield Finding(name, COPIES, str(replication), str(copies))
+        yield Deviation(name, COPIES, str(replication), str(copies))
     elif replication < 0 and copies < SAFE_COPIES <= brokers:
-        yield Finding(name, COPIES, f"{SAFE_COPIES} or more on {brokers} brokers", str(copies))
+        yield Deviation(name, COPIES, f"{SAFE_COPIES} or more on {brokers} brokers", str(copies))
     least = least_in_sync(copies)
     most = max(least, copies - 1)
     if not least <= int(config.get(_IN_SYNC, "1")) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        yield Finding(name, _IN_SYNC, f"{expected} with {copies} copies", config.get(_IN_SYNC, "nothing"))
+        yield Deviation(name, _IN_SYNC, f"{expected} with {copies} copies", config.get(_IN_SYNC, "nothing"))
     if config.get(_UNCLEAN, "false") != "false":
-        yield Finding(name, _UNCLEAN, "false", config[_UNCLEAN])
+        yield Deviation(name, _UNCLEAN, "false", config[_UNCLEAN])
 
 
 def _metadata(admin: AdminClient, timeout: float) -> Any:

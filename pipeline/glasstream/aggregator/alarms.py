@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.methods import IpdpAggregator, MethodAggregator, Moment, Record
+from glasstream.aggregator.methods import IpdpAggregator, MethodAggregator, Moment, OutputRecord
 from glasstream.aggregator.settings import AggregatorSettings
+from glasstream.drift.monitor import Detection, DriftMonitor, WatchedSignal
 from glasstream.drift.settings import DriftSettings
-from glasstream.drift.watch import Found, Watch, Watched
 from glasstream.errors import StateError
 from glasstream_topics import drift
 from glasstream_topics.contributions import Contributions
@@ -41,17 +41,17 @@ class Alarms:
 
     settings: AggregatorSettings
     drift: DriftSettings
-    watch: Watch
+    watch: DriftMonitor
     kept: list[_Kept] = field(default_factory=list)
 
     @classmethod
     def empty(cls, settings: AggregatorSettings) -> "Alarms | None":
         """Nothing seen yet; None if nothing is to be watched."""
-        return cls(settings, settings.drift, Watch(settings.drift)) if settings.drift is not None else None
+        return cls(settings, settings.drift, DriftMonitor(settings.drift)) if settings.drift is not None else None
 
     def update(
         self, methods: Sequence[MethodAggregator], block: Contributions, rows: slice, moment: Callable[[int], Moment]
-    ) -> Iterator[Record]:
+    ) -> Iterator[OutputRecord]:
         """Let rows of a block enter the methods in order, and watch.
 
         Parameters
@@ -67,7 +67,7 @@ class Alarms:
             said = method.update(block, rows)
             watched += [self._watched(signal, method.name, said) for signal in self.drift.signals if signal in said]
         if "loss" in self.drift.signals:
-            watched.append(Watched("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
+            watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
         for found in self.watch.feed(watched):
             at = found.alarm.row
             if before is not None:
@@ -85,22 +85,22 @@ class Alarms:
             now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, IpdpAggregator)]
             self.kept = [*self.kept, *now][-KEPT:]
 
-    def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> Watched:
+    def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> WatchedSignal:
         curve_importance = signal == "pd_importance"  # what is smoothed there is the curve, not its importance
-        return Watched(signal, method, said[signal], smooth=not curve_importance)
+        return WatchedSignal(signal, method, said[signal], smooth=not curve_importance)
 
-    def _tells(self, found: Found, curves: IpdpAggregator) -> bool:
+    def _tells(self, found: Detection, curves: IpdpAggregator) -> bool:
         """Whether a change of a curve is large beside all curves together."""
-        if found.signal not in _OF_CURVES or self.drift.least == 0.0:
+        if found.signal not in _OF_CURVES or self.drift.min_change == 0.0:
             return True
         squares = self.drift.squares and found.signal == "pd_importance"
         total = 0.0
         for effect in curves.curves.effects():
             total += effect.deviation if squares else effect.importance
         total /= max(1, len(curves.curves.outputs))
-        return abs(found.alarm.after - found.alarm.before) >= self.drift.least * total
+        return abs(found.alarm.after - found.alarm.before) >= self.drift.min_change * total
 
-    def _record(self, found: Found, moment: Moment, now: Curves) -> Record:
+    def _record(self, found: Detection, moment: Moment, now: Curves) -> OutputRecord:
         alarm = found.alarm
         change = moment.row - alarm.width + 1
         older = [kept for kept in self.kept if kept.row < change] or self.kept[:1]
@@ -108,7 +108,7 @@ class Alarms:
         before, after = (None, None) if is_loss else _pair(
             older[-1].curves.get(alarm.series, []) if older else [], now.get(alarm.series, [])
         )  # fmt: skip
-        return Record(
+        return OutputRecord(
             drift.TOPIC.name,
             drift.key(moment.stream),
             drift.encode(
@@ -154,7 +154,7 @@ class Alarms:
         if "drift" not in meta:
             raise StateError("drift detectors: expected their state, got none: it is of a version without; start anew")
         own = meta["drift"]
-        made.watch = Watch.restore(made.drift, own["detectors"], arrays)
+        made.watch = DriftMonitor.restore(made.drift, own["detectors"], arrays)
         made.kept = [_Kept(int(row), {int(slot): curves for slot, curves in held}) for row, held in own["kept"]]
         return made
 

@@ -28,7 +28,7 @@ Signals = Mapping[str, NDArray[np.float64]]
 """What a detector may watch, by the names of `glasstream_topics.drift.SIGNALS`: (rows, d), of the loss (rows, 1)."""
 
 
-class Record(NamedTuple):
+class OutputRecord(NamedTuple):
     """What is to be published."""
 
     topic: str
@@ -67,7 +67,7 @@ class MethodAggregator(Protocol):
     def update(self, block: Contributions, rows: slice) -> Signals:
         """Let rows of a block enter, in order; what each of them says."""
 
-    def records(self, moment: Moment) -> Iterator[Record]:
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
         """The records as of the newest row."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -90,10 +90,10 @@ def importance_record(
     settings: AggregatorSettings,
     moment: Moment,
     totals: Mapping[str, float] | None = None,
-) -> Record:
+) -> OutputRecord:
     """One `importance` record."""
     value, ends = smoothing.value, normal(smoothing, settings.level)
-    return Record(
+    return OutputRecord(
         importance.TOPIC.name,
         importance.key(moment.stream),
         importance.encode(
@@ -144,7 +144,7 @@ class IpfiAggregator:
         self.smoothing.update(contributions)
         return {"importance": contributions}
 
-    def records(self, moment: Moment) -> Iterator[Record]:
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
         yield importance_record(self.name, self.smoothing, self.settings, moment)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -186,7 +186,7 @@ class IsageAggregator:
         )
         return {"importance": contributions}
 
-    def records(self, moment: Moment) -> Iterator[Record]:
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
         sage = self.sage
         totals = {"marginal_loss": sage.marginal_loss, "model_loss": sage.model_loss, "total": sage.total}
         yield importance_record(self.name, sage.smoothing, self.settings, moment, totals)
@@ -249,7 +249,7 @@ class IpdpAggregator:
             found.setdefault(effect.slot, []).append({"output": effect.output, "grid": grid, "curve": curve})
         return found
 
-    def records(self, moment: Moment) -> Iterator[Record]:
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
         used: dict[int, dict[int, str]] = {}
         many = len(self.curves.outputs) > 1
         for effect in self.curves.effects():
@@ -258,7 +258,7 @@ class IpdpAggregator:
                 codes = {int(code) for points in (effect.grid, *(ice.grid for ice in effect.ice)) for code in points}
                 known = self.texts.get(effect.slot, {})
                 used.setdefault(effect.slot, {}).update({code: known[code] for code in codes})
-            yield Record(
+            yield OutputRecord(
                 effects.TOPIC.name,
                 effects.key(moment.stream, name, effect.output if many else None),
                 self._encode(effect, moment, name),

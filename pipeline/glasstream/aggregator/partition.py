@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from glasstream.aggregator.methods import Record
+from glasstream.aggregator.methods import OutputRecord
 from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream_topics.contributions import Contributions
@@ -62,7 +62,7 @@ class PartitionAggregator:
         unfinished = (offset for offset in waiting if offset is not None)
         return min((*unfinished, *self.changed.values()), default=self.next_offset)
 
-    def take_next(self) -> tuple[StreamAggregator, list[Record]]:
+    def take_next(self) -> tuple[StreamAggregator, list[OutputRecord]]:
         """Return the stream that has waited longest for its state to be written, and what it has published since."""
         name = next(iter(self.changed))
         del self.changed[name]
@@ -70,6 +70,6 @@ class PartitionAggregator:
         records, stream.records = stream.records, []
         return stream, records
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[OutputRecord]:
         """Return what was published since the last call, each stream in row order, without keeping its state."""
         return [record for _ in range(len(self.changed)) for record in self.take_next()[1]]

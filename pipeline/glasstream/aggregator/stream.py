@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from glasstream.aggregator.alarms import EVERY, Alarms
-from glasstream.aggregator.methods import METHOD_AGGREGATORS, MethodAggregator, Moment, Record
+from glasstream.aggregator.methods import METHOD_AGGREGATORS, MethodAggregator, Moment, OutputRecord
 from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.errors import StateError
 from glasstream_topics.contributions import Contributions
@@ -63,7 +63,7 @@ class StreamAggregator:
     _features: list[tuple[str, int]] = field(default_factory=list)
     """Name and kind of every feature that a block has told of."""
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
-    records: list[Record] = field(default_factory=list)
+    records: list[OutputRecord] = field(default_factory=list)
     """What is published and nobody has taken yet."""
 
     @classmethod

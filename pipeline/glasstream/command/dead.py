@@ -14,7 +14,7 @@ from glasstream_topics.events_dead import Reason
 
 if TYPE_CHECKING:
     from glasstream.operate.dead import Wanted
-    from glasstream.operate.mend import Letter
+    from glasstream.operate.repair import Letter
     from glasstream.settings import Settings
 
 _SHOWN_BYTES = 500
@@ -131,7 +131,7 @@ def show(
 @click.option(
     "--filter",
     "filter_name",
-    help="Mends them: nan-as-null, known-keys, or PACKAGE.MODULE:FUNCTION, which takes an event (or the bytes of a "
+    help="Repair them: nan-as-null, known-keys, or PACKAGE.MODULE:FUNCTION, which takes an event (or the bytes of a "
     "message that is not JSON) and returns what is sent in its place, or None.",
 )
 @click.option("--to", metavar="STREAM", help="Send to this stream, not to the one that they came with.")
@@ -153,11 +153,11 @@ def replay(
     """Send dead letters to `events` again, each once; exit code 1 if some cannot be."""
     from glasstream.operate.dead import Wanted
     from glasstream.operate.dead import replay as send_again
-    from glasstream.operate.mend import LEFT_OUT, filter_named
+    from glasstream.operate.repair import LEFT_OUT, filter_named
 
-    mend = None if filter_name is None else filter_named(filter_name)
+    function = None if filter_name is None else filter_named(filter_name)
     with _letters(common, data, Wanted(stream, reason, places)) as (settings, letters):
-        done = send_again(settings, letters, mend, to=to, force=force, dry=dry_run)
+        done = send_again(settings, letters, function, to=to, force=force, dry=dry_run)
     for line in done.lines[:_LINES]:
         click.echo(line, err=True)
     if len(done.lines) > _LINES:

@@ -36,7 +36,7 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
     from glasstream.command.console import standard_console
     from glasstream.errors import SettingsError
     from glasstream.operate.doctor.examine import examine
-    from glasstream.operate.doctor.finding import Level, Patient, fail
+    from glasstream.operate.doctor.finding import DoctorContext, Level, fail
 
     console = standard_console()
     failed = False
@@ -55,7 +55,7 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
         for line in error.findings:
             say(fail("settings", line, "correct it; every command refuses it"))
         return DIFFERS
-    for one in examine(Patient(settings, os.environ, time.time, probe)):
+    for one in examine(DoctorContext(settings, os.environ, time.time, probe)):
         say(one)
     return DIFFERS if failed else 0
 

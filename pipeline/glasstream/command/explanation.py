@@ -23,7 +23,7 @@ def as_record(one: Explained) -> bytes:
     there = one.published
     methods = sorted({name.partition(".")[0] for name in answer.values} - {"loss"})
     record = {
-        "stream": one.life.stream,
+        "stream": one.stream_epoch.stream,
         "epoch": block.epoch,
         "seq": one.seq,
         "row": one.row,
@@ -65,10 +65,10 @@ def show(one: Explained, console: Console) -> None:
     where = "no longer on the log"
     if one.event is not None:
         event = one.event
-        place = f"{topic(one.life.settings, 'events')}[{one.life.partition}]@{event.offset}"
+        place = f"{topic(one.stream_epoch.settings, 'events')}[{one.stream_epoch.partition}]@{event.offset}"
         where = f"{place}, event {event.index} of its message, id {event.id}"
     lines = [
-        f"{one.life.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
+        f"{one.stream_epoch.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
         f"version {block.version:,} of the model, {one.row - block.version:,} rows behind; target {_target(one)}"
         + (f", loss {number(float(answer.values['loss'][one.at_answer]))} ({block.loss})" if answer.values else ""),
         "block and model are "
@@ -91,8 +91,8 @@ def _say_verdict(one: Explained, console: Console) -> None:
     there = one.published
     if there is None:
         text = (
-            f"what was published is no longer on {topic(one.life.settings, 'contributions')} (retention.bytes): "
-            "nothing to compare with"
+            f"what was published is no longer on {topic(one.stream_epoch.settings, 'contributions')} "
+            "(retention.bytes): nothing to compare with"
         )
         console.print(Text(text, style="yellow"))
     elif _equal(one):
@@ -131,10 +131,10 @@ def _table(one: Explained) -> Table:
 def _event(one: Explained) -> dict[str, Any] | None:
     if one.event is None:
         return None
-    event, name = one.event, topic(one.life.settings, "events")
+    event, name = one.event, topic(one.stream_epoch.settings, "events")
     return {
         "topic": name,
-        "partition": one.life.partition,
+        "partition": one.stream_epoch.partition,
         "offset": event.offset,
         "index": event.index,
         "id": event.id,

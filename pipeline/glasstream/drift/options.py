@@ -14,7 +14,7 @@ _SIGNALS = rf"^(none|({'|'.join(SIGNALS)})(,({'|'.join(SIGNALS)}))*)$"
 _Positive = Annotated[int, Meta(ge=1)]
 
 
-class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DriftOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which alarms are raised when explanations change.
 
     Attributes
@@ -30,20 +30,20 @@ class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         each other, so that no rate of false alarms is promised.
     pd
         Form of PD importance: ``usual``, that of `effects`, or ``squares``, the sum of squared deviations.
-    least
+    min_change
         A change of a curve is told if it is at least this share of the importance of all curves of the stream together;
         smaller ones come with every step that a model learns.
     detector
         ``adwin``, ``page_hinkley`` or ``kswin``.
-    share
-        `delta` (of KSWIN: `alpha`) is for all watched series of a stream together: each has an equal part of it.
+    bonferroni
+        Divide `delta` (of KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
     grace
         ADWIN, Page-Hinkley: numbers before a detector first tests, and again after each of its alarms.
-    delta, clock, buckets, shortest
-        ADWIN: δ; it tests after every `clock` numbers; buckets of a size; shortest side of a change.
-    threshold, tolerance, forgetting
+    delta, test_interval, buckets, shortest
+        ADWIN: δ; it tests after every `test_interval` numbers; buckets of a size; shortest side of a change.
+    threshold, tolerance, forgetting_factor
         Page-Hinkley: the alarm is raised at `threshold`; deviations up to `tolerance` are none; how the sums fade.
-    alpha, window, recent
+    alpha, window, stat_size
         KSWIN: level of the test; numbers it holds; how many of these are the newer side.
     """
 
@@ -51,20 +51,20 @@ class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     watch: Annotated[str, Meta(pattern=_SIGNALS)] = ",".join(SIGNALS)
     values: Literal["rows", "smoothed"] = "rows"
     pd: Literal["usual", "squares"] = "usual"
-    least: Annotated[float, Meta(ge=0)] = 0.1
+    min_change: Annotated[float, Meta(ge=0)] = 0.1
     detector: Literal["adwin", "page_hinkley", "kswin"] = "adwin"
-    share: bool = True
+    bonferroni: bool = True
     grace: Annotated[int, Meta(ge=0)] = 500
     delta: Annotated[float, Meta(gt=0, lt=1)] = 1e-5
-    clock: _Positive = 32
+    test_interval: _Positive = 32
     buckets: Annotated[int, Meta(ge=2, le=1_000)] = 5
     shortest: _Positive = 5
     threshold: Annotated[float, Meta(gt=0)] = 50.0
     tolerance: Annotated[float, Meta(ge=0)] = 0.005
-    forgetting: Annotated[float, Meta(gt=0, le=1)] = 0.9999
+    forgetting_factor: Annotated[float, Meta(gt=0, le=1)] = 0.9999
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.005
     window: Annotated[int, Meta(ge=4, le=100_000)] = 100
-    recent: Annotated[int, Meta(ge=2, le=50_000)] = 30
+    stat_size: Annotated[int, Meta(ge=2, le=50_000)] = 30
 
     @property
     def parameters(self) -> Parameters:
@@ -74,13 +74,13 @@ class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "min_instances": self.grace,
                 "delta": self.tolerance,
                 "threshold": self.threshold,
-                "alpha": self.forgetting,
+                "alpha": self.forgetting_factor,
             }
         if self.detector == "kswin":
-            return {"alpha": self.alpha, "window_size": self.window, "stat_size": self.recent}
+            return {"alpha": self.alpha, "window_size": self.window, "stat_size": self.stat_size}
         return {
             "delta": self.delta,
-            "clock": self.clock,
+            "clock": self.test_interval,
             "max_buckets": self.buckets,
             "min_window_length": self.shortest,
             "grace_period": self.grace,
@@ -103,18 +103,18 @@ class Drift(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         if self.watch == "none":
             return None
-        if self.detector == "kswin" and 2 * self.recent > self.window:
+        if self.detector == "kswin" and 2 * self.stat_size > self.window:
             raise SettingsError(
-                [f"drift.recent: expected at most half of drift.window ({self.window}), got {self.recent}"]
+                [f"drift.stat_size: expected at most half of drift.window ({self.window}), got {self.stat_size}"]
             )
         asked = self.watch.split(",")
         return DriftSettings(
             signals=tuple(signal for signal in SIGNALS if signal in asked),
             detector=self.detector,
             parameters={**self.parameters, **({"seed": seed} if self.detector == "kswin" else {})},
-            share=self.share,
+            bonferroni=self.bonferroni,
             smoothed=self.values == "smoothed",
             alpha=alpha,
             squares=self.pd == "squares",
-            least=self.least,
+            min_change=self.min_change,
         )

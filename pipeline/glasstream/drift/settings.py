@@ -23,7 +23,7 @@ class DriftSettings:
     detector: str
     parameters: Parameters
     """Of the detector, in River's names."""
-    share: bool
+    bonferroni: bool
     """The parameter that bounds false alarms is for all watched series together, each gets an equal part."""
     smoothed: bool
     """Watch smoothed numbers, not those of single rows."""
@@ -31,19 +31,19 @@ class DriftSettings:
     """α of that smoothing."""
     squares: bool
     """PD importance is the sum of squared deviations, not the usual form."""
-    least: float
+    min_change: float
     """Least change of a curve that is told, as a share of the importance of all curves together."""
 
     def parameters_of(self, series: int) -> Parameters:
         """The parameters of each detector when so many series are watched.
 
         >>> DriftSettings(
-        ...     signals=("loss",), detector="adwin", parameters={"delta": 0.5}, share=True, smoothed=False, alpha=0.1,
-        ...     squares=False, least=0.0,
+        ...     signals=("loss",), detector="adwin", parameters={"delta": 0.5}, bonferroni=True, smoothed=False,
+        ...     alpha=0.1, squares=False, min_change=0.0,
         ... ).parameters_of(4)
         {'delta': 0.125}
         """
         level = _LEVELS.get(self.detector)
-        if not self.share or level is None or series == 0:
+        if not self.bonferroni or level is None or series == 0:
             return self.parameters
         return {**self.parameters, level: float(self.parameters[level]) / series}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.background.laws import draw_law
+from glasstream.background.sampling_distribution import sampling_distribution
 from glasstream.errors import SettingsError
 from glasstream.explain.ipfi import contributions
 from glasstream.explain.losses import Loss
@@ -85,8 +85,8 @@ def expected_ipfi(
     raw, weight = np.zeros(rows.shape[1]), 0.0
     # the first `begin` rows are only drawn from
     for row, pairs in enumerate(_pairs(predictor, loss, rows, targets, np.arange, begin), begin):
-        law = draw_law(sampling, reservoir, row)
-        raw = (1 - alpha) * raw + alpha * (law[:, None] * pairs).sum(axis=0)
+        distribution = sampling_distribution(sampling, reservoir, row)
+        raw = (1 - alpha) * raw + alpha * (distribution[:, None] * pairs).sum(axis=0)
         weight = (1 - alpha) * weight + alpha
     return raw / weight
 

@@ -77,7 +77,7 @@ def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
             block,
             f"row {block.first_row} with {len(block.names):,} features and {len(block.classes):,} classes can take "
             f"{size:,} bytes as a record of {what}, more than the {LARGEST:,} that a broker takes; lower "
-            "ipdp.points, ipdp.categories, isage.inner or explain.draws, use isage.removal=marginal without "
+            "ipdp.points, ipdp.categories, isage.inner_samples or explain.draws, use isage.removal=marginal without "
             "isage.fresh, or send fewer features",
         )
 

@@ -27,13 +27,13 @@ class Watchdog:
         self._ended = Event()
         self._thread = Thread(target=self._watch, name="watchdog", daemon=True)
 
-    def pat(self) -> None:
+    def feed(self) -> None:
         """The loop turns."""
         self._patted = time.monotonic()
 
     async def start(self) -> None:
         """Begin to watch."""
-        self.pat()
+        self.feed()
         self._thread.start()
 
     async def stop(self) -> None:

@@ -31,7 +31,7 @@ from glasstream_topics.requests import ExplainRequest, NewCategories
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ModelVersion:
     """The model of a stream as of a version, in the form that is sent to the explainers."""
 
     stream: str
@@ -60,7 +60,7 @@ class Outbox:
     requests: list[ExplainRequest] = field(default_factory=list)
     sent: list[ExplainRequest] = field(default_factory=list)
     """Requests that a predecessor has sent, made again: they may have to be sent once more."""
-    snapshots: list[Snapshot] = field(default_factory=list)
+    snapshots: list[ModelVersion] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """Lines for the log: what happened once and a person should know."""
 
@@ -389,7 +389,9 @@ class StreamLearner:
             predictor = self._predictor(self._model)
         if predictor is not None:
             self._compiled = predictor if predictor.compiled else None
-            self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self._version, predictor, self._next_due))
+            self.outbox.snapshots.append(
+                ModelVersion(self.stream, self.epoch, self._version, predictor, self._next_due)
+            )
 
     def _predictor(self, model: StreamModel) -> Predictor:
         """The model as it is now, compiled if that can be."""
@@ -407,7 +409,7 @@ class StreamLearner:
         self._known_categories = [len(codes) for codes in self._features.categories]
         change = self._measure(predictor)
         self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
-        self.outbox.snapshots.append(Snapshot(self.stream, self.epoch, self.rows, predictor, self._next_due))
+        self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, self.rows, predictor, self._next_due))
 
     def _measure(self, predictor: Predictor) -> float | None:
         """How much the model has changed since the newest snapshot, in the schedule's units; None: it is not known."""

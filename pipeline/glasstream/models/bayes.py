@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from glasstream.jit import kernel
-from glasstream.models import conclude
+from glasstream.models import normalise
 from glasstream.models.arrays import Array, as_rows, read_matrices, require, require_range, sealed
-from glasstream.models.form import texts
+from glasstream.models.compiled import texts
 from glasstream.models.labels import Labels
 from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, Floats, Output, Task
 from glasstream.models.slots import ABSENT, Slots
 
-_RULE: Final = conclude.RULES["as they are"]
+_RULE: Final = normalise.RULES["as they are"]
 _FIELDS: Final = (("column", "i4", 1), ("prior", "f8", 1), ("centre", "f8", 2), ("sigma", "f8", 2))
 _LEAST: Final = 1e-9
 """What river.naive_bayes.gaussian adds to a density before it takes the logarithm."""
@@ -89,7 +89,7 @@ class GaussianBayes:
         gaussian_bayes(rows, self._prior, self._centre, self._sigma, scores)
         values = np.zeros((len(rows), len(self.classes)))
         labels = np.full(len(rows), NO_LABEL, np.int64)
-        conclude.conclude(scores, _RULE, self._column, values, labels)
+        normalise.normalise(scores, _RULE, self._column, values, labels)
         return Output(values, labels)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

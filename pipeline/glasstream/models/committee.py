@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from glasstream.jit import kernel
-from glasstream.models import average, conclude
+from glasstream.models import average, normalise
 from glasstream.models.arrays import Array, as_rows, read_fields, require, require_range, require_starts, sealed
-from glasstream.models.form import Compiled, choice, texts
+from glasstream.models.compiled import Compiled, choice, texts
 from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 
 _SMALL: Final = 2.0**-10
@@ -46,7 +46,7 @@ class VotingCommittee:
     weights
         float64[M].
     rule
-        One of `conclude.RULES`.
+        One of `normalise.RULES`.
     """
 
     form: ClassVar[str] = "voting committee"
@@ -78,7 +78,7 @@ class VotingCommittee:
             count_votes(sealed(member.evaluate(rows).values, np.float64), place, weight, scores)
         values = np.zeros((len(rows), len(self.classes)))
         labels = np.full(len(rows), NO_LABEL, np.int64)
-        conclude.conclude(scores, conclude.RULES[self._rule], self._column, values, labels)
+        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
         return Output(values, labels)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
@@ -98,7 +98,7 @@ class VotingCommittee:
         places = [place[begin:end] for begin, end in pairwise(start)]
         fits = all(own.size == len(part.classes) for own, part in zip(places, parts, strict=True))
         require(fits, "a place for each class of each member")
-        return cls(features, classes, column, parts, places, weights, choice(meta, "rule", tuple(conclude.RULES)))
+        return cls(features, classes, column, parts, places, weights, choice(meta, "rule", tuple(normalise.RULES)))
 
 
 class AveragingCommittee:

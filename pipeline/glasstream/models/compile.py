@@ -8,8 +8,8 @@ from river import base, compose, ensemble, forest, linear_model, multiclass, nai
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.ingest.features import FeatureTable
 from glasstream.models import bayes, ensembles, hoeffding, linear_models, margins, mondrian, softmax
-from glasstream.models.families import Family, Keys, Parts, merged
-from glasstream.models.form import Compiled
+from glasstream.models.compiled import Compiled
+from glasstream.models.families import Family, Keys, PartCompiler, merged
 from glasstream.models.labels import Labels
 from glasstream.models.slots import Slots
 from glasstream.models.transform import Transformed
@@ -118,11 +118,11 @@ def _are_forms(model: Any) -> bool:
 _SCALING: Final = (linear_model.LinearRegression, linear_model.LogisticRegression)
 
 
-def _forms(model: Any, slots: Slots, labels: Labels | None, parts: Parts) -> Compiled:
+def _forms(model: Any, slots: Slots, labels: Labels | None, parts: PartCompiler) -> Compiled:
     return linear_models.compile_linear(model, None, slots, labels)
 
 
-def _one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: Parts) -> Compiled:
+def _one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
     if _are_forms(model):
         return linear_models.compile_linear(model, None, slots, labels)
     return ensembles.compile_one_vs_rest(model, slots, labels, parts)
@@ -137,7 +137,7 @@ def _regressor(compile: Callable[[Any, Slots], Compiled]) -> Family:
     return Family(lambda model, slots, labels, parts: compile(model, slots))
 
 
-def _false_and_true(model: Any, parts: Parts | None = None) -> Keys:
+def _false_and_true(model: Any, parts: PartCompiler | None = None) -> Keys:
     return [False, True]
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from river import tree
 
 from glasstream.models.committee import AveragingCommittee, VotingCommittee
-from glasstream.models.families import Keys, Parts, merged
-from glasstream.models.form import Compiled
+from glasstream.models.compiled import Compiled
+from glasstream.models.families import Keys, PartCompiler, merged
 from glasstream.models.hoeffding import forest_of, regression_forest_of
 from glasstream.models.labels import Labels
 from glasstream.models.predictor import NO_LABEL
@@ -19,29 +19,29 @@ _CLASSIFICATION_TREES: Final = (tree.HoeffdingTreeClassifier, tree.ExtremelyFast
 _REGRESSION_TREES: Final = (tree.HoeffdingTreeRegressor, tree.HoeffdingAdaptiveTreeRegressor)
 
 
-def bag_keys(model: Any, parts: Parts) -> Keys:
+def bag_keys(model: Any, parts: PartCompiler) -> Keys:
     """The keys of a bag of classifiers: those of its members in the order in which these are asked."""
     return merged([parts.keys(member) for member in model])
 
 
-def compile_bag(model: Any, slots: Slots, labels: Labels, parts: Parts) -> Compiled:
+def compile_bag(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
     """A BaggingClassifier, ADWINBaggingClassifier or LeveragingBaggingClassifier: the sum of its members' votes."""
     members = list(model)
     return _vote(members, slots, [slots] * len(members), [1.0] * len(members), labels, parts)
 
 
-def compile_regressor_bag(model: Any, slots: Slots, labels: None, parts: Parts) -> Compiled:
+def compile_regressor_bag(model: Any, slots: Slots, labels: None, parts: PartCompiler) -> Compiled:
     """A BaggingRegressor: the mean of its members."""
     members = list(model)
     return _mean(members, slots, [slots] * len(members), [1.0] * len(members), "mean", parts)
 
 
-def patches_keys(model: Any, parts: Parts) -> Keys:
+def patches_keys(model: Any, parts: PartCompiler) -> Keys:
     """As `bag_keys`, of an SRPClassifier."""
     return merged([parts.keys(patch.model) for patch in model])
 
 
-def compile_patches(model: Any, slots: Slots, labels: Labels, parts: Parts) -> Compiled:
+def compile_patches(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
     """An SRPClassifier: each member's votes times its metric, when that counts and is positive.
 
     A member sees its own features only. Those that learn in the background do not vote.
@@ -52,7 +52,7 @@ def compile_patches(model: Any, slots: Slots, labels: Labels, parts: Parts) -> C
     return _vote([patch.model for patch in patches], slots, _patches(patches, slots), weights, labels, parts)
 
 
-def compile_regressor_patches(model: Any, slots: Slots, labels: None, parts: Parts) -> Compiled:
+def compile_regressor_patches(model: Any, slots: Slots, labels: None, parts: PartCompiler) -> Compiled:
     """An SRPRegressor: the mean of its members, weighted by their metric when that counts, or the median."""
     patches = list(model)
     rule, weights = "median", [1.0] * len(patches)
@@ -68,12 +68,12 @@ def compile_regressor_patches(model: Any, slots: Slots, labels: None, parts: Par
     return _mean([patch.model for patch in patches], slots, _patches(patches, slots), weights, rule, parts)
 
 
-def one_vs_rest_keys(model: Any, parts: Parts) -> Keys:
+def one_vs_rest_keys(model: Any, parts: PartCompiler) -> Keys:
     """The classes that a OneVsRestClassifier has met."""
     return list(model.classifiers)
 
 
-def compile_one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: Parts) -> Compiled:
+def compile_one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
     """A OneVsRestClassifier: of each class's own classifier the vote for True.
 
     A classifier that does not know True, at which River raises, gives its class 0.
@@ -92,7 +92,7 @@ def _patches(patches: list[Any], slots: Slots) -> list[Slots]:
 
 
 def _vote(
-    members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], labels: Labels, parts: Parts
+    members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], labels: Labels, parts: PartCompiler
 ) -> Compiled:
     if _are(members, _CLASSIFICATION_TREES):  # a tree knows none of the features that it was not given
         return forest_of(members, weights, slots, labels)
@@ -111,7 +111,7 @@ def _vote(
 
 
 def _mean(
-    members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], rule: str, parts: Parts
+    members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], rule: str, parts: PartCompiler
 ) -> Compiled:
     if _are(members, _REGRESSION_TREES):
         return regression_forest_of(members, weights, rule, slots)
@@ -123,6 +123,6 @@ def _are(members: list[Any], trees: tuple[type, ...]) -> bool:
     return bool(members) and all(type(member) in trees for member in members)
 
 
-def _own(member: Any, slots: Slots, parts: Parts) -> Compiled:
+def _own(member: Any, slots: Slots, parts: PartCompiler) -> Compiled:
     """A classifier that reports each of its keys, in their order, under a text that nobody sees."""
     return parts.compile(member, slots, Labels({key: str(place) for place, key in enumerate(parts.keys(member))}))

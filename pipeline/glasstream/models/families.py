@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from glasstream.models.form import Compiled
+from glasstream.models.compiled import Compiled
 from glasstream.models.labels import Labels
 from glasstream.models.slots import Slots
 
 Keys = list[Any]
 
 
-class Parts(Protocol):
+class PartCompiler(Protocol):
     """How the models inside a model are compiled."""
 
     def compile(self, model: Any, slots: Slots, labels: Labels | None) -> Compiled:
@@ -33,11 +33,11 @@ class Family:
     compile
         From (model, slots, labels, parts) to arrays.
     keys
-        As `Parts.keys`, from (model, parts); None for regressors.
+        As `PartCompiler.keys`, from (model, parts); None for regressors.
     """
 
-    compile: Callable[[Any, Slots, Any, Parts], Compiled]
-    keys: Callable[[Any, Parts], Keys] | None = None
+    compile: Callable[[Any, Slots, Any, PartCompiler], Compiled]
+    keys: Callable[[Any, PartCompiler], Keys] | None = None
 
 
 def merged(keys: list[Keys]) -> Keys:

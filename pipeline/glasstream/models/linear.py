@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from glasstream.models import conclude
+from glasstream.models import normalise
 from glasstream.models.arrays import Array, as_rows, require, require_range, sealed
-from glasstream.models.form import choice, texts
+from glasstream.models.compiled import choice, texts
 from glasstream.models.linear_forms import (
     EXPONENTIAL,
     IDENTITY,
@@ -26,7 +26,7 @@ LINKS: Final = {
     "binary": (SIGMOID, "as they are"),
     "one vs rest": (SIGMOID, "shares or equal"),
 }
-"""What is made of each linear form, and of all of them where they are classes (one of `conclude.RULES`)."""
+"""What is made of each linear form, and of all of them where they are classes (one of `normalise.RULES`)."""
 
 _FIELDS: Final = (
     ("outer", "f8", 2),
@@ -69,16 +69,16 @@ class LinearPredictor:
         rows = as_rows(rows, len(self.features))
         scores = np.empty((len(rows), self._forms.intercept.size))
         evaluate(self._forms, rows, LINKS[self._link][0], scores)
-        return self._concluded(scores)
+        return self._normalised(scores)
 
-    def _concluded(self, scores: Floats) -> Output:
+    def _normalised(self, scores: Floats) -> Output:
         labels = np.full(len(scores), NO_LABEL, np.int64)
         if self.task == REGRESSION:
             return Output(scores, labels)
         if self._link == "binary":
             scores = np.column_stack([1.0 - scores, scores])  # River's keys are False and True, in this order
         values = np.zeros((len(scores), len(self.classes)))
-        conclude.conclude(scores, conclude.RULES[LINKS[self._link][1]], self._column, values, labels)
+        normalise.normalise(scores, normalise.RULES[LINKS[self._link][1]], self._column, values, labels)
         return Output(values, labels)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output]:
@@ -88,7 +88,7 @@ class LinearPredictor:
         row_scores, scores = np.empty((len(rows), forms)), np.empty((*given.values.shape, forms))
         link, terms = LINKS[self._link][0], np.empty(known)
         evaluate_replaced(self._forms, given.rows, given.values, link, terms, row_scores, scores)
-        return self._concluded(row_scores), self._concluded(given.asked(scores))
+        return self._normalised(row_scores), self._normalised(given.asked(scores))
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
         """As `glasstream.explain.variants.built_up`."""
@@ -97,7 +97,7 @@ class LinearPredictor:
         scores = np.empty((given.variants, forms))
         link, terms, mixed = LINKS[self._link][0], np.empty(known), np.empty(known)
         evaluate_built_up(self._forms, given.rows, given.order, given.background, link, terms, mixed, scores)
-        return self._concluded(scores)
+        return self._normalised(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "link": self._link}

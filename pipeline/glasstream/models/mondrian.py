@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.jit import kernel
-from glasstream.models import conclude
+from glasstream.models import normalise
 from glasstream.models.arrays import Array, as_rows, read_matrices, require, require_range, sealed
-from glasstream.models.form import choice, texts
+from glasstream.models.compiled import choice, texts
 from glasstream.models.labels import Labels
 from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
 from glasstream.models.slots import ABSENT, Slots
 
-_RULE: Final = conclude.RULES["as they are"]
+_RULE: Final = normalise.RULES["as they are"]
 
 
 class Nodes(NamedTuple):
@@ -125,7 +125,7 @@ class MondrianForest:
         if self.task == REGRESSION:
             return Output(scores if self._nodes.root.size else np.full_like(scores, np.nan), labels)
         values = np.zeros((len(rows), len(self.classes)))
-        conclude.conclude(scores, _RULE, self._column, values, labels)
+        normalise.normalise(scores, _RULE, self._column, values, labels)
         return Output(values, labels)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

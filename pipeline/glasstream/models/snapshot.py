@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 import numpy as np
 
 from glasstream.errors import AuthenticationError, FrameError, ModelError
-from glasstream.models import forms
+from glasstream.models import serialization
 from glasstream.models.arrays import Array, require
 from glasstream.models.authentication import Key, open_sealed, seal
-from glasstream.models.form import Compiled
+from glasstream.models.compiled import Compiled
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream_topics import frames
@@ -65,8 +65,8 @@ def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: 
     if isinstance(predictor, GenericPredictor):
         sealed = seal(predictor.pickled(), kind=KIND, stream=stream, epoch=epoch, version=version, key=key)
         content, arrays = {"form": _GENERIC, "model": {}}, {"sealed": np.frombuffer(sealed, np.uint8)}
-    elif type(predictor) in forms.FORMS.values():
-        content, arrays = forms.pack(cast(Compiled, predictor))
+    elif type(predictor) in serialization.FORMS.values():
+        content, arrays = serialization.pack(cast(Compiled, predictor))
     else:
         raise ModelError(f"expected a compiled predictor or a GenericPredictor, got {type(predictor).__name__}")
     frame = frames.encode(KIND, VERSION, {"origin": origin, **content}, arrays)
@@ -112,7 +112,7 @@ def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
         require(body is not None and body.dtype == np.uint8 and body.ndim == 1, "an array 'sealed' as u1[n]")
         predictor = _unpickle(np.asarray(body).tobytes(), stream, epoch, version, key)
     else:
-        predictor = forms.unpack(frame.meta, frame.arrays)
+        predictor = serialization.unpack(frame.meta, frame.arrays)
     return Snapshot(stream, epoch, version, predictor)
 
 

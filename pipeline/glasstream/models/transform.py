@@ -7,7 +7,7 @@ import numpy as np
 
 from glasstream.jit import kernel
 from glasstream.models.arrays import Array, as_rows, read_fields, require, require_range, sealed
-from glasstream.models.form import Compiled, texts
+from glasstream.models.compiled import Compiled, texts
 from glasstream.models.predictor import Floats, Output, Task
 
 CONSTANT: Final = 0

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from glasstream.models import average, conclude
+from glasstream.models import average, normalise
 from glasstream.models.arrays import Array, as_rows, read_fields, require, require_range, sealed
-from glasstream.models.form import choice, texts
+from glasstream.models.compiled import choice, texts
 from glasstream.models.leaf_sets import leaf_sets
 from glasstream.models.mean_variants import MeanVariants
 from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
@@ -31,7 +31,7 @@ class ClassificationTrees:
     weights
         float64[T]: the weight of each tree's votes.
     rule
-        One of `conclude.RULES`.
+        One of `normalise.RULES`.
     """
 
     form: ClassVar[str] = "classification trees"
@@ -60,12 +60,12 @@ class ClassificationTrees:
         rows = as_rows(rows, len(self.features))
         scores = np.zeros((len(rows), self._column.size))
         classify(rows, self._branches, self._votes, self._weights, scores)
-        return self._concluded(scores)
+        return self._normalised(scores)
 
-    def _concluded(self, scores: Floats) -> Output:
+    def _normalised(self, scores: Floats) -> Output:
         values = np.zeros((len(scores), len(self.classes)))
         labels = np.full(len(scores), NO_LABEL, np.int64)
-        conclude.conclude(scores, conclude.RULES[self._rule], self._column, values, labels)
+        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
         return Output(values, labels)
 
     @cached_property
@@ -78,13 +78,13 @@ class ClassificationTrees:
         if self._variants is None:
             return None
         row_scores, scores = self._variants.replaced(rows, values)
-        return self._concluded(row_scores), self._concluded(scores)
+        return self._normalised(row_scores), self._normalised(scores)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
         """As `glasstream.explain.variants.built_up`; None where the trees' sets of leaves would not pay."""
         if self._variants is None:
             return None
-        return self._concluded(self._variants.built_up(rows, order, background))
+        return self._normalised(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
@@ -99,7 +99,7 @@ class ClassificationTrees:
         votes = read_votes(arrays, len(features), column.size)
         branches = read_branches(arrays, len(features), votes.bayes.size)
         require(weights.size == branches.root.size, "a weight for each tree")
-        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(conclude.RULES)))
+        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(normalise.RULES)))
 
 
 def _numbers(values: Floats) -> Output:

@@ -14,7 +14,7 @@ _Positive = Annotated[int, Meta(ge=1)]
 _Natural = Annotated[int, Meta(ge=0)]
 
 
-class Novelty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How novelty is told. A map is fitted to a window of labelled events; every event is scored with the newest.
 
     Attributes
@@ -42,9 +42,9 @@ class Novelty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Classes of which a map tells: the most frequent of the window.
     attribution
         Flagged events say in which features the map is steep.
-    delta, clock, grace
-        ADWIN on the flags: δ; it tests after every `clock` events; events before it first tests, and again after each
-        alarm.
+    delta, test_interval, grace
+        ADWIN on the flags: δ; it tests after every `test_interval` events; events before it first tests, and again
+        after each alarm.
     anchor
         Events of a partition between two records of a stream's whole state, in turn: about so many, times the streams,
         are read again, silently, after a restart. Changes no number.
@@ -65,7 +65,7 @@ class Novelty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     classes: Annotated[int, Meta(ge=2, le=100)] = 10
     attribution: bool = True
     delta: Annotated[float, Meta(gt=0, lt=1)] = 1e-5
-    clock: _Positive = 32
+    test_interval: _Positive = 32
     grace: _Natural = 500
     anchor: _Positive = 2_000
 
@@ -113,7 +113,7 @@ class Novelty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """ADWIN's parameters, in River's names; buckets and the shortest side are River's own."""
         return {
             "delta": self.delta,
-            "clock": self.clock,
+            "clock": self.test_interval,
             "max_buckets": 5,
             "min_window_length": 5,
             "grace_period": self.grace,

@@ -14,14 +14,14 @@ from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position
 from glasstream.novelty.fit import Request
 from glasstream.novelty.settings import NoveltySettings
-from glasstream.novelty.stream import Named, StreamDetector
+from glasstream.novelty.stream import Element, StreamDetector
 
 _ROWS: Final = 128
 """Events between two stops, at most: 10 ms at the slowest scoring that was measured."""
 
 
 @dataclass(slots=True)
-class Watched:
+class TrackedStream:
     """A stream and where it stands in the partition."""
 
     detector: StreamDetector
@@ -50,7 +50,7 @@ class PartitionDetector:
         self, settings: NoveltySettings, *, first_offset: int = 0, silent_until: Position | None = None
     ) -> None:
         self.settings = settings
-        self.streams: dict[str, Watched] = {}
+        self.streams: dict[str, TrackedStream] = {}
         self.records: list[tuple[str, bytes]] = []
         """(stream, record) that nobody has taken yet, in order."""
         self.changed: set[str] = set()
@@ -81,13 +81,13 @@ class PartitionDetector:
 
     def resume(self, name: str, detector: StreamDetector, first_offset: int, at: Position) -> None:
         """Go on with a stream whose state is as of a position."""
-        self.streams[name] = Watched(detector, first_offset, at)
+        self.streams[name] = TrackedStream(detector, first_offset, at)
         self.requests += detector.take_request()
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
         """Begin a stream in an epoch of its own; what lies before an offset is not used."""
         detector = StreamDetector.empty(name, replace(self.settings, epoch=epoch))
-        self.streams[name] = Watched(detector, first_offset, Position(first_offset, 0))
+        self.streams[name] = TrackedStream(detector, first_offset, Position(first_offset, 0))
 
     def take_ended(self) -> list[str]:
         """The streams that reset marks have ended, since the last call."""
@@ -120,10 +120,10 @@ class PartitionDetector:
         if not decoded.events:
             return
         if watched is None:
-            watched = self.streams[name] = Watched(StreamDetector.empty(name, self.settings), message.offset)
+            watched = self.streams[name] = TrackedStream(StreamDetector.empty(name, self.settings), message.offset)
         detector = watched.detector
         elements = [
-            Named(place, event_id(event.id, message, index), event)
+            Element(place, event_id(event.id, message, index), event)
             for place, (index, event) in enumerate(decoded.events)
         ]
         used = watched.resumed.used if message.offset == watched.resumed.offset else 0

@@ -10,7 +10,7 @@ from glasstream.ingest.features import FeatureLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSettings:
-    """How a map is fitted to a window; see `glasstream.novelty.options.Novelty`."""
+    """How a map is fitted to a window; see `glasstream.novelty.options.NoveltyOptions`."""
 
     map: GbmapSettings
     """Loss, seed and stream are the fit's own."""

@@ -31,7 +31,7 @@ _COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted
 """Attributes that are numbers, as they stand in the state."""
 
 
-class Named(NamedTuple):
+class Element(NamedTuple):
     """An event of a message, or a label."""
 
     place: int
@@ -40,7 +40,7 @@ class Named(NamedTuple):
     event: Event | Label
 
 
-class Told(NamedTuple):
+class PlacedRecord(NamedTuple):
     """The record of one event."""
 
     place: int
@@ -134,7 +134,7 @@ class StreamDetector:
         asked, self.asked = self.asked, False
         return [self.pending] if asked and self.pending is not None else []
 
-    def take(self, events: Sequence[Named]) -> tuple[int, list[Told]]:
+    def take(self, events: Sequence[Element]) -> tuple[int, list[PlacedRecord]]:
         """Take events and labels in their order, up to the next that must wait for a map.
 
         Returns
@@ -179,7 +179,7 @@ class StreamDetector:
             self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.age, self.features)
             self.asked = True
 
-    def _score(self, scorer: Scorer, batch: list[tuple[int, int, str]], rows: list[list[float]]) -> list[Told]:
+    def _score(self, scorer: Scorer, batch: list[tuple[int, int, str]], rows: list[list[float]]) -> list[PlacedRecord]:
         width = scorer.features
         matrix = np.array([row[:width] for row in rows], np.float64)
         scores = scorer.score(matrix)
@@ -199,7 +199,7 @@ class StreamDetector:
         self.alarms += len(alarms)
         numbers = zip(batch, scores.indicators.tolist(), scores.baselines.tolist(), flags, strict=True)
         return [
-            Told(
+            PlacedRecord(
                 place,
                 novelty.encode(
                     epoch=self.settings.epoch,

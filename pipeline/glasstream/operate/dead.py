@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from glasstream.errors import RecordError
-from glasstream.operate.kept import STANDSTILL_SECONDS, kept, offsets
-from glasstream.operate.mend import Letter, Mend, Mended, Unmended, mended
+from glasstream.operate.repair import Letter, Repaired, RepairFunction, Unrepaired, repair
+from glasstream.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream.transport.topic_check import check_topics
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead
@@ -51,7 +51,7 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
     check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
     ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
     for one, (_, end) in sorted(ends.items()):
-        for message in kept(link, {one: 0}, read_committed=True):
+        for message in read_records(link, {one: 0}, read_committed=True):
             if message.offset >= end:
                 break  # it came of what has been sent again meanwhile
             try:
@@ -90,7 +90,7 @@ class Replayed:
 def replay(
     settings: Settings,
     chosen: Iterable[Letter],
-    mend: Mend | None,
+    function: RepairFunction | None,
     *,
     to: str | None = None,
     force: bool = False,
@@ -99,15 +99,15 @@ def replay(
     """Send dead letters to `events` again.
 
     1. Whoever else replays under this prefix is fenced: it can send nothing more. 2. What carries the position of a
-    dead letter on `events` has been sent before. 3. The others are mended and sent in transactions, each with that
+    dead letter on `events` has been sent before. 3. The others are repaired and sent in transactions, each with that
     position in its header. So a replay that was broken off is gone on with by another one.
 
     Parameters
     ----------
     chosen
         The dead letters.
-    mend, to
-        As of `glasstream.operate.mend.mended`.
+    function, to
+        As of `glasstream.operate.repair.repair`.
     force
         Send also what has been sent before.
     dry
@@ -130,14 +130,14 @@ def replay(
         sent = set() if force else _sent(settings)
         rest = iter(chosen)
         while batch := list(islice(rest, _BATCH)):
-            records: list[Record] = []
+            records: list[ProducerRecord] = []
             held = 0
             for letter in batch:
                 if letter.place in sent:
                     done.before += 1
                     continue
-                outcome = mended(letter, mend, rules, limit, to)
-                if isinstance(outcome, Unmended):
+                outcome = repair(letter, function, rules, limit, to)
+                if isinstance(outcome, Unrepaired):
                     done.left[outcome.reason] += 1
                     done.lines.append(f"{letter.place}: {outcome.reason}: {outcome.detail}")
                     continue
@@ -152,10 +152,10 @@ def replay(
     return done
 
 
-def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcome: Mended) -> Record:
+def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcome: Repaired) -> ProducerRecord:
     partition = events.partition(outcome.key, partitions, partitioner)
     header = (events_dead.REPLAYED, letter.place.encode())
-    return Record(name, outcome.key, outcome.value, partition, (header,))
+    return ProducerRecord(name, outcome.key, outcome.value, partition, (header,))
 
 
 def _sent(settings: Settings) -> set[str]:
@@ -164,7 +164,7 @@ def _sent(settings: Settings) -> set[str]:
     everywhere = {(name, partition): 0 for partition in range(settings.topics.events)}
     return {
         text.decode("utf-8", "backslashreplace")
-        for message in kept(connection(settings), everywhere, read_committed=True)
+        for message in read_records(connection(settings), everywhere, read_committed=True)
         for header, text in message.headers
         if header == events_dead.REPLAYED
     }

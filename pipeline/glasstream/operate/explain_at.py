@@ -11,12 +11,12 @@ from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
-from glasstream.operate.again import learn_again
-from glasstream.operate.beginning import Beginning, beginning
-from glasstream.operate.kept import kept
-from glasstream.operate.lived import Life, life
 from glasstream.operate.place import Counted, Placed, place
+from glasstream.operate.relearn import relearn
 from glasstream.operate.sent import Published, Sent, published, sent
+from glasstream.operate.starting_point import StartingPoint, find_starting_point
+from glasstream.operate.stream_epoch import StreamEpoch, load_stream_epoch
+from glasstream.operate.topic_reader import read_records
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
@@ -37,7 +37,7 @@ class Explained:
 
     Attributes
     ----------
-    life
+    stream_epoch
         Of the stream.
     seq
         Of the event.
@@ -54,7 +54,7 @@ class Explained:
         What is missing, and what would have kept it.
     """
 
-    life: Life
+    stream_epoch: StreamEpoch
     seq: int
     event: Placed | None
     texts: dict[str, tuple[str, ...]]
@@ -121,7 +121,7 @@ def explain_at(
     StateError
         Too little is kept to explain an event; the message says what would have kept it.
     """
-    of, asked = life(settings, stream), frozenset(seqs)
+    of, asked = load_stream_epoch(settings, stream), frozenset(seqs)
     _expect(of, seqs)
     notes: list[str] = []
     there = Sent(published(of, asked)) if source == "log" else sent(of, asked, key)
@@ -160,7 +160,7 @@ def explain_at(
         )
 
 
-def _expect(of: Life, seqs: Sequence[int]) -> None:
+def _expect(of: StreamEpoch, seqs: Sequence[int]) -> None:
     if not of.progress.seqs:
         raise InputError(f"stream {of.stream!r}: no event has been accepted in epoch {of.settings.epoch}")
     if outside := [seq for seq in seqs if not 0 <= seq < of.progress.seqs]:
@@ -170,24 +170,26 @@ def _expect(of: Life, seqs: Sequence[int]) -> None:
         )
 
 
-def _messages(of: Life, begin: Beginning) -> Iterator[Message]:
+def _messages(of: StreamEpoch, begin: StartingPoint) -> Iterator[Message]:
     """Of the stream, from a place on."""
     name, key = topic(of.settings, events.TOPIC.name), events.key(of.stream)
-    for one in kept(connection(of.settings), {(name, of.partition): begin.at.offset}, read_committed=True):
+    for one in read_records(connection(of.settings), {(name, of.partition): begin.at.offset}, read_committed=True):
         if one.key == key:
             yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
 
 
-def _counted(of: Life, seqs: Collection[int], key: Key | None, notes: list[str]) -> tuple[Beginning | None, Counted]:
+def _counted(
+    of: StreamEpoch, seqs: Collection[int], key: Key | None, notes: list[str]
+) -> tuple[StartingPoint | None, Counted]:
     try:
-        begin = beginning(of, min(seqs), key)
+        begin = find_starting_point(of, min(seqs), key)
     except StateError as error:
         notes.append(str(error))
         return None, Counted({}, {})
     return begin, place(of.settings.novelty_detector(), begin, _messages(of, begin), seqs)
 
 
-def _expect_explained(of: Life, seq: int, counted: Counted, there: Sent) -> None:
+def _expect_explained(of: StreamEpoch, seq: int, counted: Counted, there: Sent) -> None:
     """Refuse an event that no method explains."""
     if seq in there.published or seq in there.requests or seq not in counted.events:
         return
@@ -197,7 +199,7 @@ def _expect_explained(of: Life, seq: int, counted: Counted, there: Sent) -> None
         raise InputError(f"{where} has no label: it was predicted and not learned, and no method explains it")
 
 
-def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
+def _gone(of: StreamEpoch, seqs: Sequence[int], there: Sent) -> str:
     lost = ", ".join(str(seq) for seq in seqs if seq not in there.requests)
     name = topic(of.settings, requests.TOPIC.name)
     if not lost:
@@ -209,7 +211,7 @@ def _gone(of: Life, seqs: Sequence[int], there: Sent) -> str:
 
 
 def _learned(
-    of: Life, begin: Beginning | None, seqs: Sequence[int], notes: list[str]
+    of: StreamEpoch, begin: StartingPoint | None, seqs: Sequence[int], notes: list[str]
 ) -> dict[int, tuple[ExplainRequest, Predictor]]:
     if begin is None:
         raise LostInputError("\n".join(notes))
@@ -218,7 +220,7 @@ def _learned(
             f"stream {of.stream!r} must be learned again to explain this, and that gives the same numbers only as the "
             f"learner did it, but these differ: {'; '.join(of.differing)}; run this with the same packages and model"
         )
-    return learn_again(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
+    return relearn(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
 
 
 def _place(seqs: Array, seq: int) -> int:

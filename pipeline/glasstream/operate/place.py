@@ -12,7 +12,7 @@ from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.novelty.settings import NoveltySettings
-from glasstream.operate.beginning import Beginning
+from glasstream.operate.starting_point import StartingPoint
 from glasstream_topics.labels import Label
 
 
@@ -52,7 +52,9 @@ class Counted:
     texts: dict[str, tuple[str, ...]]
 
 
-def place(settings: NoveltySettings, begin: Beginning, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
+def place(
+    settings: NoveltySettings, begin: StartingPoint, messages: Iterable[Message], seqs: Collection[int]
+) -> Counted:
     """Find events by their numbers.
 
     Parameters

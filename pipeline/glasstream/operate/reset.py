@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, Message, Producer
 
 from glasstream.errors import BrokerError, InputError
-from glasstream.operate.kept import STANDSTILL_SECONDS
 from glasstream.operate.state import Place, State, Stream
+from glasstream.operate.topic_reader import STANDSTILL_SECONDS
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic

@@ -8,11 +8,11 @@ from glasstream.errors import AuthenticationError, FrameError, ModelError
 from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
-from glasstream.operate.kept import kept
-from glasstream.operate.lived import Life
+from glasstream.operate.stream_epoch import StreamEpoch
+from glasstream.operate.topic_reader import read_records
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.frames import Array
@@ -61,21 +61,21 @@ class Sent:
     notes: list[str] = field(default_factory=list)
 
 
-def published(life: Life, seqs: Collection[int]) -> dict[int, Published]:
+def published(stream_epoch: StreamEpoch, seqs: Collection[int]) -> dict[int, Published]:
     """What the explainers made of some events, as far as the topic holds it."""
-    settings = life.settings
+    settings = stream_epoch.settings
     name = topic(settings, contributions.TOPIC.name)
-    messages = kept(connection(settings), {(name, life.partition): 0}, read_committed=False)
-    key = contributions.key(life.stream)
+    messages = read_records(connection(settings), {(name, stream_epoch.partition): 0}, read_committed=False)
+    key = contributions.key(stream_epoch.stream)
     mine = (message for message in messages if message.key == key)
     return {
         seq: Published(message.place, record)
         for message, record in _decoded(mine, contributions.decode)
-        for seq in _of(record, life, seqs)
+        for seq in _of(record, stream_epoch, seqs)
     }
 
 
-def sent(life: Life, seqs: Collection[int], key: Key | None) -> Sent:
+def sent(stream_epoch: StreamEpoch, seqs: Collection[int], key: Key | None) -> Sent:
     """What the topics hold of some events: all that it takes to explain them once more.
 
     A snapshot that the learner has ended stays readable until the topic is compacted.
@@ -85,34 +85,40 @@ def sent(life: Life, seqs: Collection[int], key: Key | None) -> Sent:
     key
         The HMAC key, for models that travel as a pickle.
     """
-    settings, link = life.settings, connection(life.settings)
-    found = Sent(published(life, seqs))
+    settings, link = stream_epoch.settings, connection(stream_epoch.settings)
+    found = Sent(published(stream_epoch, seqs))
     last, name = max(seqs), topic(settings, requests.TOPIC.name)
-    messages = kept(link, {(name, number): 0 for number in range(settings.topics.requests)}, read_committed=True)
+    messages = read_records(
+        link, {(name, number): 0 for number in range(settings.topics.requests)}, read_committed=True
+    )
     # A row is at most the seq of the newest event at its label's position.
     last += settings.labels.window
-    mine = (message for message in messages if _begins_before(message.key, life.stream, last))
+    mine = (message for message in messages if _begins_before(message.key, stream_epoch.stream, last))
     for _, block in _decoded(mine, requests.decode):
-        found.requests.update((seq, block) for seq in _of(block, life, seqs))
+        found.requests.update((seq, block) for seq in _of(block, stream_epoch, seqs))
     wanted = {block.version for block in found.requests.values()}
     if wanted:
-        _read_models(life, wanted, key, found)
+        _read_models(stream_epoch, wanted, key, found)
     return found
 
 
-def _read_models(life: Life, wanted: set[int], key: Key | None, found: Sent) -> None:
-    settings = life.settings
+def _read_models(stream_epoch: StreamEpoch, wanted: set[int], key: Key | None, found: Sent) -> None:
+    settings = stream_epoch.settings
     assembler = snapshots.Assembler(2 * len(wanted) * settings.limits.snapshot_largest)
     name = topic(settings, snapshots.TOPIC.name)
-    for message in kept(connection(settings), {(name, 0): 0}, read_committed=False):
+    for message in read_records(connection(settings), {(name, 0): 0}, read_committed=False):
         try:
             identity = snapshots.Key.decode(message.key or b"").identity
         except FrameError:
             continue
-        if identity[:2] == (life.stream, settings.epoch) and identity.version in wanted and message.value is not None:
+        if (
+            identity[:2] == (stream_epoch.stream, settings.epoch)
+            and identity.version in wanted
+            and message.value is not None
+        ):
             assembler.add(message.key or b"", message.value)
     for version in sorted(wanted):
-        data = assembler.get(life.stream, settings.epoch, version)
+        data = assembler.get(stream_epoch.stream, settings.epoch, version)
         if data is None:
             found.notes.append(
                 f"version {version} of the model is no longer on {name}: it was ended when the aggregator had passed "
@@ -130,14 +136,16 @@ def _begins_before(key: bytes | None, stream: str, last: int) -> bool:
     return name == stream.encode() and row.isdigit() and int(row) <= last
 
 
-def _of(record: _Rows, life: Life, seqs: Collection[int]) -> list[int]:
-    """Which of the events are in a record of this life."""
-    if (record.stream, record.epoch) != (life.stream, life.settings.epoch):
+def _of(record: _Rows, stream_epoch: StreamEpoch, seqs: Collection[int]) -> list[int]:
+    """Which of the events are in a record of this epoch of the stream."""
+    if (record.stream, record.epoch) != (stream_epoch.stream, stream_epoch.settings.epoch):
         return []
     return [seq for seq in record.seqs.tolist() if seq in seqs]
 
 
-def _decoded(messages: Iterator[Message], decode: Callable[[bytes | memoryview], R]) -> Iterator[tuple[Message, R]]:
+def _decoded(
+    messages: Iterator[ConsumerRecord], decode: Callable[[bytes | memoryview], R]
+) -> Iterator[tuple[ConsumerRecord, R]]:
     """The records that can be read; the stages tell of the others."""
     for message in messages:
         try:

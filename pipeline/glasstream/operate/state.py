@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from msgspec import Struct
 
 from glasstream.errors import BrokerError, RecordError
-from glasstream.operate.kept import STANDSTILL_SECONDS, Partition, kept, latest, offsets
+from glasstream.operate.topic_reader import STANDSTILL_SECONDS, Partition, latest, offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.build import connection, options
 from glasstream.stages.names import topic
@@ -272,7 +272,7 @@ def _measured(link: Connection, places: Iterable[Place]) -> list[Place]:
             one = place.topic, place.partition
             close[one] = min(begin, close.get(one, begin))
     records: dict[Partition, list[int]] = {one: [] for one in close}
-    for message in kept(link, close, read_committed=True):
+    for message in read_records(link, close, read_committed=True):
         records[message.topic, message.partition].append(message.offset)
     return [
         place

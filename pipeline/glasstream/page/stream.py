@@ -165,7 +165,7 @@ class Quality:
 
 
 @dataclass(slots=True)
-class Watch:
+class NoveltyHistory:
     """How many events look like none that the model has learned."""
 
     events: int = 0
@@ -228,7 +228,7 @@ class StreamHistory:
         self._last_rows: dict[tuple[str, str | None], int] = {}
         self.alarms: deque[Drift] = deque(maxlen=_ALARMS)
         self.alarms_total = 0
-        self.novelty = Watch()
+        self.novelty = NoveltyHistory()
 
     def take(self, topic: str, record: Record, written: int) -> None:
         """Add a record of a topic, written at a time in milliseconds since 1970."""

@@ -20,7 +20,7 @@ from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.settings import Settings
 from glasstream.stages.names import agreed_epoch, fingerprint, known_state, topic
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import contributions, drift, effects, importance, progress_aggregator
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import method_of
@@ -87,7 +87,7 @@ class AggregatorTask:
         self.core.next_offset = self._sent_offset = found.offset
         return found.offset
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         """Aggregate one block."""
         try:
             block = contributions.decode(message.value or b"")
@@ -143,8 +143,8 @@ class AggregatorTask:
         The other streams that have changed come with the next calls, those that wait longest first. Until then the
         position stays before what has entered them: a successor aggregates that again.
         """
-        records: list[Record] = []
-        states: list[Record] = []
+        records: list[ProducerRecord] = []
+        states: list[ProducerRecord] = []
         size = 0
         while self.core.changed and size < STATE_BYTES:
             stream, published = self.core.take_next()
@@ -152,7 +152,7 @@ class AggregatorTask:
                 self.published[one.topic] += 1
                 if one.topic == drift.TOPIC.name:
                     self.alarms[one.key.decode()] += 1
-                records.append(Record(topic(self.settings, one.topic), one.key, one.value))
+                records.append(ProducerRecord(topic(self.settings, one.topic), one.key, one.value))
             mine = self._state_records(stream)
             size += sum(len(record.value or b"") for record in mine)
             states += mine
@@ -163,9 +163,9 @@ class AggregatorTask:
         key, value = progress_aggregator.encode_partition(
             PartitionProgress(epoch=self.settings.epoch, offset=offset, fingerprint=self._fingerprint)
         )
-        return Outputs(records=records, progress=[Record("", key, value), *states])
+        return Outputs(records=records, progress=[ProducerRecord("", key, value), *states])
 
-    def _state_records(self, stream: StreamAggregator) -> list[Record]:
+    def _state_records(self, stream: StreamAggregator) -> list[ProducerRecord]:
         meta, arrays = stream.state()
         state = AggregatorState(
             progress=StreamProgress(
@@ -179,7 +179,7 @@ class AggregatorTask:
         )
         pairs = progress_aggregator.encode_stream(state, self._chunks.get(stream.stream, 0))
         self._chunks[stream.stream] = sum(value is not None for _, value in pairs) - 1
-        return [Record("", key, value) for key, value in pairs]
+        return [ProducerRecord("", key, value) for key, value in pairs]
 
     def samples(self) -> Iterator[Sample]:
         """Metrics of the partition and its streams."""

@@ -8,13 +8,13 @@ from typing import Final
 
 from glasstream.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
-from glasstream.learn.learner import Snapshot
+from glasstream.learn.learner import ModelVersion
 from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream_topics import requests, snapshots
 from glasstream_topics.progress_learner import StreamProgress
 from glasstream_topics.requests import ExplainRequest
@@ -24,7 +24,7 @@ from glasstream_topics.requests import ExplainRequest
 class _Live:
     """A published snapshot that some row that is not aggregated yet may need."""
 
-    records: list[Record]
+    records: list[ProducerRecord]
     size: int
     until: int
     """The first row that is explained with a later version."""
@@ -36,7 +36,7 @@ class _Sent:
 
     block: ExplainRequest
     """The block that was sent; after `shed` has forgotten its record, a refused block of the same rows."""
-    record: Record | None
+    record: ProducerRecord | None
     """None: its bytes are forgotten."""
     size: int
     """What it counts for: the larger of its own bytes and those of all its contributions, at most."""
@@ -84,8 +84,8 @@ class Backlog:
         self._inherited: dict[str, dict[int, int]] = {}
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
-        self._records: list[Record] = []
-        self._request_records: list[Record] = []
+        self._records: list[ProducerRecord] = []
+        self._request_records: list[ProducerRecord] = []
         self._seen = -1
 
     def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
@@ -117,7 +117,7 @@ class Backlog:
         found = self._progress.aggregated(stream, self._epoch(stream))
         return unknown if found is None else found
 
-    def add_snapshot(self, snapshot: Snapshot) -> None:
+    def add_snapshot(self, snapshot: ModelVersion) -> None:
         """Publish a snapshot, unless all rows that could need it are aggregated.
 
         Raises
@@ -139,7 +139,7 @@ class Backlog:
                 "or a smaller model"
             )
         name = topic(self._settings, "snapshots")
-        records = [Record(name, key, value, 0) for key, value in snapshots.split(stream, epoch, version, data)]
+        records = [ProducerRecord(name, key, value, 0) for key, value in snapshots.split(stream, epoch, version, data)]
         self._live.setdefault(stream, {})[version] = _Live(records, len(data), snapshot.until)
         self._live_bytes += len(data)
         self._records += records
@@ -166,10 +166,10 @@ class Backlog:
             if not again:
                 self._request_records.append(record)
 
-    def _record(self, block: ExplainRequest) -> Record:
+    def _record(self, block: ExplainRequest) -> ProducerRecord:
         key = requests.key(block.stream, block.first_row)
         partition = requests.partition(key, self._settings.topics.requests)
-        return Record(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
+        return ProducerRecord(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
 
     def _settled(self, block: ExplainRequest) -> bool:
         """Whether the aggregator has finished a block: a mark has no rows that would tell."""
@@ -180,7 +180,7 @@ class Backlog:
             return progress.left(block.stream, block.epoch)
         return progress.published(block.stream, block.epoch, end)
 
-    def take_requests(self) -> list[Record]:
+    def take_requests(self) -> list[ProducerRecord]:
         """Blocks to be sent, since the last call."""
         taken, self._request_records = self._request_records, []
         return taken
@@ -259,7 +259,7 @@ class Backlog:
         theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
         return {**theirs, **mine}
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[ProducerRecord]:
         """Snapshots to be published and tombstones, since the last call."""
         if self._progress.changes != self._seen:
             self._advance()
@@ -298,10 +298,10 @@ class Backlog:
     def _forget(self, live: _Live) -> None:
         """End a snapshot of ours."""
         self._live_bytes -= live.size
-        self._records += [Record(record.topic, record.key, None, 0) for record in live.records]
+        self._records += [ProducerRecord(record.topic, record.key, None, 0) for record in live.records]
 
     def _end(self, stream: str, version: int, chunks: int, epoch: int | None = None) -> None:
         """Take back a snapshot of the predecessor."""
         name = topic(self._settings, "snapshots")
         keys = snapshots.tombstones(stream, self._epoch(stream) if epoch is None else epoch, version, chunks)
-        self._records += [Record(name, key, None, 0) for key in keys]
+        self._records += [ProducerRecord(name, key, None, 0) for key in keys]

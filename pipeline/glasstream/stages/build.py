@@ -142,9 +142,9 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 def _explainer(settings: Settings, key: Key | None) -> Stage:
     from glasstream.models.warm_up import warm_up
     from glasstream.stages import explainer
-    from glasstream.stages.explainer import Explainer
+    from glasstream.stages.explainer import ExplainerTask
 
-    worker = Explainer(settings, key, AggregatorProgress())
+    worker = ExplainerTask(settings, key, AggregatorProgress())
     warm_up()
     stage = StatelessStage(
         connection(settings),

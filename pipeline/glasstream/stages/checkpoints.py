@@ -15,7 +15,7 @@ from glasstream.models.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import differences, fingerprint, topic
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream_topics import checkpoints
 from glasstream_topics.checkpoints import Checkpoint, Identity
 from glasstream_topics.chunks import room_for
@@ -55,10 +55,10 @@ class Checkpoints:
         self._progress = progress
         self._topic = topic(settings, checkpoints.TOPIC.name)
         self._fingerprint = fingerprint(settings)
-        self._records: list[Record] = []
+        self._records: list[ProducerRecord] = []
         self._kept: dict[str, dict[int, int]] = {}
         """Per stream: row and number of chunks of the checkpoints on the topic."""
-        self._superseded: list[Record] = []
+        self._superseded: list[ProducerRecord] = []
         """Tombstones for checkpoints of earlier epochs, written with the next of this one."""
         self._as_of: dict[str, int] = {}
         """Per stream: the offset that its newest checkpoint is as of."""
@@ -125,7 +125,7 @@ class Checkpoints:
         )
         checkpoint = sealed(state, place, key=self._key)
         pairs = checkpoints.split(checkpoint)
-        self._records += [Record(self._topic, key, value, self._partition) for key, value in pairs]
+        self._records += [ProducerRecord(self._topic, key, value, self._partition) for key, value in pairs]
         self._records += self._superseded
         self._superseded = []
         kept = self._kept.setdefault(stream, {})
@@ -138,14 +138,14 @@ class Checkpoints:
         self._bytes[stream] = len(checkpoint.sealed)
         self._made[stream] = self._made.get(stream, 0) + 1
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[ProducerRecord]:
         """What is to be written, since the last call."""
         taken, self._records = self._records, []
         return taken
 
     def supersede(self, records: Mapping[bytes, bytes]) -> None:
         """What there is belongs to an earlier epoch: it is ended with the first checkpoint of this one."""
-        self._superseded = [Record(self._topic, key, None, self._partition) for key in records]
+        self._superseded = [ProducerRecord(self._topic, key, None, self._partition) for key in records]
 
     def end(self, stream: str, epoch: int) -> None:
         """An epoch of a stream is over, as committed: nobody goes on from its checkpoints."""
@@ -153,7 +153,7 @@ class Checkpoints:
         self._changed.pop(stream, None)
         for rows, chunks in self._kept.pop(stream, {}).items():
             keys = checkpoints.tombstones(stream, epoch, rows, chunks)
-            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+            self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
 
     def restore(
         self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
@@ -191,7 +191,7 @@ class Checkpoints:
             epoch = epochs.get(identity.stream, self._settings.epoch)
             if identity.epoch < epoch:
                 keys = checkpoints.tombstones(*identity, known[identity])
-                self._superseded += [Record(self._topic, key, None, self._partition) for key in keys]
+                self._superseded += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
             elif identity.epoch == epoch:
                 self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
             if identity.stream in found or identity.epoch != epoch:
@@ -232,7 +232,7 @@ class Checkpoints:
         passed = sorted(rows for rows in self._kept[stream] if rows <= aggregated)
         for rows in passed[:-KEPT]:
             keys = checkpoints.tombstones(stream, epoch, rows, self._kept[stream].pop(rows))
-            self._records += [Record(self._topic, key, None, self._partition) for key in keys]
+            self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
 
     def samples(self) -> list[Sample]:
         """Age, size and number."""

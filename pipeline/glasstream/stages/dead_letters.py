@@ -5,17 +5,17 @@ import logging
 from glasstream.learn.dead_letters import DeadLetter, origin_only
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 from glasstream_topics import events_dead
 
 log = logging.getLogger(__name__)
 
 
-def dead_record(settings: Settings, letter: DeadLetter) -> Record:
+def dead_record(settings: Settings, letter: DeadLetter) -> ProducerRecord:
     """Return the record of a letter; where it is refused for its size, one without the original takes its place."""
     name = topic(settings, events_dead.TOPIC.name)
 
-    def without_original() -> Record:
+    def without_original() -> ProducerRecord:
         log.warning(
             "%s takes no dead letter of %d bytes, so this one names only where its original is; set max.message.bytes "
             "of the topic to %s (`glasstream topics verify` shows it), or limits.dead_bytes to what it takes",
@@ -24,6 +24,6 @@ def dead_record(settings: Settings, letter: DeadLetter) -> Record:
             events_dead.TOPIC.config["max.message.bytes"],
         )
         origin = origin_only(letter)
-        return Record(name, origin.key, origin.value, origin.partition, origin.headers)
+        return ProducerRecord(name, origin.key, origin.value, origin.partition, origin.headers)
 
-    return Record(name, letter.key, letter.value, letter.partition, letter.headers, without_original)
+    return ProducerRecord(name, letter.key, letter.value, letter.partition, letter.headers, without_original)

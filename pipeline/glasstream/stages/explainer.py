@@ -17,7 +17,7 @@ from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
 from glasstream.transport.lane import Lane
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream_topics import contributions, progress_aggregator, requests, snapshots
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
@@ -37,7 +37,7 @@ class _Shed(Exception):
     """The snapshot that a block names is gone for good."""
 
 
-class Explainer:
+class ExplainerTask:
     """Explains blocks with the snapshots that it has heard of.
 
     Parameters
@@ -90,7 +90,7 @@ class Explainer:
         self._progress.on_record(partition, offset, key, value)
         self._changed.set()
 
-    async def handle(self, message: Message) -> list[Record]:
+    async def handle(self, message: ConsumerRecord) -> list[ProducerRecord]:
         """Explain one block; waits until its snapshot is there."""
         try:
             block = requests.decode(message.value or b"")
@@ -135,9 +135,9 @@ class Explainer:
         if str(self.damaged).strip("0") == "1":
             log.error("%s (%d so far)", what, self.damaged)
 
-    def _record(self, block: ExplainRequest, answer: Contributions) -> Record:
+    def _record(self, block: ExplainRequest, answer: Contributions) -> ProducerRecord:
         name, key = topic(self.settings, contributions.TOPIC.name), contributions.key(block.stream)
-        return Record(name, key, contributions.encode(answer), block.partition)
+        return ProducerRecord(name, key, contributions.encode(answer), block.partition)
 
     def samples(self) -> Iterator[Sample]:
         """Metrics of this worker."""

@@ -78,7 +78,7 @@ def watch_over(stage: Stage, settings: Settings, samples: Samples) -> None:
     """Give a stage its server and its watchdog."""
     health = settings.health
     watchdog = Watchdog(health.stall_seconds, end_process(ExitCode.STALLED))
-    stage.beats.append(watchdog.pat)
+    stage.beats.append(watchdog.feed)
     stage.services.append(watchdog)
     name, instance = stage.options.name, stage.options.instance
     stage.services.append(HealthServer(health.host, health.port or 0, name, instance, StageHealth(stage, samples)))

@@ -12,12 +12,11 @@ from functools import partial
 from glasstream.errors import LostInputError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
-from glasstream.ingest.message import Message as InputMessage
-from glasstream.ingest.message import Oversized, Rejections
+from glasstream.ingest.message import Message, Oversized, Rejections
 from glasstream.learn.dead_letters import dead_letter, origin_only
 from glasstream.settings import Settings
 from glasstream.stages.names import known_state, topic
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import events, events_dead, labels, progress_labels
 from glasstream_topics.events_dead import Reason
 
@@ -50,7 +49,7 @@ class LabelsTask:
         """Messages that became dead letters."""
         self._events = topic(settings, events.TOPIC.name)
         self._next_offset = self._sent_offset = 0
-        self._records: list[Record] = []
+        self._records: list[ProducerRecord] = []
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Go on where the predecessor committed.
@@ -73,22 +72,22 @@ class LabelsTask:
         self._next_offset = self._sent_offset = start
         return start
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         """Move one message."""
         dead = partial(self._dead_record, message)
         if isinstance(message.value, Oversized):
             self._records.append(dead())
         else:
             self._records.append(
-                Record(self._events, message.key, message.value, self.partition, message.headers, dead)
+                ProducerRecord(self._events, message.key, message.value, self.partition, message.headers, dead)
             )
         self._next_offset = message.offset + 1
         self.moved += 1
 
-    def _dead_record(self, message: Message) -> Record:
+    def _dead_record(self, message: ConsumerRecord) -> ProducerRecord:
         """Make the dead letter of a message that `events` refuses for its size; it names only the origin."""
         self.refused += 1
-        source = InputMessage(
+        source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
         rejections = Rejections(source, self.settings.epoch)
@@ -106,7 +105,7 @@ class LabelsTask:
             log.warning("rejected %s, too_large (%d so far): %s", message.place, self.refused, detail)
         letter = origin_only(dead_letter(rejections, self.settings.limits.dead_bytes))
         dead = topic(self.settings, events_dead.TOPIC.name)
-        return Record(dead, letter.key, letter.value, letter.partition, letter.headers)
+        return ProducerRecord(dead, letter.key, letter.value, letter.partition, letter.headers)
 
     def stalled(self) -> str | None:
         """Return None: this stage waits for nothing that can be lost."""
@@ -123,7 +122,7 @@ class LabelsTask:
         self._sent_offset = self._next_offset
         records, self._records = self._records, []
         key, value = progress_labels.encode(progress_labels.PartitionProgress(offset=self._sent_offset))
-        return Outputs(records=records, progress=[Record("", key, value)])
+        return Outputs(records=records, progress=[ProducerRecord("", key, value)])
 
     def committed(self) -> None:
         """Nothing to do: what was collected is durable."""

@@ -21,8 +21,7 @@ import msgspec
 from glasstream.errors import LostInputError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
-from glasstream.ingest.message import Message as InputMessage
-from glasstream.ingest.message import Position, Rejections
+from glasstream.ingest.message import Message, Position, Rejections
 from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
@@ -35,7 +34,7 @@ from glasstream.stages.checkpoints import Checkpoints, Read
 from glasstream.stages.dead_letters import dead_record
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, fingerprint, known_state, topic
 from glasstream.stages.standstill import Standstill
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import (
     checkpoints,
     contributions,
@@ -210,12 +209,12 @@ class LearnerTask:
         }
         return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, aggregated, sent)
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         """Learn one message, yielding to the loop and holding back between events."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         self._look_at_aggregator()
-        source = InputMessage(
+        source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
         since_look = 0
@@ -388,13 +387,13 @@ class LearnerTask:
             place = (message.topic, message.partition, message.offset)
             log.warning("rejected %s[%d]@%d, %s (%d so far): %s", *place, found.reason, count, found.detail)
 
-    def _records(self, outbox: Outbox) -> list[Record]:
+    def _records(self, outbox: Outbox) -> list[ProducerRecord]:
         name = topic(self.settings, "predictions")
         keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
-        records = [Record(name, keys[stream], value) for stream, value in outbox.predictions]
+        records = [ProducerRecord(name, keys[stream], value) for stream, value in outbox.predictions]
         return records + self._backlog.take_requests()
 
-    def _progress_records(self) -> list[Record]:
+    def _progress_records(self) -> list[ProducerRecord]:
         position = self.core.position
         key, value = progress_learner.encode(
             progress_learner.PartitionProgress(
@@ -405,7 +404,7 @@ class LearnerTask:
                 fingerprint=self._fingerprint,
             )
         )
-        records = [Record("", key, value)]
+        records = [ProducerRecord("", key, value)]
         for name, stream in self.core.streams.items():
             key, value = progress_learner.encode(
                 progress_learner.StreamProgress(
@@ -420,7 +419,7 @@ class LearnerTask:
                     stalled=self._stalls_sent.get(name, ""),
                 )
             )
-            records.append(Record("", key, value))
+            records.append(ProducerRecord("", key, value))
         return records
 
     def samples(self) -> Iterator[Sample]:

@@ -20,14 +20,13 @@ import msgspec
 from glasstream.errors import LostInputError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
-from glasstream.ingest.message import Message as InputMessage
-from glasstream.ingest.message import Position
+from glasstream.ingest.message import Message, Position
 from glasstream.novelty.partition import PartitionDetector
 from glasstream.novelty.stream import StreamDetector
 from glasstream.settings import Settings
 from glasstream.stages.fitter import Fitter, fitter_died
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import events, novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
 
@@ -67,7 +66,7 @@ class NoveltyTask:
         """Per stream that has used events since its newest anchor: when that was noticed."""
         self._chunks: dict[str, int] = {}
         """Per stream: chunks of the anchor on the topic."""
-        self._superseded: list[Record] = []
+        self._superseded: list[ProducerRecord] = []
         """Tombstones for what is of an earlier epoch, written with what comes first of this one."""
         self.awaited = 0
         self.waited = 0.0
@@ -106,7 +105,7 @@ class NoveltyTask:
             self.core = PartitionDetector(self._watch, first_offset=begin)
             for name in {**restored.chunks, **restored.streams}:
                 ended = progress_novelty.tombstones(name, restored.chunks.get(name, 0))
-                self._superseded += [Record("", key, value) for key, value in ended]
+                self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
         if found.offset > high:
             raise LostInputError(
@@ -150,11 +149,11 @@ class NoveltyTask:
             log.info("%s: reading again from offset %d up to %d", where, begin.offset, sent.offset)
         return begin.offset
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         """Watch the events of one message; yields to the loop between them, and waits for maps."""
         loop = asyncio.get_running_loop()
         last = loop.time()
-        source = InputMessage(
+        source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
         for due in self.core.consume(source):
@@ -231,18 +230,18 @@ class NoveltyTask:
             return Outputs()
         self._sent_position = position
         name = topic(self.settings, novelty.TOPIC.name)
-        records = [Record(name, novelty.key(stream), value) for stream, value in self.core.take_records()]
+        records = [ProducerRecord(name, novelty.key(stream), value) for stream, value in self.core.take_records()]
         key, value = progress_novelty.encode(
             PartitionProgress(
                 epoch=self.settings.epoch, offset=position.offset, used=position.used, fingerprint=self._fingerprint
             )
         )
-        progress = [*self._superseded, Record("", key, value)]
+        progress = [*self._superseded, ProducerRecord("", key, value)]
         self._superseded = []
         if turn is not None:
-            progress += [Record("", key, value) for key, value in self._anchor(turn)]
+            progress += [ProducerRecord("", key, value) for key, value in self._anchor(turn)]
         for stream in sorted({*changed, *([turn] if turn is not None else [])}):
-            progress.append(Record("", *self._stream_record(stream)))
+            progress.append(ProducerRecord("", *self._stream_record(stream)))
         return Outputs(records=records, progress=progress)
 
     def _turn(self, changed: Iterable[str]) -> str | None:

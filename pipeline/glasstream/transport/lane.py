@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 from glasstream.transport.sequence import Sequence, Verdict
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Lane(ABC):
         #: Where the reading is; None until it is known where it begins.
         self.sequence: Sequence | None = None
         self.open = True
-        self.waiting: deque[tuple[Any, Message]] = deque()
+        self.waiting: deque[tuple[Any, ConsumerRecord]] = deque()
         self.arrived = asyncio.Event()
         self.held = False
         #: Why the lane makes no progress and cannot by itself, in one sentence with the remedy; None while it can.
@@ -106,7 +106,7 @@ class Lane(ABC):
             self.sequence = Sequence(offset)
         self._sought_at = asyncio.get_running_loop().time()
 
-    def next_waiting(self) -> tuple[Any, Message]:
+    def next_waiting(self) -> tuple[Any, ConsumerRecord]:
         """Take the oldest message that waits; reading goes on when few are left."""
         item = self.waiting.popleft()
         if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
@@ -215,9 +215,9 @@ class StalledLane(Lane):
         self.open = False
 
 
-def _to_message(message: Any) -> Message:
+def _to_message(message: Any) -> ConsumerRecord:
     timestamp = message.timestamp
-    return Message(
+    return ConsumerRecord(
         message.topic,
         message.partition,
         message.offset,

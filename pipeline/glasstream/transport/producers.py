@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from glasstream.errors import BrokerError, UnavailableError
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 
 #: Called once with None when all of a batch is acknowledged, or with the first error.
 Done = Callable[[BrokerError | None], None]
@@ -80,11 +80,11 @@ class ConfirmedProducer:
         """Why records are not acknowledged, when that has lasted; None while they are."""
         return None if self._patience is None else self._patience.reason
 
-    async def produce_confirmed(self, records: Iterable[Record]) -> None:
+    async def produce_confirmed(self, records: Iterable[ProducerRecord]) -> None:
         """Write `records` and wait until all of them are acknowledged; BrokerError if one is not."""
         await (await self.begin(records))
 
-    async def begin(self, records: Iterable[Record]) -> "asyncio.Future[None]":
+    async def begin(self, records: Iterable[ProducerRecord]) -> "asyncio.Future[None]":
         """Hand `records` over, in order, and return a future that ends when all of them are acknowledged."""
         loop = asyncio.get_running_loop()
         confirmed: asyncio.Future[None] = loop.create_future()
@@ -114,12 +114,12 @@ class ConfirmedProducer:
                     await asyncio.sleep(_FULL_PAUSE)
         return confirmed
 
-    def deliver(self, records: Iterable[Record], patience: Patience | None = None) -> None:
+    def deliver(self, records: Iterable[ProducerRecord], patience: Patience | None = None) -> None:
         """Write `records` and wait until all of them are acknowledged, blocking.
 
         Parameters
         ----------
-        records : iterable of Record
+        records : iterable of ProducerRecord
         patience : Patience, optional
             Who waits: UnavailableError when it gives up.
 
@@ -156,7 +156,7 @@ class ConfirmedProducer:
             raise outcome[0]
 
     @contextlib.contextmanager
-    def _begun(self, batch: Sequence[Record]) -> Iterator[None]:
+    def _begun(self, batch: Sequence[ProducerRecord]) -> Iterator[None]:
         """Count a batch as under way while it is handed over, and after that until its records are reported."""
         with self._counting:
             self._under_way += 1
@@ -186,7 +186,7 @@ class ConfirmedProducer:
         self._thread.join(timeout)
         self._producer.purge()
 
-    def _try(self, record: Record, counter: _Batch, until: float) -> bool:
+    def _try(self, record: ProducerRecord, counter: _Batch, until: float) -> bool:
         try:
             self._producer.produce(
                 record.topic,

@@ -9,7 +9,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConsumerRecord:
     """One message as it was read. `timestamp` is Kafka's, in milliseconds."""
 
     topic: str
@@ -26,7 +26,7 @@ class Message:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
+class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     """One record to be written. Without a partition its key decides (murmur2), without a key chance does.
 
     Attributes
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     partition: int | None = None
     headers: Headers = ()
-    instead: "Callable[[], Record] | None" = None
+    instead: "Callable[[], ProducerRecord] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,21 @@ class Outputs:
 
     Attributes
     ----------
-    before : sequence of Record
+    before : sequence of ProducerRecord
         Delivered and confirmed before the transaction begins: what a record of the transaction refers to.
-    records : sequence of Record
+    records : sequence of ProducerRecord
         The outputs of the transaction.
-    progress : sequence of Record
+    progress : sequence of ProducerRecord
         The state as of exactly these outputs. Whatever topic and partition a record names, it goes to the stage's
         state topic, to the partition of the input.
-    apart : sequence of Record
+    apart : sequence of ProducerRecord
         Written after that, in a transaction of their own: large, and of use only as a whole.
     """
 
-    before: Sequence[Record] = field(default_factory=tuple)
-    records: Sequence[Record] = field(default_factory=tuple)
-    progress: Sequence[Record] = field(default_factory=tuple)
-    apart: Sequence[Record] = field(default_factory=tuple)
+    before: Sequence[ProducerRecord] = field(default_factory=tuple)
+    records: Sequence[ProducerRecord] = field(default_factory=tuple)
+    progress: Sequence[ProducerRecord] = field(default_factory=tuple)
+    apart: Sequence[ProducerRecord] = field(default_factory=tuple)
 
     def __bool__(self) -> bool:
         return bool(self.before or self.records or self.progress or self.apart)

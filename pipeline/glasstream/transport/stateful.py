@@ -29,7 +29,7 @@ from glasstream.transport.options import StageOptions
 from glasstream.transport.patience import Patience, patiently
 from glasstream.transport.producers import ConfirmedProducer
 from glasstream.transport.progress import read_to_end, watermarks
-from glasstream.transport.records import Message, Outputs, Record
+from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream.transport.sequence import Sequence
 from glasstream.transport.stage import Stage
 from glasstream.transport.transactions import ReplacedError, TransactionalProducer
@@ -67,7 +67,7 @@ class PartitionState(Protocol):
             When it cannot be continued; the worker ends and says so.
         """
 
-    async def feed(self, message: Message) -> None:
+    async def feed(self, message: ConsumerRecord) -> None:
         """Use the next message. It may wait (to hold back); the other partitions go on meanwhile."""
 
     def collect(self) -> Outputs:
@@ -183,7 +183,7 @@ class StateLane(Lane):
     def _commit(self, outputs: Outputs) -> None:
         stage = self.stage
         progress = [
-            Record(stage.state_topic, record.key, record.value, self.partition, record.headers)
+            ProducerRecord(stage.state_topic, record.key, record.value, self.partition, record.headers)
             for record in outputs.progress
         ]
         if outputs.records or progress:
@@ -191,7 +191,7 @@ class StateLane(Lane):
         if outputs.apart:
             self._publish(outputs.apart, ())
 
-    def _publish(self, records: Iterable[Record], progress: Iterable[Record]) -> None:
+    def _publish(self, records: Iterable[ProducerRecord], progress: Iterable[ProducerRecord]) -> None:
         """Commit one transaction, with a new producer if the broker has ended the transaction of this one.
 
         The broker ends a transaction that has been open for longer than its time-out, which happens while brokers
@@ -278,7 +278,7 @@ def digests(state: Mapping[bytes, bytes]) -> dict[bytes, int]:
     return {key: hash(value) for key, value in state.items()}
 
 
-def with_records(known: Mapping[bytes, int], progress: Iterable[Record]) -> dict[bytes, int]:
+def with_records(known: Mapping[bytes, int], progress: Iterable[ProducerRecord]) -> dict[bytes, int]:
     """Return the digests of a state after some records were written to it."""
     after = dict(known)
     for record in progress:

@@ -13,7 +13,7 @@ from glasstream.transport.lane import ASK_AGAIN_AFTER, YIELD_AFTER, Lane
 from glasstream.transport.options import StageOptions
 from glasstream.transport.patience import Patience
 from glasstream.transport.producers import ConfirmedProducer
-from glasstream.transport.records import Message, Record
+from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.snapshot_table import TableSpec, follow_topic
 from glasstream.transport.stage import Stage
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Seconds a stop waits for the message in hand, and for what was produced to be acknowledged.
 _DRAIN_PATIENCE = 3.0
 
-Handle = Callable[[Message], Awaitable[Iterable[Record]]]
+Handle = Callable[[ConsumerRecord], Awaitable[Iterable[ProducerRecord]]]
 
 
 class WorkLane(Lane):

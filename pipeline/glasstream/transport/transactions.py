@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from glasstream.errors import BrokerError, FencedError, UnavailableError
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience, heals
-from glasstream.transport.records import Record
+from glasstream.transport.records import ProducerRecord
 
 #: What a broker answers to a producer that another one with the same name has replaced.
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
@@ -103,7 +103,7 @@ class TransactionalProducer:
         if self._patience is not None:
             self._patience.done()
 
-    def commit(self, records: Iterable[Record]) -> None:
+    def commit(self, records: Iterable[ProducerRecord]) -> None:
         """Write `records` in one transaction: all are there, in order, or none.
 
         1. begin; 2. produce; 3. commit, which waits for every acknowledgement. What can be tried again is; a
@@ -192,7 +192,7 @@ class TransactionalProducer:
         with contextlib.suppress(KafkaException):  # polling raises what was fatal to the producer: it was fenced
             self._producer.poll(0)
 
-    def _produce(self, record: Record, report: Report | None) -> None:
+    def _produce(self, record: ProducerRecord, report: Report | None) -> None:
         """Produce a record; `report` is told of its delivery, and that its size is refused before it is sent."""
         topic, key, value, headers = record.topic, record.key, record.value, record.headers
         where = -1 if record.partition is None else record.partition

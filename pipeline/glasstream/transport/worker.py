@@ -120,18 +120,18 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     try:
         stage = build()
     except Exception as error:  # noqa: BLE001 - it ends the process, with a line and a code
-        return _conclude(error)
+        return _exit_code(error)
     await _until(stage, told)
     _end_by_force(stage)
     try:
         await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
     except TimeoutError:
         log.error("the worker did not end within %g s and is cut off", STOP_PATIENCE)
-        _conclude(stage.failure)
+        _exit_code(stage.failure)
         os._exit(exit_code(stage.failure) or ExitCode.FAILED)
     except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
         stage.fail(error)
-    return _conclude(stage.failure)
+    return _exit_code(stage.failure)
 
 
 def _end_by_force(stage: Stage) -> None:
@@ -165,7 +165,7 @@ async def _until(stage: Stage, told: asyncio.Event) -> None:
         task.cancel()
 
 
-def _conclude(error: BaseException | None) -> ExitCode:
+def _exit_code(error: BaseException | None) -> ExitCode:
     code = exit_code(error)
     if error is not None:
         trace = error if code is ExitCode.FAILED else None

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from glasstream.brokers.choose import addresses
 from glasstream.errors import BrokerError
-from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.transport.transactions import TRANSACTION_TIMEOUT
@@ -44,9 +44,9 @@ _CAUSES = {
 """Of errors by which a client tells why it is not connected: what to do."""
 
 
-def answers(patient: Patient) -> list[Finding]:
+def answers(context: DoctorContext) -> list[Finding]:
     """Whether a broker answers, and if none does, why."""
-    check, settings = "broker", patient.settings
+    check, settings = "broker", context.settings
     seen: list[KafkaError] = []
     silent = logging.Logger("glasstream.operate.doctor", level=logging.CRITICAL + 1)
     try:
@@ -95,9 +95,9 @@ def _speaks_tls(host: str, port: int) -> bool:
         return False
 
 
-def kind(patient: Patient) -> list[Finding]:
+def kind(context: DoctorContext) -> list[Finding]:
     """Which Kafka it is, and whether it takes transactions as long as ours."""
-    admin = AdminClient(connection(patient.settings).client())
+    admin = AdminClient(connection(context.settings).client())
     try:
         nodes = admin.describe_cluster(request_timeout=ANSWER_SECONDS).result().nodes
         (future,) = admin.describe_configs(
@@ -136,12 +136,12 @@ def _version(config: dict[str, str]) -> str:
     return "Kafka 4 or later" if "share.coordinator.state.topic.replication.factor" in config else "a Kafka"
 
 
-def clock(patient: Patient) -> list[Finding]:
+def clock(context: DoctorContext) -> list[Finding]:
     """The broker's time against ours, by a record that it stamps, on a topic that is made for it and deleted."""
     check = "clock"
-    if not patient.probe:
+    if not context.probe:
         return []
-    settings = patient.settings
+    settings = context.settings
     name = f"{settings.prefix}doctor-{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection(settings).client())
     config = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
@@ -152,7 +152,7 @@ def clock(patient: Patient) -> list[Finding]:
         do = "allow this client to create topics of the prefix, or leave it out with --no-probe"
         return [warn(check, f"not compared: no topic can be made for it: {error.args[0].str()}", do)]
     try:
-        skew = _skew(patient, name)
+        skew = _skew(context, name)
     except BrokerError as error:
         return [warn(check, f"not compared: {error}", "try again; see the broker's log if it stays")]
     finally:
@@ -165,15 +165,15 @@ def clock(patient: Patient) -> list[Finding]:
     return [warn(check, said, do) if abs(skew) > _SKEW_WARN else ok(check, said)]
 
 
-def _skew(patient: Patient, name: str) -> float:
+def _skew(context: DoctorContext, name: str) -> float:
     """Seconds that the broker's clock is ahead of ours."""
-    producer = Producer(connection(patient.settings).producer(delivery_timeout_ms=int(ANSWER_SECONDS * 1000)))
+    producer = Producer(connection(context.settings).producer(delivery_timeout_ms=int(ANSWER_SECONDS * 1000)))
     reports: list[tuple[KafkaError | None, Any, float]] = []
     skew: float | None = None
     for _ in range(2):  # the first one also finds the topic's leader
         reports.clear()
-        before = patient.now()
-        producer.produce(name, b"", on_delivery=lambda error, message: reports.append((error, message, patient.now())))
+        before = context.now()
+        producer.produce(name, b"", on_delivery=lambda error, message: reports.append((error, message, context.now())))
         producer.flush(ANSWER_SECONDS)
         if not reports or reports[0][0] is not None:
             raise BrokerError(f"a record was not accepted: {reports[0][0] if reports else 'no answer'}")

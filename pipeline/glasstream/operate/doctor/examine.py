@@ -7,40 +7,40 @@ from confluent_kafka import KafkaException
 from glasstream.brokers.choose import addresses
 from glasstream.errors import BrokerError, GlasstreamError
 from glasstream.operate.doctor import cluster, layout, machine
-from glasstream.operate.doctor.finding import Check, Finding, Level, Patient, fail
+from glasstream.operate.doctor.finding import Check, DoctorContext, Finding, Level, fail
 from glasstream.operate.doctor.progress import progress
 
 _HERE: tuple[Check, ...] = (machine.packages, machine.usable, machine.secrets)
 _THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layout.copies, layout.retention)
 
 
-def examine(patient: Patient) -> Iterator[Finding]:
+def examine(context: DoctorContext) -> Iterator[Finding]:
     """What is found, check by check; what needs a broker is not looked at where none answers."""
     for check in _HERE:
-        yield from check(patient)
+        yield from check(context)
     try:
-        addresses(patient.settings.broker)
+        addresses(context.settings.broker)
     except BrokerError:
-        said = f"expected HOST:PORT,... of a running Kafka, got {patient.settings.broker!r}"
+        said = f"expected HOST:PORT,... of a running Kafka, got {context.settings.broker!r}"
         yield fail("broker", said, "give --broker, or set GLASSTREAM_BROKER")
         return
-    found = cluster.answers(patient)
+    found = cluster.answers(context)
     yield from found
     if any(one.level is Level.FAIL for one in found):
         return
     whole = True
     for check in _THERE:
-        found = _tried(check, patient)
+        found = _tried(check, context)
         whole &= check is not layout.contracts or all(one.level is not Level.FAIL for one in found)
         yield from found
     if whole:
-        yield from _tried(progress, patient)
+        yield from _tried(progress, context)
 
 
-def _tried(check: Check, patient: Patient) -> list[Finding]:
+def _tried(check: Check, context: DoctorContext) -> list[Finding]:
     """A broker may stop to answer in the middle: that is a finding as well."""
     try:
-        return check(patient)
+        return check(context)
     except (GlasstreamError, KafkaException) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         return [fail(check.__name__, said, "see the lines above, and the broker's log")]

@@ -39,7 +39,7 @@ class Finding(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class DoctorContext:
     """What is looked at.
 
     Attributes
@@ -60,7 +60,7 @@ class Patient:
     probe: bool = True
 
 
-Check = Callable[[Patient], list[Finding]]
+Check = Callable[[DoctorContext], list[Finding]]
 
 
 def ok(check: str, what: str) -> Finding:

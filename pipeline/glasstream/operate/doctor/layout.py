@@ -5,7 +5,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from glasstream.errors import TopicError
 from glasstream.operate.doctor.cluster import ANSWER_SECONDS
-from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic
 from glasstream.transport.topic_check import hidden
@@ -17,9 +17,9 @@ _CHECKPOINTS_KEPT = 100
 """The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
 
 
-def contracts(patient: Patient) -> list[Finding]:
+def contracts(context: DoctorContext) -> list[Finding]:
     """Every topic is there, with its partitions and configuration."""
-    settings, check = patient.settings, "topics"
+    settings, check = context.settings, "topics"
     client = AdminClient(connection(settings).client())
     try:
         deviations = admin.verify(
@@ -55,9 +55,9 @@ def contracts(patient: Patient) -> list[Finding]:
     return found or [ok(check, f"{len(ALL)} as their contracts say")]
 
 
-def copies(patient: Patient) -> list[Finding]:
+def copies(context: DoctorContext) -> list[Finding]:
     """Every partition has a leader and all its copies, and enough of them to lose a broker."""
-    settings, check = patient.settings, "copies"
+    settings, check = context.settings, "copies"
     metadata = AdminClient(connection(settings).client()).list_topics(timeout=ANSWER_SECONDS)
     found: list[Finding] = []
     few: list[str] = []
@@ -83,9 +83,9 @@ def copies(patient: Patient) -> list[Finding]:
     return found or [ok(check, "every partition has its leader and all its copies")]
 
 
-def retention(patient: Patient) -> list[Finding]:
+def retention(context: DoctorContext) -> list[Finding]:
     """The input is kept as long as a restart may need it."""
-    settings, check, name = patient.settings, "retention", topic(patient.settings, events.TOPIC.name)
+    settings, check, name = context.settings, "retention", topic(context.settings, events.TOPIC.name)
     client = AdminClient(connection(settings).client())
     asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)], request_timeout=ANSWER_SECONDS)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from glasstream.errors import GlasstreamError, SettingsError
-from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.stages.build import hmac_key
 
 _DISTRIBUTION = "glasstream"
@@ -17,7 +17,7 @@ _GOOD_KEY_BYTES = 32
 """HMAC-SHA256 gains nothing from a longer key."""
 
 
-def packages(patient: Patient) -> list[Finding]:
+def packages(context: DoctorContext) -> list[Finding]:
     """The packages that this release was made for, in their versions."""
     check = "packages"
     try:
@@ -44,9 +44,9 @@ def packages(patient: Patient) -> list[Finding]:
     return found or [ok(check, f"{mine}, confluent-kafka {version('confluent-kafka')}")]
 
 
-def usable(patient: Patient) -> list[Finding]:
+def usable(context: DoctorContext) -> list[Finding]:
     """What a stage makes of the settings at its start."""
-    settings = patient.settings
+    settings = context.settings
     try:
         settings.learn()
         settings.aggregator()
@@ -56,13 +56,13 @@ def usable(patient: Patient) -> list[Finding]:
     return [ok("settings", f"model {settings.model.name}, methods {settings.explain.methods}, seed {settings.seed}")]
 
 
-def secrets(patient: Patient) -> list[Finding]:
+def secrets(context: DoctorContext) -> list[Finding]:
     """The HMAC key, and how passwords travel; none of them is shown."""
-    return [*_key(patient), *_passwords(patient)]
+    return [*_key(context), *_passwords(context)]
 
 
-def _key(patient: Patient) -> list[Finding]:
-    check, environment = "hmac key", patient.environment
+def _key(context: DoctorContext) -> list[Finding]:
+    check, environment = "hmac key", context.environment
     file = environment.get("GLASSTREAM_HMAC_KEY_FILE")
     found = _file(Path(file)) if file and not environment.get("GLASSTREAM_HMAC_KEY") else []
     try:
@@ -70,7 +70,7 @@ def _key(patient: Patient) -> list[Finding]:
     except SettingsError as error:
         return [*found, fail(check, str(error), "every stage needs one, and the same; `openssl rand -hex 32` makes it")]
     if key is None:
-        if patient.settings.checkpoint.seconds:
+        if context.settings.checkpoint.seconds:
             do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds=0"
             return [*found, fail(check, "there is none, and the learner does not start: it seals checkpoints", do)]
         return [*found, ok(check, "none; none is needed without checkpoints, unless a model cannot be compiled")]
@@ -98,12 +98,12 @@ def _file(path: Path) -> list[Finding]:
     return []
 
 
-def _passwords(patient: Patient) -> list[Finding]:
-    protocol = patient.settings.kafka.get("security.protocol", "PLAINTEXT").upper()
+def _passwords(context: DoctorContext) -> list[Finding]:
+    protocol = context.settings.kafka.get("security.protocol", "PLAINTEXT").upper()
     if protocol == "SASL_PLAINTEXT":
         do = "use SASL_SSL (kafka.security.protocol)"
         return [warn("transport", "user and password go to the broker without TLS", do)]
-    if "sasl.password" in patient.settings.kafka and not protocol.startswith("SASL"):
+    if "sasl.password" in context.settings.kafka and not protocol.startswith("SASL"):
         do = "set kafka.security.protocol=SASL_SSL"
         return [fail("transport", f"there is a password, and security.protocol is {protocol}: it is not used", do)]
     return [ok("transport", protocol)]

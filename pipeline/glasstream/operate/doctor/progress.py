@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from glasstream.errors import FrameError, GlasstreamError, RecordError, StateError
 from glasstream.learn.checkpoint import newly_sealed, verified
 from glasstream.operate.doctor.cluster import ANSWER_SECONDS
-from glasstream.operate.doctor.finding import Finding, Patient, fail, ok, warn
-from glasstream.operate.kept import Partition, kept, latest, offsets
+from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.operate.state import State, state
+from glasstream.operate.topic_reader import Partition, latest, offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.build import STAGES, connection, hmac_key, options
 from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
@@ -28,9 +28,9 @@ _BEHIND = 1_000
 """Messages from which on a lag is worth a line even while somebody works on it."""
 
 
-def progress(patient: Patient) -> list[Finding]:
+def progress(context: DoctorContext) -> list[Finding]:
     """Workers, lag, and what a restart would find."""
-    settings = patient.settings
+    settings = context.settings
     members = _members(settings)
     found = _workers(settings, members)
     try:
@@ -51,7 +51,7 @@ def progress(patient: Patient) -> list[Finding]:
         [(topic(settings, name), number) for name in names for number in range(settings.topics.events)],
     )
     found += _fingerprints(settings, read, {place.stage for place in there.partitions})
-    found += _sealed(patient, read)
+    found += _sealed(context, read)
     found += _dead(settings)
     return found
 
@@ -171,11 +171,11 @@ def _theirs(
         yield partition, getattr(record, "fingerprint", {})
 
 
-def _sealed(patient: Patient, read: Read) -> list[Finding]:
+def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
     """Whether our key is the one that the checkpoints were sealed with; none of them is opened."""
-    settings, check = patient.settings, "hmac key"
+    settings, check = context.settings, "hmac key"
     try:
-        key = hmac_key(patient.environment)
+        key = hmac_key(context.environment)
     except GlasstreamError:
         return []  # said elsewhere
     if key is None:
@@ -214,7 +214,7 @@ def _dead(settings: Settings) -> list[Finding]:
     ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
     total, newest = sum(end - first for first, end in ends.values()), None
     last = {one: max(first, end - _LOOKED_AT) for one, (first, end) in ends.items()}
-    for message in kept(link, last, read_committed=True):
+    for message in read_records(link, last, read_committed=True):
         try:
             said = events_dead.decode(message.headers)
         except RecordError:

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def draw_law(sampling: str, size: int, row: int) -> NDArray[np.float64]:
+def sampling_distribution(sampling: str, size: int, row: int) -> NDArray[np.float64]:
     """(row,) the probability that row number `row` draws row r, for r = 0 .. row-1; they add up to 1.
 
     *geometric*: p (1-p)^(s-r-1), and p (1-p)^(s-L) for each of the first L rows, p = 1/L. *uniform*: 1/s. *window*: 1/w
     for the last w rows.
 
-    >>> draw_law("geometric", 2, 4).tolist()
+    >>> sampling_distribution("geometric", 2, 4).tolist()
     [0.125, 0.125, 0.25, 0.5]
-    >>> draw_law("window", 2, 4).tolist()
+    >>> sampling_distribution("window", 2, 4).tolist()
     [0.0, 0.0, 0.5, 0.5]
     """
     if sampling == "uniform" or row <= size:
@@ -27,12 +27,12 @@ def draw_law(sampling: str, size: int, row: int) -> NDArray[np.float64]:
     return p * (1 - p) ** (row - 1.0 - np.maximum(np.arange(row), size - 1))
 
 
-def meeting_probability(sampling: str, size: int, row: int) -> float:
-    """The probability that two independent draws from `draw_law` give the same row (004, Lemma 1, with t0 = L).
+def collision_probability(sampling: str, size: int, row: int) -> float:
+    """The probability that two draws from `sampling_distribution` give the same row (004, Lemma 1, with t0 = L).
 
     1/s for uniform sampling, p/(2-p) (1 + (1-p)^(2(s-L)+1)) for geometric, 1/w for a window.
 
-    >>> meeting_probability("geometric", 2, 4), float(sum(draw_law("geometric", 2, 4) ** 2))
+    >>> collision_probability("geometric", 2, 4), float(sum(sampling_distribution("geometric", 2, 4) ** 2))
     (0.34375, 0.34375)
     """
     if sampling == "uniform" or row <= size:

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from glasstream.errors import BrokerError
 from glasstream.transport.connection import Connection
-from glasstream.transport.records import Message
+from glasstream.transport.records import ConsumerRecord
 
 STANDSTILL_SECONDS = 30.0
 """Without anything new for so long the end is not waited for any more."""
@@ -66,7 +66,9 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
     return found
 
 
-def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[Message]:
+def read_records(
+    connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool
+) -> Iterator[ConsumerRecord]:
     """The records of some partitions, each in its order, up to the ends that they have when this starts.
 
     Parameters
@@ -111,7 +113,7 @@ def kept(connection: Connection, begin: Mapping[Partition, int], *, read_committ
                     del ends[topic, partition]
                 headers = tuple((name, text or b"") for name, text in message.headers() or [])
                 stamp = message.timestamp()[1]
-                yield Message(topic, partition, offset, message.key(), message.value(), headers, stamp)
+                yield ConsumerRecord(topic, partition, offset, message.key(), message.value(), headers, stamp)
             if time.monotonic() - moved > STANDSTILL_SECONDS:
                 left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
                 raise BrokerError(
@@ -133,7 +135,7 @@ def latest(connection: Connection, partitions: Iterable[Partition]) -> dict[Part
         As of `kept`.
     """
     found: dict[Partition, dict[bytes, bytes]] = {one: {} for one in partitions}
-    for message in kept(connection, dict.fromkeys(found, 0), read_committed=True):
+    for message in read_records(connection, dict.fromkeys(found, 0), read_committed=True):
         values = found[message.topic, message.partition]
         if message.value is None:
             values.pop(message.key or b"", None)

@@ -15,7 +15,7 @@ from glasstream.errors import StateError
 Floats = NDArray[np.float64]
 
 
-class Watched(NamedTuple):
+class WatchedSignal(NamedTuple):
     """What a method says of each row that is watched."""
 
     signal: str
@@ -28,7 +28,7 @@ class Watched(NamedTuple):
     """Whether it can be smoothed further; False if it is smoothed already."""
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """One alarm, and what raised it."""
 
     signal: str
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 @dataclass(slots=True)
-class Watch:
+class DriftMonitor:
     """The detectors of one stream, one for each column of what is watched.
 
     What is found is a function of the rows in order: how they are cut into calls changes nothing.
@@ -50,7 +50,7 @@ class Watch:
     smoothed: dict[str, Smoothed] = field(default_factory=dict)
     """Likewise, for what is smoothed first."""
 
-    def feed(self, watched: Sequence[Watched]) -> list[Found]:
+    def feed(self, watched: Sequence[WatchedSignal]) -> list[Detection]:
         """Feed rows in order, the same rows of everything that is watched.
 
         Returns
@@ -67,7 +67,7 @@ class Watch:
             if detectors is None:
                 detectors = self.detectors[name] = DETECTORS[self.settings.detector].empty()
             alarms = detectors.update(np.ascontiguousarray(values), parameters)
-            found += [((alarm.row, order, alarm.series), Found(one.signal, one.method, alarm, parameters))
+            found += [((alarm.row, order, alarm.series), Detection(one.signal, one.method, alarm, parameters))
                       for alarm in alarms]  # fmt: skip
         return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
@@ -82,7 +82,9 @@ class Watch:
         return meta, arrays
 
     @classmethod
-    def restore(cls, settings: DriftSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Watch":
+    def restore(
+        cls, settings: DriftSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "DriftMonitor":
         """The detectors as they were when `state` was taken.
 
         Raises

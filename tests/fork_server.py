@@ -31,7 +31,7 @@ class Forked:
     """A process; to be used as a `subprocess.Popen`."""
 
     stdin = None
-    """The nursery holds the other end of it, and lets go when the worker ends."""
+    """The fork server holds the other end of it, and lets go when the worker ends."""
 
     def __init__(self, pid: int, changed: threading.Condition) -> None:
         self.pid = pid
@@ -62,7 +62,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-class Nursery:
+class ForkServer:
     """Asks for processes and hears what becomes of them."""
 
     def __init__(self, answers: IO[str], questions: IO[str]) -> None:
@@ -72,7 +72,7 @@ class Nursery:
         """By pid, until it ends: then another one may get that pid."""
         self._born: list[Forked] = []
         self._changed = threading.Condition()
-        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        threading.Thread(target=self._listen, name="fork-server", daemon=True).start()
 
     def start(
         self,
@@ -104,14 +104,14 @@ class Nursery:
 
 
 @cache
-def nursery() -> Nursery:
+def fork_server() -> ForkServer:
     """The one of this process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+        [sys.executable, "-m", "tests.fork_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    return Nursery(process.stdout, process.stdin)
+    return ForkServer(process.stdout, process.stdin)
 
 
 @dataclass(eq=False)
@@ -228,15 +228,15 @@ def _become(stdin: int, log: str, variables: Mapping[str, str], folder: str) -> 
     os.chdir(folder)
 
 
-def _ask_for_children(nursery_: socket.socket) -> None:
+def _ask_for_children(server_socket: socket.socket) -> None:
     """Let the workers of a `run` in this process be forked as well."""
     from glasstream.command import children
 
-    asked: list[Nursery] = []
+    asked: list[ForkServer] = []
 
     def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
         if not asked:
-            asked.append(Nursery(nursery_.makefile("r"), nursery_.makefile("w")))
+            asked.append(ForkServer(server_socket.makefile("r"), server_socket.makefile("w")))
         return asked[0].start(arguments, environment)
 
     children.start_process = start  # type: ignore[assignment]

@@ -10,17 +10,17 @@ from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.settings import LearnSettings
 from glasstream.models import snapshot as codec
 from glasstream.models.predictor import Predictor
-from glasstream.operate.beginning import Beginning
+from glasstream.operate.starting_point import StartingPoint
 from glasstream_topics.requests import ExplainRequest
 
 _KEY = b"what leaves no process needs no secret"
 
 
-def learn_again(
+def relearn(
     settings: LearnSettings,
     stream: str,
     partition: int,
-    begin: Beginning,
+    begin: StartingPoint,
     messages: Iterable[Message],
     seqs: Collection[int],
 ) -> dict[int, tuple[ExplainRequest, Predictor]]:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from glasstream.background.laws import draw_law, meeting_probability
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.background.sampling_distribution import collision_probability, sampling_distribution
 from glasstream.draws import stream_key
 
 
@@ -23,11 +23,11 @@ def drawn_at(sampling: str, size: int, row: int, runs: int) -> np.ndarray:
 def test_row_4_draws_follow_their_law(sampling: str, row: int) -> None:
     """χ² over all rows: for geometric sampling on both branches, the first L rows and the later ones."""
     runs = 6_000
-    law = draw_law(sampling, 5, row)
+    distribution = sampling_distribution(sampling, 5, row)
     counts = np.bincount(drawn_at(sampling, 5, row, runs), minlength=row)
-    possible = law > 0
-    assert law.sum() == pytest.approx(1.0, abs=1e-12) and counts[~possible].sum() == 0
-    chi_squared = ((counts - runs * law)[possible] ** 2 / (runs * law[possible])).sum()
+    possible = distribution > 0
+    assert distribution.sum() == pytest.approx(1.0, abs=1e-12) and counts[~possible].sum() == 0
+    chi_squared = ((counts - runs * distribution)[possible] ** 2 / (runs * distribution[possible])).sum()
     freedom = possible.sum() - 1
     assert chi_squared < freedom + 3.5 * np.sqrt(2 * freedom) + 4  # above the 99.9 % quantile for 2 to 13
 
@@ -36,8 +36,8 @@ def test_row_4_draws_follow_their_law(sampling: str, row: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 10, 100])
 def test_row_4_two_draws_meet_as_often_as_lemma_1_says(sampling: str, size: int) -> None:
     for row in (1, size, size + 1, size + 2, 3 * size + 5, 20 * size):
-        exact = float((draw_law(sampling, size, row) ** 2).sum())
-        assert meeting_probability(sampling, size, row) == pytest.approx(exact, rel=1e-12, abs=1e-12)
+        exact = float((sampling_distribution(sampling, size, row) ** 2).sum())
+        assert collision_probability(sampling, size, row) == pytest.approx(exact, rel=1e-12, abs=1e-12)
 
 
 def test_a_window_holds_the_last_rows_and_nothing_else() -> None:

@@ -6,8 +6,8 @@ from glasstream.errors import FrameError, StateError
 from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import StreamState, opened
 from glasstream.models.authentication import Key
-from glasstream.operate.kept import latest, offsets
-from glasstream.operate.lived import Life
+from glasstream.operate.stream_epoch import StreamEpoch
+from glasstream.operate.topic_reader import latest, offsets
 from glasstream.stages.build import connection
 from glasstream.stages.names import differences, fingerprint, topic
 from glasstream_topics import checkpoints, events
@@ -16,7 +16,7 @@ from glasstream_topics.chunks import room_for
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StartingPoint:
     """A position, the number of the first event from there on, and the learner's state there; None: nothing yet."""
 
     at: Position
@@ -24,7 +24,7 @@ class Beginning:
     state: StreamState | None = None
 
 
-def beginning(life: Life, seq: int, key: Key | None) -> Beginning:
+def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) -> StartingPoint:
     """The newest place not after an event from which all is known: a checkpoint, or the stream's first message.
 
     Raises
@@ -32,11 +32,11 @@ def beginning(life: Life, seq: int, key: Key | None) -> Beginning:
     StateError
         There is none any more; the message says what would have kept one.
     """
-    settings, link = life.settings, connection(life.settings)
+    settings, link = stream_epoch.settings, connection(stream_epoch.settings)
     name = topic(settings, events.TOPIC.name)
-    low, _ = offsets(link, [(name, life.partition)])[name, life.partition]
+    low, _ = offsets(link, [(name, stream_epoch.partition)])[name, stream_epoch.partition]
     reasons: list[str] = []
-    for checkpoint in _checkpoints(life, reasons):
+    for checkpoint in _checkpoints(stream_epoch, reasons):
         if checkpoint.seqs > seq or checkpoint.offset < low:
             continue
         try:
@@ -45,33 +45,33 @@ def beginning(life: Life, seq: int, key: Key | None) -> Beginning:
             reasons.append(str(error))
             continue
         if state.tells_model:
-            return Beginning(Position(checkpoint.offset, checkpoint.used), checkpoint.seqs, state)
-    first = life.progress.first_offset
+            return StartingPoint(Position(checkpoint.offset, checkpoint.used), checkpoint.seqs, state)
+    first = stream_epoch.progress.first_offset
     if first >= low:
-        return Beginning(Position(first, 0))
+        return StartingPoint(Position(first, 0))
     reasons.append(
-        f"{name}[{life.partition}] is kept from offset {low} on, the stream began at {first} "
+        f"{name}[{stream_epoch.partition}] is kept from offset {low} on, the stream began at {first} "
         "(a longer retention.ms or retention.bytes of the topic keeps it)"
     )
     if len(reasons) == 1:
         reasons.append(
             f"no checkpoint is from before seq {seq} (the learner keeps the newest ones, checkpoint.seconds apart)"
         )
-    raise StateError(f"stream {life.stream!r} cannot be learned again up to seq {seq}: {'; '.join(reasons)}")
+    raise StateError(f"stream {stream_epoch.stream!r} cannot be learned again up to seq {seq}: {'; '.join(reasons)}")
 
 
-def _checkpoints(life: Life, reasons: list[str]) -> list[Checkpoint]:
-    """The whole ones of the stream and epoch under the settings of the life, the newest first."""
-    settings = life.settings
+def _checkpoints(stream_epoch: StreamEpoch, reasons: list[str]) -> list[Checkpoint]:
+    """The whole ones of the stream and epoch under its settings, the newest first."""
+    settings = stream_epoch.settings
     name = topic(settings, checkpoints.TOPIC.name)
-    records = latest(connection(settings), [(name, life.partition)])[name, life.partition]
+    records = latest(connection(settings), [(name, stream_epoch.partition)])[name, stream_epoch.partition]
     mine: dict[bytes, Identity] = {}
     for key in records:
         try:
             mine[key] = checkpoints.Key.decode(key).identity
         except FrameError:
             continue  # the learner tells of it
-    wanted = {identity for identity in mine.values() if identity[:2] == (life.stream, settings.epoch)}
+    wanted = {identity for identity in mine.values() if identity[:2] == (stream_epoch.stream, settings.epoch)}
     assembler = checkpoints.Assembler(room_for(records.values()))
     for key, identity in mine.items():
         if identity in wanted:
@@ -82,7 +82,7 @@ def _checkpoints(life: Life, reasons: list[str]) -> list[Checkpoint]:
         try:
             checkpoint = checkpoints.decode(data or b"")
         except FrameError as error:
-            reasons.append(f"{name}[{life.partition}]: the checkpoint at row {identity.version}: {error}")
+            reasons.append(f"{name}[{stream_epoch.partition}]: the checkpoint at row {identity.version}: {error}")
             continue
         if not differences(checkpoint.fingerprint, fingerprint(settings)):
             found.append(checkpoint)

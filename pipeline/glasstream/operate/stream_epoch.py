@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from glasstream.errors import InputError, SettingsError
-from glasstream.operate.kept import latest
+from glasstream.operate.topic_reader import latest
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.stages.names import differences, fingerprint, known_state, topic
@@ -19,7 +19,7 @@ _INCLUDED = ("forest", "tree", "linear")
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class StreamEpoch:
     """One epoch of a stream.
 
     Attributes
@@ -41,7 +41,7 @@ class Life:
     differing: tuple[str, ...]
 
 
-def life(settings: Settings, stream: str) -> Life:
+def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
     """What is known of a stream.
 
     Raises
@@ -71,7 +71,7 @@ def life(settings: Settings, stream: str) -> Life:
     theirs = found.partition.fingerprint
     adopted = adopt(settings, theirs)
     adopted = msgspec.structs.replace(adopted, epoch=progress.epoch)
-    return Life(stream, partition, progress, adopted, tuple(differences(theirs, fingerprint(adopted))))
+    return StreamEpoch(stream, partition, progress, adopted, tuple(differences(theirs, fingerprint(adopted))))
 
 
 def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:

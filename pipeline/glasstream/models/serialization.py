@@ -7,7 +7,7 @@ from glasstream.errors import FrameError
 from glasstream.models.arrays import Array, require
 from glasstream.models.bayes import GaussianBayes
 from glasstream.models.committee import AveragingCommittee, VotingCommittee
-from glasstream.models.form import Compiled, Composed, Simple
+from glasstream.models.compiled import Compiled, Composed, Simple
 from glasstream.models.linear import LinearPredictor
 from glasstream.models.mondrian import MondrianForest
 from glasstream.models.softmax import SoftmaxPredictor

@@ -1,4 +1,4 @@
-"""Dead letters mended: what is sent again of one, and why nothing is."""
+"""Repairs dead letters: what is sent again of one, and why nothing is."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ from glasstream_topics import events, events_dead
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import DeadLetter
 
-Mend = Callable[[Any], Any]
+RepairFunction = Callable[[Any], Any]
 """Takes a rejected event as JSON, or the bytes of a message that is not JSON; gives what is to be sent in its place,
 JSON or bytes, or None to leave it out."""
 
@@ -59,7 +59,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """A message that can be sent, and how many events it holds."""
 
     key: bytes
@@ -68,7 +68,7 @@ class Mended:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmended:
+class Unrepaired:
     """Why nothing is sent: a reason of `events.dead`, `omitted` (the letter lacks the original), or `left_out`."""
 
     reason: str
@@ -93,10 +93,10 @@ def known_keys(given: Any) -> Any:
     return {key: given[key] for key in KEYS if key in given} if isinstance(given, dict) else given
 
 
-BUILT_IN: dict[str, Mend] = {"nan-as-null": nan_as_null, "known-keys": known_keys}
+BUILT_IN: dict[str, RepairFunction] = {"nan-as-null": nan_as_null, "known-keys": known_keys}
 
 
-def filter_named(name: str) -> Mend:
+def filter_named(name: str) -> RepairFunction:
     """A filter of `BUILT_IN`, or PACKAGE.MODULE:FUNCTION.
 
     Raises
@@ -118,17 +118,17 @@ def filter_named(name: str) -> Mend:
     return found  # type: ignore[no-any-return]
 
 
-def mended(
-    letter: Letter, mend: Mend | None, rules: StreamRules, limit: int, to: str | None = None
-) -> Mended | Unmended:
+def repair(
+    letter: Letter, function: RepairFunction | None, rules: StreamRules, limit: int, to: str | None = None
+) -> Repaired | Unrepaired:
     """What is to be sent of a dead letter. Of an array only the rejected elements: the others have gone on.
 
     Nothing is sent that a look at the message tells would be rejected again.
 
     Parameters
     ----------
-    mend
-        See `Mend`; None: as it was.
+    function
+        See `RepairFunction`; None: as it was.
     rules
         Of stream names.
     limit
@@ -142,49 +142,49 @@ def mended(
         The filter raised, or gave what is no JSON.
     """
     if letter.value is None and letter.said.omitted_bytes is not None:
-        return Unmended(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
+        return Unrepaired(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
     if to is None and letter.said.omitted_key_bytes is not None:
-        return Unmended(OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was left out; name a stream")
+        return Unrepaired(OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was left out; name a stream")
     count = letter.said.rejected_count
     if count is not None and count < len(_elements(letter.value or b"") or ()):
-        return Unmended(
+        return Unrepaired(
             OMITTED,
             f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the others cannot be told "
             "from those that went on; send what is missing from its source",
         )
     try:
-        value = _value(letter, mend)
+        value = _value(letter, function)
     except (InputError, ContractError) as error:
         raise InputError(f"{letter.place}: {error}") from error
     except Exception as error:
         raise InputError(f"{letter.place}: the filter raised {type(error).__name__}: {error}") from error
     if value is None and letter.value is not None:
-        return Unmended(LEFT_OUT, "the filter leaves it out")
+        return Unrepaired(LEFT_OUT, "the filter leaves it out")
     key = letter.key if to is None else events.key(to)
     partition = events.partition(key or b"", max(1, rules.event_partitions), rules.partitioner)
     name = stream_name(Message(letter.said.topic, partition, 0, key, value), rules, ())
     if isinstance(name, tuple):
-        return Unmended(*name)
+        return Unrepaired(*name)
     found = decode(value, limit)
     if found.rejected or value is None:
-        return Unmended(found.rejected[0].reason, found.rejected[0].detail)
-    return Mended(key or b"", value, len(found.events))
+        return Unrepaired(found.rejected[0].reason, found.rejected[0].detail)
+    return Repaired(key or b"", value, len(found.events))
 
 
-def _value(letter: Letter, mend: Mend | None) -> bytes | None:
-    """The mended value; None: nothing is left of it."""
-    if letter.value is None or (mend is None and letter.said.rejected is None):
+def _value(letter: Letter, function: RepairFunction | None) -> bytes | None:
+    """The repaired value; None: nothing is left of it."""
+    if letter.value is None or (function is None and letter.said.rejected is None):
         return letter.value
     elements = _elements(letter.value)
     if elements is None:
-        return letter.value if mend is None else _as_bytes(mend(_content(letter.value)))
+        return letter.value if function is None else _as_bytes(function(_content(letter.value)))
     listed = letter.said.rejected if letter.said.rejected_count is None else None
     chosen = sorted(index for index, _ in (listed or enumerate(elements)))
     if beyond := [index for index in chosen if index >= len(elements)]:
         raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)}")
-    if mend is None:
+    if function is None:
         return b"[" + b",".join(elements[index] for index in chosen) + b"]"
-    left = [element for index in chosen if (element := mend(_content(elements[index]))) is not None]
+    left = [element for index in chosen if (element := function(_content(elements[index]))) is not None]
     return _as_bytes(left) if left else None
 
 

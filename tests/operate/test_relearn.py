@@ -11,9 +11,9 @@ from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
-from glasstream.operate.again import learn_again
-from glasstream.operate.beginning import Beginning
 from glasstream.operate.place import place
+from glasstream.operate.relearn import relearn
+from glasstream.operate.starting_point import StartingPoint
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
@@ -26,11 +26,11 @@ KEY = b"a key of sixteen bytes"
 
 def sent(
     settings: Settings, *, at_rest: bool = False
-) -> tuple[dict[int, tuple[ExplainRequest, Contributions]], list[Beginning]]:
+) -> tuple[dict[int, tuple[ExplainRequest, Contributions]], list[StartingPoint]]:
     """What is sent and made of every explained event, by seq, and every place that could be begun at."""
     learner = PartitionLearner(0, settings.learn())
     found: dict[int, tuple[ExplainRequest, Contributions]] = {}
-    begins = [Beginning(Position(0, 0))]
+    begins = [StartingPoint(Position(0, 0))]
     models: dict[int, bytes] = {}
     for message in LOG:
         for stream in learner.consume(message):
@@ -42,7 +42,7 @@ def sent(
             if at_rest or stream.at_snapshot:
                 state = learner.state("s", at_rest=at_rest)
                 if state.tells_model:
-                    begins.append(Beginning(learner.position, stream.seqs, deepcopy(state)))
+                    begins.append(StartingPoint(learner.position, stream.seqs, deepcopy(state)))
             for block in outbox.requests:
                 _add(found, block, models)
     learner.cut()
@@ -75,7 +75,7 @@ def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> Non
         seqs = [seq for seq in expected if seq >= begin.seq][::5]
         assert seqs
         rest = [one for one in messages if one.offset >= begin.at.offset]
-        found = learn_again(settings.learn(), "s", 0, begin, rest, seqs)
+        found = relearn(settings.learn(), "s", 0, begin, rest, seqs)
         assert sorted(found) == seqs
         counted = place(settings.novelty_detector(), begin, rest, seqs)
         assert sorted(counted.events) == seqs
@@ -95,7 +95,7 @@ def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> Non
 def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
     """An event without a label waits to the end of the log, and what comes after the mark has the same seqs again."""
     settings = load(assignments=[*BASE, *METHODS])
-    begin, end = Beginning(Position(0, 0)), LOG[-1].offset + 1
+    begin, end = StartingPoint(Position(0, 0)), LOG[-1].offset + 1
     more = [
         Message(one.topic, one.partition, end + 1 + one.offset, one.key, orjson.dumps({"x": {"new": 1.0}, "y": True}))
         for one in LOG
@@ -103,8 +103,8 @@ def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
     log = [*LOG, Message("events", 0, end, b"s", events.RESET), *more]
     last = LOG[-1].offset + 1000
     for asked in ([40, 60], [60, last]):
-        alone = learn_again(settings.learn(), "s", 0, begin, LOG, asked)
-        found = learn_again(settings.learn(), "s", 0, begin, log, asked)
+        alone = relearn(settings.learn(), "s", 0, begin, LOG, asked)
+        found = relearn(settings.learn(), "s", 0, begin, log, asked)
         assert found.keys() == alone.keys() and 60 in found
         assert all(found[seq][0].epoch == 0 and "new" not in found[seq][0].names for seq in found)
         assert place(settings.novelty_detector(), begin, log, asked) == place(
@@ -115,9 +115,9 @@ def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
 def test_events_that_are_not_explained_are_not_among_them() -> None:
     settings = load(assignments=[*BASE, *METHODS])
     expected, _ = sent(settings)
-    begin = Beginning(Position(0, 0))
+    begin = StartingPoint(Position(0, 0))
     everything = range(max(expected) + 1)
-    found = learn_again(settings.learn(), "s", 0, begin, LOG, everything)
+    found = relearn(settings.learn(), "s", 0, begin, LOG, everything)
     counted = place(settings.novelty_detector(), begin, LOG, everything)
     assert found.keys() == expected.keys()
     assert sorted(counted.events) == list(everything)

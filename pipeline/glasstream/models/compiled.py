@@ -10,7 +10,7 @@ from glasstream.models.predictor import Output, Task
 class Compiled(Protocol):
     """A predictor that can be written as data and read again without executing anything.
 
-    It is `Simple` or `Composed`; `glasstream.models.forms` knows them all, writes and reads them.
+    It is `Simple` or `Composed`; `glasstream.models.serialization` knows them all, writes and reads them.
     """
 
     form: ClassVar[str]

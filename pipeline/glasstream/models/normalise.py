@@ -23,7 +23,7 @@ total that is not 0 (HoeffdingAdaptiveTreeClassifier); by dividing, or equally w
 
 
 @kernel
-def conclude(scores: Floats, rule: int, column: Array, values: Floats, labels: Integers) -> None:
+def normalise(scores: Floats, rule: int, column: Array, values: Floats, labels: Integers) -> None:
     """Fill `values` float64[n, k] and `labels` int64[n], zero and -1 before, from `scores` float64[n, c].
 
     The c scores stand in the order of River's dict, so that a tie goes where River's goes: to the first. `column`

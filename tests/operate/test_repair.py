@@ -1,4 +1,4 @@
-"""What is sent again of a dead letter: the rejected part, mended, and nothing that would be rejected again."""
+"""What is sent again of a dead letter: the rejected part, repaired, and nothing that would be rejected again."""
 
 import json
 
@@ -7,7 +7,16 @@ import pytest
 
 from glasstream.configuration import load
 from glasstream.errors import InputError
-from glasstream.operate.mend import Letter, Mend, Mended, Unmended, filter_named, known_keys, mended, nan_as_null
+from glasstream.operate.repair import (
+    Letter,
+    Repaired,
+    RepairFunction,
+    Unrepaired,
+    filter_named,
+    known_keys,
+    nan_as_null,
+    repair,
+)
 from glasstream_topics import events, events_dead
 
 LIMIT = 1_000
@@ -28,22 +37,22 @@ def letter(
     return Letter("p.events.dead", 1, 3, key, value, events_dead.decode(headers))
 
 
-def sent(one: Letter, mend: Mend | None = None, to: str | None = None) -> object:
-    outcome = mended(one, mend, RULES, LIMIT, to)
-    assert isinstance(outcome, Mended), outcome
+def sent(one: Letter, function: RepairFunction | None = None, to: str | None = None) -> object:
+    outcome = repair(one, function, RULES, LIMIT, to)
+    assert isinstance(outcome, Repaired), outcome
     assert len(events.decode(outcome.value)) == outcome.count
     return orjson.loads(outcome.value)
 
 
-def reason(one: Letter, mend: Mend | None = None, to: str | None = None) -> str:
-    outcome = mended(one, mend, RULES, LIMIT, to)
-    assert isinstance(outcome, Unmended), outcome
+def reason(one: Letter, function: RepairFunction | None = None, to: str | None = None) -> str:
+    outcome = repair(one, function, RULES, LIMIT, to)
+    assert isinstance(outcome, Unrepaired), outcome
     return outcome.reason
 
 
 def test_without_a_filter_the_bytes_are_what_they_were() -> None:
     value = b'{"x":  {"a": 1.50}}'
-    assert mended(letter(value), None, RULES, LIMIT) == Mended(b"s", value, 1)
+    assert repair(letter(value), None, RULES, LIMIT) == Repaired(b"s", value, 1)
 
 
 def test_of_an_array_only_the_rejected_elements_are_sent() -> None:
@@ -82,16 +91,16 @@ def test_what_would_be_rejected_again_is_not_sent(one: Letter, why: str) -> None
 
 
 def test_a_letter_without_a_stream_is_sent_to_the_one_that_is_named() -> None:
-    outcome = mended(letter(b'{"x": {"a": 1}}', key=None), None, RULES, LIMIT, "t")
-    assert isinstance(outcome, Mended) and outcome.key == b"t"
+    outcome = repair(letter(b'{"x": {"a": 1}}', key=None), None, RULES, LIMIT, "t")
+    assert isinstance(outcome, Repaired) and outcome.key == b"t"
 
 
 def test_the_filters_that_are_there() -> None:
     nan = letter(b'[{"x": {"a": NaN, "b": -Infinity, "c": 1}, "y": 0}]', "not_json")
     assert reason(nan, known_keys) == "not_json"
-    mended_nan = mended(nan, nan_as_null, RULES, LIMIT)
-    assert isinstance(mended_nan, Mended)
-    assert orjson.loads(mended_nan.value) == [{"x": {"a": None, "b": None, "c": 1}, "y": 0}]
+    repaired_nan = repair(nan, nan_as_null, RULES, LIMIT)
+    assert isinstance(repaired_nan, Repaired)
+    assert orjson.loads(repaired_nan.value) == [{"x": {"a": None, "b": None, "c": 1}, "y": 0}]
     unknown = letter(b'{"x": {"a": 1}, "z": 3}', "unknown_key")
     assert sent(unknown, filter_named("known-keys")) == {"x": {"a": 1}}
     assert filter_named("nan-as-null") is nan_as_null and filter_named("json:loads") is json.loads
@@ -106,6 +115,6 @@ def test_a_filter_that_is_none_is_refused(name: str) -> None:
 def test_a_filter_that_raises_or_gives_no_json_is_named_with_the_letter() -> None:
     one = letter(b'{"x": {"a": 1}}')
     with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: the filter raised KeyError: 'b'"):
-        mended(one, lambda event: event["b"], RULES, LIMIT)
+        repair(one, lambda event: event["b"], RULES, LIMIT)
     with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: .*expected JSON"):
-        mended(one, lambda event: {"x": {"a": object()}}, RULES, LIMIT)
+        repair(one, lambda event: {"x": {"a": object()}}, RULES, LIMIT)
