@@ -88,11 +88,11 @@ def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
     alter(client, name("explain.requests"), "retention.bytes", "-1")
     assert sorted(admin.verify(client, COUNTS, prefix), key=str) == [
         Deviation(name("contributions"), "partitions", "2", "4"),
+        Deviation(name("explain.requests"), "retention.bytes", "1073741824", "-1"),
         Deviation(name("importance"), "the topic", "to exist", "none"),
         Deviation(name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.1", "0.5"),
         Deviation(name("snapshots"), "cleanup.policy", "compact", "compact,delete"),
         Deviation(name("snapshots"), "segment.bytes", "16777216", "1048576"),
-        Deviation(name("explain.requests"), "retention.bytes", "1073741824", "-1"),
     ]
     assert str(Deviation("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
 
