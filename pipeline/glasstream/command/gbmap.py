@@ -26,19 +26,39 @@ _MOST_SEED = 2**32 - 1
 
 @click.command()
 @click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), required=True, help="The rows: a CSV file (gzip too)."
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="CSV file with the rows, plain or gzipped.",
 )
-@click.option("--target", required=True, help="The column that is predicted.")
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: as the target looks]")
-@click.option("--category", "categories", multiple=True, help="A column of numbers that are codes; may be repeated.")
-@click.option("--preset", type=click.Choice([*PRESETS]), default="paper-drift", show_default=True, help="Of the fit.")
+@click.option("--target", required=True, help="Column that the models predict.")
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    help="Kind of prediction.  [default: derived from the target]",
+)
+@click.option(
+    "--category", "categories", multiple=True, help="Numeric column whose values are category codes. Can be repeated."
+)
+@click.option(
+    "--preset",
+    type=click.Choice([*PRESETS]),
+    default="paper-drift",
+    show_default=True,
+    help="Preset of GBMAP hyperparameters.",
+)
 @click.option(
     "--test", "share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,
-    help="The share of the rows that is kept for the test.",
+    help="Share of the rows to hold out for testing.",
 )  # fmt: skip
-@click.option("--rows", type=click.IntRange(min=1), help="Use so many rows.")
+@click.option("--rows", type=click.IntRange(min=1), help="Read at most this many rows.")
 @click.option(
-    "--seed", type=click.IntRange(0, _MOST_SEED), default=0, show_default=True, help="Of the split and of the fit."
+    "--seed",
+    type=click.IntRange(0, _MOST_SEED),
+    default=0,
+    show_default=True,
+    help="Random seed for the split and the fit.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write OUT/embedding.csv and OUT/embedding.png.")
 def gbmap(
@@ -52,9 +72,9 @@ def gbmap(
     seed: int,
     out: Path | None,
 ) -> int:
-    """Map a CSV file by what predicts its target: the test score beside other models, and the embedding.
+    """Fit GBMAP to a CSV file, compare its test score with other models, and write the embedding.
 
-    The test rows are drawn at random. Needs the extra `gbmap`, and with --out the extra `plot`.
+    The test rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
     import glasstream.paper.contestants  # says what to install, before anything takes time  # noqa: F401
     from glasstream.command.console import standard_console

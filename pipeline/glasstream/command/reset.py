@@ -17,14 +17,19 @@ _LONG = 20
 
 @click.command()
 @click.argument("stream")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--wait", is_flag=True, help="Return when learner, aggregator and novelty detector have passed the mark.")
+@click.option("--yes", is_flag=True, help="Reset without asking for confirmation.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the learner, the aggregator and the novelty detector have passed the reset mark.",
+)
 @data_option
 @settings_options()
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
-    """Make the stages forget one stream and begin it anew from here, in its next epoch; the others go on.
+    """Make the stages forget one stream and start its next epoch here; other streams continue.
 
-    It writes a mark to `events`: what comes after it is as the first event of a stream. What has been published stays.
+    The command writes a reset mark to `events`. The stages treat the next event of the stream as its first. Published
+    records stay.
     """
     from glasstream.command.expect import reached
     from glasstream.operate.reset import known, send_mark

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @click.group("state")
 def state_commands() -> None:
-    """What the stages have committed."""
+    """Show the state that the stages have committed."""
 
 
 @state_commands.command("show")
-@click.option("--stream", help="Only this one.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--stream", help="Show only this stream.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @data_option
 @settings_options()
 def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
-    """How far learner, explainers, aggregator and novelty detector are, by partition and by stream."""
+    """Show how far each stage has read and processed, per partition and per stream."""
     import msgspec
     from rich.text import Text
 
