@@ -60,7 +60,9 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
 
 
 def test_a_page_without_topics() -> None:
-    with pytest.raises(SettingsError, match="--page: expected a broker, whose topics it reads, got --broker none"):
+    with pytest.raises(
+        SettingsError, match="--page: expected a broker whose topics the page can read, got --broker none"
+    ):
         expect_plan(load(assignments=["broker=none"]), 1, None, None, page=True)
 
 

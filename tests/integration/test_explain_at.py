@@ -150,7 +150,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
             assert one[same] == other[same]
     assert any(value for one in found for value in one["contributions"]["ipfi"].values())
     text = commands.well("explain-at", "s", asked[0]).out
-    assert "equal to what was published" in text and event(asked[0])["x"]["town"] in text
+    assert "equal to the published contributions" in text and event(asked[0])["x"]["town"] in text
 
     # events whose labels came late
     for source in ("topics", "log"):
@@ -171,7 +171,9 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
         assert isinstance(said.error, InputError) and what in str(said.error), said
     publish_others(deployment)
     said = commands.run("explain-at", "t", 200)
-    assert said.code == DIFFERS and "DIFFERS from what was published" in said.out and "by up to 1e-06" in said.out
+    assert (
+        said.code == DIFFERS and "DIFFERS from the published contributions" in said.out and "by up to 1e-06" in said.out
+    )
 
     # how far everybody is: a learner alone runs ahead
     deployment.start("learner")

@@ -70,9 +70,9 @@ def apply_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[st
                 future.result()
             except KafkaException as error:
                 raise BrokerError(
-                    f"{grant.principal} on {grant.kind} {grant.name}: expected the broker to make the rule; it said: "
-                    f"{error.args[0].str()}. It needs an authorizer (authorizer.class.name), and this client the right "
-                    "to alter the cluster"
+                    f"{grant.principal} on {grant.kind} {grant.name}: expected the broker to create the access rule, "
+                    f"got {error.args[0].str()}. It needs an authorizer (authorizer.class.name), and this client needs "
+                    "the right to alter the cluster"
                 ) from error
         pattern = f"{grant.name}*" if grant.prefixed else grant.name
         yield f"{grant.principal}: {', '.join(grant.operations)} on {grant.kind} {pattern}"

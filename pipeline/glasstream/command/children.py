@@ -99,7 +99,7 @@ class Children:
         child.deaths += 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
         if child.stage == PAGE:
-            self.say(f"the page ended: {how}; its last lines above say why. The run goes on")
+            self.say(f"the page process ended: {how}; its last lines above say why. The run continues")
             self._children.remove(child)
             return
         if not self.restart or child.stage != "explainer" or code == ExitCode.USAGE:
@@ -109,7 +109,7 @@ class Children:
         pause = min(_LONGEST_PAUSE, max(0.0, child.quick_deaths - 1.0))
         child.due = now + pause
         after = f" in {pause:.0f} s" if pause else ""
-        self.say(f"explainer {child.instance} ended: {how}; starting it again{after} (restart {child.deaths})")
+        self.say(f"explainer {child.instance} ended: {how}; restarting it{after} (restart {child.deaths})")
         if not pause:
             self._start(child)
 

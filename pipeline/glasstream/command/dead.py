@@ -129,7 +129,7 @@ def show(
             else:
                 click.echo("\n".join(_lines(letter)))
     if not shown and not as_json:
-        click.echo("no such dead letter")
+        click.echo("no dead letter matches")
     return 0
 
 
@@ -175,7 +175,7 @@ def replay(
     verb = "would be sent" if dry_run else "sent again"
     click.echo(f"{done.letters:,} dead letters with {done.events:,} events {verb} to {settings.prefix}events")
     if done.before:
-        click.echo(f"{done.before:,} had been sent again before and are not sent twice (--force sends them)")
+        click.echo(f"{done.before:,} were replayed before and are not sent again (use --force to send them)")
     for why, count in sorted(done.left.items()):
         click.echo(f"{count:,} not sent: {why}")
     return DIFFERS if done.left.total() > done.left[LEFT_OUT] else 0

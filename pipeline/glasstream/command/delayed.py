@@ -41,8 +41,8 @@ class LabelDelay:
             raise InputError(f"--label-delay: expected N or random:N, a number of events, got {text!r}")
         if int(number) >= window:
             raise InputError(
-                f"--label-delay: expected fewer events than labels.window = {window:,}, among which a label finds its "
-                f"own, got {int(number):,}; allow more with --set labels.window={int(number) + 1}, on every stage"
+                f"--label-delay: expected a delay shorter than labels.window = {window:,} events, got "
+                f"{int(number):,}; raise it with --set labels.window={int(number) + 1}, on every stage"
             )
         return cls(int(number), number != text)
 

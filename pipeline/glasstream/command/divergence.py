@@ -40,6 +40,6 @@ class Divergence:
         self._said = True
         return (
             f"the model diverges: its mean absolute error, {error:.3g}, is more than {_TIMES:g} times the largest "
-            f"target, {self._largest:.3g}; its importances mean nothing. Scale the target, or lower the learning rate "
-            "in a model of your own (--model PACKAGE.MODULE:FACTORY), or use another model"
+            f"target, {self._largest:.3g}; its importances mean nothing. Scale the target, use another model, "
+            f"or lower the learning rate in a model of your own (--model PACKAGE.MODULE:FACTORY)"
         )

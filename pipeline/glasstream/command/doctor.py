@@ -53,7 +53,7 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
         settings = load_settings(common)
     except SettingsError as error:
         for line in error.findings:
-            say(fail("settings", line, "correct it; every command refuses it"))
+            say(fail("settings", line, "correct the setting; every command rejects it"))
         return DIFFERS
     for one in examine(DoctorContext(settings, os.environ, time.time, probe)):
         say(one)

@@ -31,7 +31,7 @@ def expect_plan(
         findings.append(finding)
     if explainers > 1 and settings.broker == "embedded":
         findings.append(
-            f"--explainers: expected 1 on the embedded broker, which takes one member a group, got {explainers}; "
+            f"--explainers: expected 1 with the embedded broker, which allows one member per group, got {explainers}; "
             "use --broker local"
         )
     if explainers > 1 and settings.broker == "none":
@@ -39,7 +39,9 @@ def expect_plan(
     if data is not None and settings.broker != "local":
         findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
     if page and settings.broker == "none":
-        findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
+        findings.append(
+            "--page: expected a broker whose topics the page can read, got --broker none; use --broker embedded"
+        )
     if page:
         findings += _page(settings)
     if out is not None:

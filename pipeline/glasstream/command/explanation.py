@@ -69,12 +69,10 @@ def show(one: Explained, console: Console) -> None:
         where = f"{place}, event {event.index} of its message, id {event.id}"
     lines = [
         f"{one.stream_epoch.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
-        f"version {block.version:,} of the model, {one.row - block.version:,} rows behind; target {_target(one)}"
+        f"model version {block.version:,}, {one.row - block.version:,} rows behind; target {_target(one)}"
         + (f", loss {number(float(answer.values['loss'][one.at_answer]))} ({block.loss})" if answer.values else ""),
-        "block and model are "
-        + (
-            "those that were sent" if one.source == "topics" else "made anew: the stream was learned again from its log"
-        ),
+        "the block and the model are "
+        + ("the ones on the topics" if one.source == "topics" else "rebuilt by learning the stream again from its log"),
     ]
     for line in lines:
         console.print(Text(line))
@@ -90,17 +88,21 @@ def show(one: Explained, console: Console) -> None:
 def _say_verdict(one: Explained, console: Console) -> None:
     there = one.published
     if there is None:
-        text = (
-            f"what was published is no longer on {topic(one.stream_epoch.settings, 'contributions')} "
-            "(retention.bytes): nothing to compare with"
-        )
+        text = f"the published contributions are no longer on {topic(one.stream_epoch.settings, 'contributions')} "
+        "(retention.bytes), so there is nothing to compare with"
         console.print(Text(text, style="yellow"))
     elif _equal(one):
-        console.print(Text(f"equal to what was published ({there.place}): largest difference {one.difference:g}"))
+        console.print(
+            Text(f"equal to the published contributions ({there.place}): largest difference {one.difference:g}")
+        )
     else:
         said = there.contributions
-        why = f"there it is {said.kind}: {said.reason}" if said.kind != "ok" else f"by up to {one.difference:g}"
-        console.print(Text(f"DIFFERS from what was published ({there.place}), {why}", style="bold red"))
+        why = (
+            f"the published record is {said.kind}: {said.reason}"
+            if said.kind != "ok"
+            else f"by up to {one.difference:g}"
+        )
+        console.print(Text(f"DIFFERS from the published contributions ({there.place}), {why}", style="bold red"))
 
 
 def _equal(one: Explained) -> bool:

@@ -40,8 +40,8 @@ class Finished:
                 self._found[_key(record["asked"])] = dict(record["found"])
             except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
                 raise InputError(
-                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete that line, and its piece "
-                    "is done again, or name another file"
+                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete the line to compute its "
+                    "result again, or name another file"
                 ) from error
         if lines and not lines[-1].endswith(b"\n"):
             self._write(b"".join(lines[:-1]), "wb")

@@ -96,8 +96,10 @@ def gbmap(
         shown, model, test = _compared(table, target, PRESETS[preset], share, seed)
     console.print(shown)
     if not table.classes and (table.targets == table.targets[0]).all():
-        console.print(f"{target!r} is the same in all rows: every model predicts it, and none has learned anything",
-                      markup=False)  # fmt: skip
+        console.print(
+            f"{target!r} has the same value in all rows, so every model predicts it without learning anything",
+            markup=False,
+        )
     if out is not None:
         _write(out, table, model, test, target)
         console.print(f"{out / 'embedding.csv'} and {out / 'embedding.png'} written", markup=False)
@@ -126,13 +128,13 @@ def _compared(
     if classes and len(np.unique(table.targets[train])) < 2:
         raise InputError(
             f"gbmap: expected rows of two classes or more in {target!r}, got "
-            f"{', '.join(map(repr, table.classes))[:200]}; if it is a number that is predicted, say --task regression"
+            f"{', '.join(map(repr, table.classes))[:200]}; to predict a number, set --task regression"
         )
     spread = 0.0 if classes else float(table.targets.max()) - float(table.targets.min())
     if spread and not _SPREAD[0] <= spread <= _SPREAD[1]:
         raise InputError(
-            f"gbmap: expected a target whose values differ by {_SPREAD[0]:g} to {_SPREAD[1]:g}, got {spread:g} in "
-            f"{target!r}: gradient boosting computes in single precision; multiply the column by a power of ten"
+            f"gbmap: expected target values that differ by {_SPREAD[0]:g} to {_SPREAD[1]:g}, got {spread:g} in "
+            f"{target!r}; multiply the column by a power of ten, because gradient boosting computes in single precision"
         )
     what = f"{count:,} rows, {len(table.names)} features, " + (f"{classes} classes" if classes else "regression")
     title = Text(f"{target}: {what}; {len(test):,} rows for the test")  # a name is no markup

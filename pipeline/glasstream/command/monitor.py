@@ -147,7 +147,13 @@ class Monitor:
                 try:
                     self.progress.take(topic, message)
                 except RecordError as damaged:
-                    log.warning("%s[%d]@%d is ignored: %s", topic, message.partition(), message.offset(), damaged)
+                    log.warning(
+                        "Skipping unreadable record %s[%d]@%d: %s",
+                        topic,
+                        message.partition(),
+                        message.offset(),
+                        damaged,
+                    )
         for topic, messages in batches.items():
             self._on_records(topic, messages)
         return count
@@ -166,9 +172,9 @@ class Monitor:
             low, _ = self._kept(topic, partition)
             if low > expected:
                 raise BrokerError(
-                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the "
-                    f"broker has removed what lies before {low:,}; use --broker local, which keeps everything, or "
-                    "lower --rows-per-message"
+                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the broker "
+                    f"has removed the records before {low:,}; use --broker local, which keeps all records, "
+                    f"or lower --rows-per-message"
                 )
 
     def round_bytes(self, topic: str) -> int:

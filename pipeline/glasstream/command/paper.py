@@ -205,7 +205,7 @@ def _done(
     finished = Finished(results)
     left = [one for one in asked if finished.get(one) is None]
     if len(left) < len(asked):
-        click.echo(f"{len(asked) - len(left):,} of {len(asked):,} are finished already in {results}", err=True)
+        click.echo(f"{results} already holds {len(asked) - len(left):,} of {len(asked):,} results", err=True)
     started = time.monotonic()
     found = {id(one): known for one in asked if (known := finished.get(one)) is not None}
     for count, (one, came) in enumerate(each(work, left, processes), 1):
@@ -238,7 +238,7 @@ def _table_4(
     from glasstream.paper.sets import SETS
 
     shown = Shown(
-        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates a model and split",
+        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates per model and split",
         title_justify="left",
     )
     for column in ("data", "model", "score", "here", "standard error", "paper", "(here - paper) / s.e.", ""):
@@ -335,8 +335,8 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
     missing = [name for name in names if not (given / f"{name}.csv.gz").is_file()]
     if missing:
         raise InputError(
-            f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; "
-            "name the folder with --data, or fewer with --datasets"
+            f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; name the folder "
+            "with --data, or fewer data sets with --datasets"
         )
     return given
 

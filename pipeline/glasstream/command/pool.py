@@ -42,7 +42,9 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
         except BrokenProcessPool as error:
-            raise StageError("a process ended in the middle of its work; is there memory for so many?") from error
+            raise StageError(
+                "a process ended before its work was done, perhaps for lack of memory; lower --processes"
+            ) from error
         except BaseException:
             for child in set(active_children()) - others:
                 child.terminate()

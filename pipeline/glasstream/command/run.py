@@ -116,10 +116,9 @@ class Moves:
             self._place, self._moved, self._told = place, now, now
         elif now - self._moved >= self._patience.end:
             raise StalledError(
-                f"nothing has moved for {now - self._moved:.0f} s: {where()}. What may have been lost was sent again "
-                "without effect, so the run ends; what was published until now is in --out. The stages' own lines "
-                "above may say why; if they do not, run it again with --broker local, which loses nothing on a busy "
-                "machine"
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}. Sending possibly lost records again had "
+                "no effect, so the run ends; the records published so far are in --out. The stages' own lines above "
+                "may say why. Otherwise run it again with --broker local, which loses nothing on a busy machine"
             )
         elif now - self._told >= self._patience.notice:
             self._told = now
@@ -146,7 +145,7 @@ class _Interrupts:
             return
         if self.count > 1 or not self.begun:
             raise KeyboardInterrupt
-        self._say("interrupted: no more events are read; what was read is finished (interrupt again to end at once)")
+        self._say("interrupted: reading no more events, finishing those already read (interrupt again to end at once)")
 
     def wait(self) -> None:
         """Until the next one: there is nothing left to drain."""
@@ -237,7 +236,10 @@ def _deleting_topics(settings: Settings, say: Callable[[str], None]) -> Iterator
         try:
             admin.delete(client, settings.prefix)
         except TopicError as error:
-            say(f"the topics of this run are still there, delete those that begin with {settings.prefix}: {error}")
+            say(
+                f"the topics of this run could not be deleted; delete the topics that begin with {settings.prefix}: "
+                f"{error}"
+            )
         raise
     admin.delete(client, settings.prefix)
 
@@ -316,7 +318,7 @@ def _replay(
         children.stop(but=(PAGE,))
     report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
     if plan.hold and not interrupts.count:
-        console.print("the page stays until you interrupt (Ctrl-C)", style="dim")
+        console.print("the page stays open until you press Ctrl-C", style="dim")
         interrupts.wait()
     children.stop()
 

@@ -16,11 +16,11 @@ def create(settings: Settings) -> list[str]:
     client = _client(settings)
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
     made = admin.create(client, *contract, replication=settings.topics.replication)
-    lines = [f"{one.name}: {'created' if one.name in made else 'is there'}" for one in admin.show(*contract)]
+    lines = [f"{one.name}: {'created' if one.name in made else 'exists already'}" for one in admin.show(*contract)]
     return lines + [
         f"warning: {name}: expected {SAFE_COPIES} copies or more on a cluster of {SAFE_COPIES} brokers or more, found "
-        f"{copies}: losing a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before the "
-        "topics are created; add copies to those that are there with kafka-reassign-partitions.sh"
+        f"{copies}: the loss of a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before "
+        "you create topics; add copies to existing topics with kafka-reassign-partitions.sh"
         for name, copies in admin.scarce(client, settings.prefix).items()
     ]
 
