@@ -88,8 +88,10 @@ def show(one: Explained, console: Console) -> None:
 def _say_verdict(one: Explained, console: Console) -> None:
     there = one.published
     if there is None:
-        text = f"the published contributions are no longer on {topic(one.stream_epoch.settings, 'contributions')} "
-        "(retention.bytes), so there is nothing to compare with"
+        text = (
+            f"the published contributions are no longer on {topic(one.stream_epoch.settings, 'contributions')} "
+            "(retention.bytes), so there is nothing to compare with"
+        )
         console.print(Text(text, style="yellow"))
     elif _equal(one):
         console.print(

@@ -96,13 +96,13 @@ class AggregatorTask:
         except FrameError as error:
             self.damaged += 1
             if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
-                log.error("%s is left out, it cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
+                log.error("Skipping %s, which cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
             self.core.next_offset = message.offset + 1
             return
         if block.kind == "failed" and block.stream not in self._failed_said:
             self._failed_said.add(block.stream)
             log.warning(
-                "stream %r: rows %d to %d could not be explained (said once): %s",
+                "stream %r: rows %d to %d could not be explained: %s. Further failures of this stream are not logged",
                 block.stream,
                 block.first_row,
                 block.first_row + block.count - 1,

@@ -97,7 +97,7 @@ class ExplainerTask:
             if block.partition >= self.settings.topics.events:
                 raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
         except FrameError as error:
-            self._say_damaged(f"{message.place} is no request and is left out: {error}")
+            self._say_damaged(f"skipping {message.place}, which is not a valid request: {error}")
             return []
         model = None
         if block.count and self._aggregated(block):
@@ -184,14 +184,14 @@ class ExplainerTask:
                 raise FrameError(f"expected {identity}, got {(found.stream, found.epoch, found.version)}")
         except (FrameError, AuthenticationError, ModelError) as error:
             if isinstance(error, FrameError):
-                self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+                self._say_damaged(f"skipping a damaged snapshot of stream {identity.stream!r}: {error}")
             else:
                 self._refused[identity] = (
-                    f"version {identity.version} of the model of stream {identity.stream!r} cannot be opened: {error}; "
-                    "give this explainer the GLASSTREAM_HMAC_KEY and the packages of the learner, or stop it: another "
-                    "explainer then takes its place"
+                    f"cannot open model version {identity.version} of stream {identity.stream!r}: {error}; give this "
+                    "explainer the learner's GLASSTREAM_HMAC_KEY and packages, or stop it so that another explainer "
+                    "takes over"
                 )
-                self._say_damaged(f"a snapshot is left out, and its rows wait: {self._refused[identity]}")
+                self._say_damaged(f"skipping a snapshot, whose rows wait: {self._refused[identity]}")
             if self._snapshots.get(*identity) is data:
                 self._snapshots.forget(*identity)
             return
@@ -208,15 +208,13 @@ class ExplainerTask:
             if self._aggregated(block):
                 return None
             if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
-                raise _Shed(
-                    f"version {block.version} of the model was ended before its rows were explained (limits.lag)"
-                )
+                raise _Shed(f"model version {block.version} was dropped before its rows were explained (limits.lag)")
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), _SAY_WAITING_SECONDS)
             except TimeoutError:
                 log.warning(
-                    "stream %r: row %d still waits for version %d of its model; it comes on %s from the learner",
+                    "stream %r: row %d still waits for model version %d, which the learner sends on %s",
                     identity.stream,
                     block.first_row,
                     identity.version,
