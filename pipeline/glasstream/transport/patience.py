@@ -107,8 +107,10 @@ class Patience:
         since = self._since
         if since is None or self._clock() - since < self._seconds:
             return None
-        return f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). It continues when as "
-        "many brokers are back as min.insync.replicas requires"
+        return (
+            f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). It continues when as "
+            "many brokers are back as min.insync.replicas requires"
+        )
 
 
 def patiently(patience: Patience, call: Callable[[], Result], seconds: float = 1.0) -> Result:

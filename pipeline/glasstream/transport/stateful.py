@@ -211,8 +211,8 @@ class StateLane(Lane):
                 break
             if found != self._written:
                 raise FencedError(
-                    f"{self.stage.state_topic}[{self.partition}] holds records of another worker: this one no longer "
-                    "owns the partition"
+                    f"{self.stage.state_topic}[{self.partition}] holds records of another worker: this one does not "
+                    "own its partition any more"
                 )
         self._written = intended
 

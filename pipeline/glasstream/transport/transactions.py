@@ -279,8 +279,8 @@ class TransactionalProducer:
             raise ReplacedError(f"{self._id}: {cause.str()}") from error
         if fenced:
             raise FencedError(
-                f"another worker has opened {self._id}: this one no longer owns the partition. It was paused longer "
-                "than its session timeout, or two workers have the same name"
+                f"another worker has opened {self._id}: this one does not own its partition any more. It was paused "
+                "longer than its session timeout, or two workers have the same name"
             ) from error
         return cause
 

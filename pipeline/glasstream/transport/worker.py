@@ -126,7 +126,7 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     try:
         await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
     except TimeoutError:
-        log.error("the worker did not stop within %g s; killing it", STOP_PATIENCE)
+        log.error("the worker did not stop within %g s and exits at once", STOP_PATIENCE)
         _exit_code(stage.failure)
         os._exit(exit_code(stage.failure) or ExitCode.FAILED)
     except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
