@@ -200,7 +200,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     forget_snapshots(deployment)
     (made,) = commands.well("explain-at", "s", seq, "--json").records
     assert made["source"] == "log" and made["published"]["equal"]
-    assert f"of the model is no longer on {prefix}snapshots" in made["notes"][0]
+    assert f"is no longer on {prefix}snapshots" in made["notes"][0]
     assert "min.compaction.lag.ms" in made["notes"][0]
     forget(deployment, "explain.requests", {0: -1, 1: -1})
     (made,) = commands.well("explain-at", "s", seq, "--json").records

@@ -132,7 +132,7 @@ def run(
 
 
 def _delayed(source: "Source", label_delay: str | None, settings: "Settings") -> "Source":
-    """The source, its labels later if that is asked for."""
+    """Delay the labels of a source if `label_delay` is set."""
     from glasstream.command.delayed import Delayed, LabelDelay
 
     if label_delay is None:
@@ -141,7 +141,7 @@ def _delayed(source: "Source", label_delay: str | None, settings: "Settings") ->
 
 
 def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
-    """The settings with what a look at the source says of the task."""
+    """Complete the settings with the task that the source suggests."""
     import msgspec
 
     from glasstream.ingest.admission import Task

@@ -16,23 +16,23 @@ from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
 
 LOOK = 1_000
-"""Rows of a CSV file that are looked at before it is replayed."""
+"""Number of rows of a CSV file to examine before replaying it."""
 CLASSES = 20
-"""A target of whole numbers with at most so many distinct values is taken for a class."""
+"""A target of whole numbers with at most this many distinct values counts as a class."""
 
 Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a first look at the source says of its target."""
+    """Findings of a first look at the target of a source."""
 
     task: Task
     classes: int
     """Distinct classes seen; 0 for regression."""
     why: str
     numbers: bool = False
-    """Whether the target is a number as it comes."""
+    """Whether the target holds numbers."""
 
 
 @dataclass(slots=True)
@@ -50,11 +50,11 @@ class CsvFile:
     stream: str
     rows: int | None = None
     notices: list[str] = field(default_factory=list)
-    """Lines for a person: what of the file was not taken as it stands. More may come while the events are read."""
+    """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _kinds: dict[str, str] = field(default_factory=dict)
     _header: list[str] = field(default_factory=list)
     _infinite: set[str] = field(default_factory=set)
-    """Columns of whose infinite cells was told."""
+    """Columns whose infinite cells have been reported."""
 
     def look(self, task: Task | None) -> Look:
         """Look at the first rows: the kinds of the columns, and the task if it is not given.
@@ -158,7 +158,7 @@ class CsvFile:
                 self._see_infinite(name, line, cell)
 
     def _see_infinite(self, name: str, line: int, cell: str) -> None:
-        """Say once for a column that it has cells that are infinite."""
+        """Report once per column that it has infinite cells."""
         if name not in self._infinite and cells.reading(cell) == "infinite":
             self._infinite.add(name)
             self.notices.append(

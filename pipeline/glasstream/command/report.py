@@ -215,7 +215,7 @@ class Report:
             self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
             self._tell_novelty(stream)
             return
-        # A terminal too narrow even for the folded table breaks its lines: better than to cut them.
+        # A terminal too narrow even for the wrapped table breaks its lines: better than to cut them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
             self._say(_LEGENDS[method.newest.method], style="dim")

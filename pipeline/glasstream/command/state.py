@@ -39,7 +39,9 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
         mine = [one for one in found.streams if one.stream == stream]
         if not mine:
             there = ", ".join(repr(one.stream) for one in found.streams) or "none"
-            raise InputError(f"--stream: expected one that the learner has seen, got {stream!r}; there are {there}")
+            raise InputError(
+                f"--stream: expected a stream that the learner has seen, got {stream!r}; there are {there}"
+            )
         found = msgspec.structs.replace(found, streams=mine)
     if as_json:
         click.echo(msgspec.json.encode(found))
