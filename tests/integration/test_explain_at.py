@@ -163,9 +163,9 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     # what cannot be asked
     for arguments, what in (
         (("s", UNLABELLED), "has no label"),
-        (("s", 3), "is no row that is explained"),
+        (("s", 3), "expected the seq of an explained row, got 3"),
         (("s", count), f"expected a seq from 0 to {count - 1}"),
-        (("nobody", 3), "expected one that the learner has seen"),
+        (("nobody", 3), "expected a stream that the learner has seen"),
     ):
         said = commands.run("explain-at", *arguments)
         assert isinstance(said.error, InputError) and what in str(said.error), said
@@ -215,7 +215,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     assert made["source"] == "log" and made["published"]["equal"] and made["event"]["id"] == str(late)
     said = commands.run("explain-at", "s", rows[120])
     assert isinstance(said.error, StateError) and "retention.ms" in str(said.error)
-    assert "no checkpoint is from before seq" in str(said.error)
+    assert "there is no checkpoint from before seq" in str(said.error)
     monkeypatch.delenv("GLASSTREAM_HMAC_KEY")
     said = commands.run("explain-at", "s", late)
     assert isinstance(said.error, StateError) and "needs a key" in str(said.error)
