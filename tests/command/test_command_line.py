@@ -121,7 +121,7 @@ def test_the_help_of_broker_says_what_the_command_can_use() -> None:
 
     assert "embedded" in of_broker("run") and "none" in of_broker("run")
     for command in (("worker",), ("produce",), ("tail",), ("topics", "create"), ("topics", "verify")):
-        assert of_broker(*command) == "HOST:PORT,... of a running Kafka."
+        assert of_broker(*command) == "Addresses of a running Kafka, as HOST:PORT,..."
 
 
 def test_topics_show_leaves_nothing_out() -> None:

@@ -1,4 +1,4 @@
-"""`glasstream dead list|show|replay`: rejected input, looked at and sent again."""
+"""`glasstream dead list|show|replay`: list rejected input and send it again."""
 
 import re
 from collections.abc import Iterator
@@ -185,7 +185,7 @@ def replay(
 def _letters(
     common: dict[str, Any], data: Path | None, wanted: "Wanted"
 ) -> "Iterator[tuple[Settings, Iterator[Letter]]]":
-    """The settings, and the dead letters; the reader is closed in the end."""
+    """Yield the settings and the dead letters, and close the reader at the end."""
     from contextlib import closing
 
     from glasstream.command.expect import reached
@@ -199,7 +199,7 @@ def _letters(
 
 
 def _reasons(letter: "Letter") -> dict[str, int]:
-    """The reasons of a letter and how many elements of an array have each; a message as a whole counts as one."""
+    """Count the elements of a letter by reason; a message that is no array counts as one."""
     from collections import Counter
 
     return dict(Counter(why for _, why in letter.said.rejected)) if letter.said.rejected else {letter.said.reason: 1}

@@ -1,4 +1,4 @@
-"""What a command expects of its options, checked before it shows or starts anything."""
+"""Checks of a command's options before it shows or starts anything."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from glasstream.errors import BrokerError, InputError, SettingsError
 from glasstream.settings import Settings
 
 _OF_RUN = ("none", "embedded", "local")
-"""Brokers that `run` has beside `HOST:PORT,...`."""
+"""Brokers that `run` accepts in addition to `HOST:PORT,...`."""
 
 
 def expect_plan(
     settings: Settings, explainers: int, out: Path | None, data: Path | None, *, page: bool = False
 ) -> None:
-    """Check what `run` is asked for.
+    """Check the options of `run`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""An explanation that was made once more, for a person and for a machine."""
+"""Output of a repeated explanation, as a table or as JSON."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from glasstream.operate.explain_at import TOLERANCE, Explained
 from glasstream.stages.names import topic
 
 _SHOWN = 5
-"""Background values of a feature that the table shows; `--json` has all."""
+"""Number of background values per feature that the table shows; `--json` prints all."""
 
 
 def as_record(one: Explained) -> bytes:
-    """One line of JSON; null where there is no number."""
+    """Return one line of JSON, with null where there is no number."""
     block, answer, at = one.block, one.answer, one.at
     there = one.published
     methods = sorted({name.partition(".")[0] for name in answer.values} - {"loss"})
@@ -60,7 +60,7 @@ def as_record(one: Explained) -> bytes:
 
 
 def show(one: Explained, console: Console) -> None:
-    """As a table, with a line that says whether it is what was published."""
+    """Print a table, and whether the contributions equal the published ones."""
     block, answer = one.block, one.answer
     where = "no longer on the log"
     if one.event is not None:

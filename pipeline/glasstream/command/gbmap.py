@@ -1,4 +1,4 @@
-"""`glasstream gbmap`: a map of a CSV file, its score beside others, and its picture."""
+"""`glasstream gbmap`: fit GBMAP to a CSV file, score it beside other models, and draw the embedding."""
 
 import csv
 import warnings
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from glasstream.gbmap.table import Table
 
 _FEWEST = 10
-"""Rows that are cut in two."""
+"""Least number of rows to split into training and test rows."""
 _SPREAD = (1e-15, 1e15)
 """How far the values of a target may lie apart: gradient boosting holds its gradients in single precision."""
 _MOST_SEED = 2**32 - 1
-"""That scikit-learn takes."""
+"""Largest seed that scikit-learn accepts."""
 
 
 @click.command()
@@ -109,7 +109,7 @@ def gbmap(
 def _compared(
     table: "Table", target: str, settings: "GbmapSettings", share: float, seed: int
 ) -> tuple["Shown", Any, "Floats"]:
-    """The table of scores; the fitted estimator; and which rows it was tested on, 1 or 0 for each."""
+    """Return the table of scores, the fitted estimator, and for each row 1 if it was a test row, else 0."""
     import numpy as np
     from rich.table import Table as Shown
     from rich.text import Text

@@ -9,7 +9,7 @@ from glasstream.errors import InputError
 
 
 class Asked(NamedTuple):
-    """The change that is asked for, by the options of its name."""
+    """Options that inject a change, by their names."""
 
     swap: str | None = None
     at: int | None = None
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
 def make_source(
     csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int, asked: Asked
 ) -> Source:
-    """A CSV file or the bundled stream, with a change if one is asked for.
+    """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
 
     Raises
     ------

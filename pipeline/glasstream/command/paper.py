@@ -1,4 +1,4 @@
-"""`glasstream paper`: experiments of the papers, run again."""
+"""`glasstream paper`: repeat experiments of the papers."""
 
 import os
 import time
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glasstream.gbmap.table import Table
 
 Asked = dict[str, Any]
-"""A piece of work, as JSON: what it is of, and its settings."""
+"""Task as JSON: its subject and its settings."""
 
 _WITHIN = 2.0
 """Standard errors that a score may be below the paper's."""
@@ -320,7 +320,7 @@ def _chosen(
 
 
 def _folder(data: Path | None, names: Iterable[str]) -> Path:
-    """The folder that has the files of these data sets.
+    """Return the folder that has the files of these data sets.
 
     Raises
     ------

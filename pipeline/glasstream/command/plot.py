@@ -56,7 +56,7 @@ def plot_effects(
 
 
 def read_records(file: Path, field: str) -> Iterator[dict[str, Any]]:
-    """The records of a file, one JSON object a line.
+    """Read the records of a file with one JSON object per line.
 
     Parameters
     ----------

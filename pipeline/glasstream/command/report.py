@@ -1,4 +1,4 @@
-"""What `run` shows a person: a line now and then while it works, and a table at the end."""
+"""Report of `run`: progress lines while it works, and a table at the end."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -107,7 +107,7 @@ class _Stream:
 
 
 class Report:
-    """Gathers what a run publishes.
+    """Collector of the records that a run publishes.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Report:
                 self._example = self._example or letter.get("detail", "")
 
     def progress(self, now: float, interval: float = 2.0) -> None:
-        """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds.
+        """Print a progress line if the last one is `interval` seconds old. `now` is any clock in seconds.
 
         The rate is that since the line before. The first line has none: it would count how long the stages took to
         start.
@@ -179,7 +179,7 @@ class Report:
             self._console.print(Text.assemble((name, "dim"), rest))
 
     def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
-        """Print what each stream's model relies on at the end, where that changed, and what was rejected.
+        """Print at the end what each stream's model relies on, where that changed, and which input was rejected.
 
         Parameters
         ----------

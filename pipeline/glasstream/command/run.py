@@ -1,4 +1,4 @@
-"""`glasstream run`: all stages on this machine, a source replayed through them, and what came of it."""
+"""`glasstream run`: run all stages on this machine, replay a source through them, and report."""
 
 import os
 import secrets
@@ -57,7 +57,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be run."""
+    """Plan of a run."""
 
     source: Source
     total: int | None
@@ -65,17 +65,17 @@ class Plan:
     explainers: int
     out: Path | None
     keep_topics: bool
-    """The prefix was given: other runs may go on from its topics."""
+    """Whether to keep the topics, because the user set the prefix and another run may continue with them."""
     data: Path | None = None
     page: bool = False
-    """Whether a page is shown beside."""
+    """Whether to show the page."""
     hold: bool = False
-    """Whether it stays after the last event, until an interrupt."""
+    """Whether the page stays open after the last event, until an interrupt."""
     patience: Patience = Patience()
 
 
 class Moves:
-    """Tells when a run stands still.
+    """Detector of a run that stands still.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Moves:
         self._moved = self._told = clock()
 
     def look(self, place: Hashable, where: Callable[[], str]) -> None:
-        """Take how far everything is.
+        """Record the progress of the run.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ def for_embedded(settings: Settings) -> Settings:
 
 
 def without_checkpoints(settings: Settings) -> Settings:
-    """The settings for stages that nobody will go on from."""
+    """Return settings for stages whose state no later run will continue."""
     return msgspec.structs.replace(
         settings,
         checkpoint=Checkpoint(seconds=0.0),

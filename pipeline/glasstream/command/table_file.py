@@ -1,4 +1,4 @@
-"""A CSV file read whole, as a table of numbers."""
+"""A whole CSV file as a table of numbers."""
 
 from collections.abc import Collection
 from pathlib import Path

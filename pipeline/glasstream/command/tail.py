@@ -14,7 +14,7 @@ _ASK_SECONDS = 10.0
 
 
 def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
-    """Records as they come, until `most` have come.
+    """Yield records as they arrive, until there were `most`.
 
     Raises
     ------

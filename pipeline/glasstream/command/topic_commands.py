@@ -12,7 +12,7 @@ def _client(settings: Settings) -> AdminClient:
 
 
 def create(settings: Settings) -> list[str]:
-    """Make the missing topics; a line for each, made or there already, and a warning for each with too few copies."""
+    """Create the missing topics. Return a line for each topic, and a warning for each with too few copies."""
     client = _client(settings)
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
     made = admin.create(client, *contract, replication=settings.topics.replication)
@@ -26,14 +26,14 @@ def create(settings: Settings) -> list[str]:
 
 
 def verify(settings: Settings) -> list[str]:
-    """A line for each deviation from the contract."""
+    """Return a line for each deviation from the contract."""
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
     replication = settings.topics.replication
     return [str(finding) for finding in admin.verify(_client(settings), *contract, replication=replication)]
 
 
 def show(settings: Settings) -> list[str]:
-    """The contracts as lines, a block for each topic; whole at any width."""
+    """Return the contracts as lines, one block per topic, not cut at any width."""
     lines: list[str] = []
     for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides):
         contract = one.topic

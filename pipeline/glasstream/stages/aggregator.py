@@ -54,12 +54,12 @@ class AggregatorTask:
         self._failed_said: set[str] = set()
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self.core = PartitionAggregator(self.partition, settings.aggregator())
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Go on from the committed state: rows that it has are dropped when they come again.
+        """Resume from the committed state, and drop rows that it has already when they come again.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class AggregatorTask:
         await asyncio.sleep(0)
 
     def _check(self, block: Contributions) -> None:
-        """Refuse what is no answer to the requests of this partition and these settings.
+        """Reject contributions that do not answer the requests of this partition and these settings.
 
         Raises
         ------
@@ -196,10 +196,10 @@ class AggregatorTask:
             yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
 
     def committed(self) -> None:
-        """Nothing to do: what was collected is durable."""
+        """Do nothing: the collected records are durable."""
 
     def dropped(self) -> None:
-        """Nothing is held beside memory."""
+        """Do nothing: the stage holds only memory."""
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:

@@ -122,7 +122,7 @@ class LearnerTask:
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self._learn = settings.learn()
         self.core = PartitionLearner(self.partition, self._learn)
@@ -197,7 +197,7 @@ class LearnerTask:
     def _states(
         self, streams: Mapping[str, progress_learner.StreamProgress], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
-        """The checkpoints that can be gone on from; none where none are made."""
+        """Return the checkpoints from which the learner can resume; empty if checkpoints are off."""
         if not self.settings.checkpoint.seconds:
             return {}
         aggregator = progress_aggregator.restore(self._aggregated)
@@ -264,7 +264,7 @@ class LearnerTask:
             await self._committed.wait()
 
     def _shed(self, learner: StreamLearner) -> None:
-        """Go on, at the price of explanations."""
+        """Continue without the aggregator, at the price of explanations."""
         ended = self._backlog.shed()
         if ended:
             self.bounds_hit += ended
@@ -309,7 +309,7 @@ class LearnerTask:
         return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
 
     def _stall_of(self, name: str) -> str:
-        """What is said of the standstill of a stream; empty if there is none."""
+        """Describe the standstill of a stream; empty if there is none."""
         stall = self._stalls.get(name)
         if stall is None:
             return ""
@@ -349,7 +349,7 @@ class LearnerTask:
             )  # fmt: skip
 
     def pending(self) -> int:
-        """Records that wait to be sent."""
+        """Return the number of records that wait to be sent."""
         return self.core.waiting
 
     def collect(self) -> Outputs:
@@ -464,7 +464,7 @@ class LearnerTask:
 
 
 def _counts(learner: StreamLearner) -> dict[str, int]:
-    """What a stream's progress says of labels."""
+    """Return the progress of a stream's labels."""
     waiting = learner.waiting
     waiting.expire(learner.seqs)
     return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}

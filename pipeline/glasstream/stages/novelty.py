@@ -75,7 +75,7 @@ class NoveltyTask:
         self._use(settings)
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self._watch = settings.novelty_detector()
         self.core = PartitionDetector(self._watch)
@@ -178,7 +178,7 @@ class NoveltyTask:
             self._fits.pop(asked).cancel()
 
     def _ask(self) -> None:
-        """Have fitted what the streams ask for."""
+        """Start fitting the maps that the streams ask for."""
         for request in self.core.take_requests():
             self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
 
