@@ -85,7 +85,7 @@ class Scene:
                 if code == ExitCode.USAGE:  # again and again, whoever starts it
                     raise ValueError(f"{name}: {self.deployment.log(name)}")
                 self.ended[f"{stage}, code {code}"] = self.ended.get(f"{stage}, code {code}", 0) + 1
-                reasons = [line for line in self.deployment.log(name).splitlines() if "ends with code" in line]
+                reasons = [line for line in self.deployment.log(name).splitlines() if "exiting with code" in line]
                 print(f"{name}: {reasons[-1] if reasons else f'killed, {code}'}", file=sys.stderr, flush=True)
                 worker = None
             if worker is None:

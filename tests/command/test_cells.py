@@ -21,7 +21,7 @@ def test_a_mark_for_no_value_leaves_a_column_numeric(tmp_path: Path, mark: str) 
     assert [event["x"].get("a") for event in source.events()] == [1.0, None, 2.0]
     if mark.strip():
         assert source.notices == [
-            f"s: column 'a': {mark!r} in 1 of the first 3 rows: taken as empty, for the others hold numbers"
+            f"s: column 'a': {mark!r} in 1 of the first 3 rows: treated as empty, because the other cells hold numbers"
         ]
 
 
@@ -36,7 +36,7 @@ def test_an_infinite_cell_is_empty_and_named_with_its_line(tmp_path: Path, cell:
     source = look(tmp_path, f"a,b,y\n1,1,u\n{cell},2,u\n2,3,u\n")
     assert [event["x"].get("a") for event in source.events()] == [1.0, None, 2.0]
     assert source.notices == [
-        f"s: column 'a': expected finite numbers, got {cell!r} on line 3: every such cell is taken as empty"
+        f"s: column 'a': expected finite numbers, got {cell!r} on line 3: every such cell is treated as empty"
     ]
 
 
@@ -57,13 +57,13 @@ def test_a_target_that_is_not_a_number_is_no_label(tmp_path: Path) -> None:
 def test_a_number_column_that_becomes_text_is_said(tmp_path: Path) -> None:
     source = look(tmp_path, "a,y\n1,u\n2,u\noops,u\n4,u\n")
     assert source.notices == [
-        "s: column 'a' is taken as text: 'oops' on line 4 is no number, but 3 cells are",
+        "s: column 'a' is treated as text: 'oops' on line 4 is not a number, but 3 cells are",
     ]
 
 
 def test_a_column_without_values_is_said(tmp_path: Path) -> None:
     source = look(tmp_path, "a,b,y\n,1,u\n,2,u\n")
-    assert source.notices == ["s: column 'a' has no value in the first 2 rows: taken as text"]
+    assert source.notices == ["s: column 'a' has no value in the first 2 rows: treated as text"]
 
 
 def test_a_file_without_labels_is_said(tmp_path: Path) -> None:

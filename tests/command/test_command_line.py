@@ -60,7 +60,9 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
 
 
 def test_a_page_without_topics() -> None:
-    with pytest.raises(SettingsError, match="--page: expected a broker, whose topics it reads, got --broker none"):
+    with pytest.raises(
+        SettingsError, match="--page: expected a broker whose topics the page can read, got --broker none"
+    ):
         expect_plan(load(assignments=["broker=none"]), 1, None, None, page=True)
 
 
@@ -119,7 +121,7 @@ def test_the_help_of_broker_says_what_the_command_can_use() -> None:
 
     assert "embedded" in of_broker("run") and "none" in of_broker("run")
     for command in (("worker",), ("produce",), ("tail",), ("topics", "create"), ("topics", "verify")):
-        assert of_broker(*command) == "HOST:PORT,... of a running Kafka."
+        assert of_broker(*command) == "Addresses of a running Kafka, as HOST:PORT,..."
 
 
 def test_topics_show_leaves_nothing_out() -> None:

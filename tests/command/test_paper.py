@@ -53,7 +53,7 @@ def test_table_4_on_a_small_setting(data: Path, tmp_path: Path) -> None:
     whole = kept.read_bytes()
     kept.write_bytes(whole[:-20])  # broken off in the middle of a line
     again = run(*arguments)
-    assert "3 of 4 are finished already" in again.stderr and "1 of 1 done" in again.stderr
+    assert "already holds 3 of 4 results" in again.stderr and "1 of 1 done" in again.stderr
     assert again.stdout == first.stdout and kept.read_bytes() == whole
 
 
@@ -165,5 +165,5 @@ def test_nothing_to_do_is_done() -> None:
 
 
 def test_a_process_that_dies_is_told_of() -> None:
-    with pytest.raises(StageError, match="a process ended in the middle of its work"):
+    with pytest.raises(StageError, match="a process ended before its work was done"):
         list(each(os._exit, [3, 3], 2))

@@ -57,7 +57,7 @@ def test_events_without_a_label_are_counted() -> None:
     one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
     one.table(1.0)
     assert "3 events in 1.0 s, 3 of them came without a label (learned only if one came later)" in shown.getvalue()
-    assert "no event with a label so far; nothing explained" in shown.getvalue()
+    assert "no labelled event so far; nothing explained" in shown.getvalue()
 
 
 def test_novelty_is_counted_if_it_is_asked_for() -> None:
@@ -71,7 +71,7 @@ def test_novelty_is_counted_if_it_is_asked_for() -> None:
     one = Report(Console(file=shown, width=200, highlight=False), None, novelty=True)
     one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(1_203)])
     one.table(1.0)
-    assert "novelty: no event scored; the first map needs novelty.window events with a label" in shown.getvalue()
+    assert "novelty: no event scored; the first map needs novelty.window labelled events" in shown.getvalue()
     one.add("novelty", [novel(1_199, False), novel(1_200, False), novel(1_201, True)])
     one.add("novelty", [novel(1_202, False, novelty.Alarm(before=0.0, after=0.5, width=2))])
     one.table(1.0)

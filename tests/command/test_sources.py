@@ -75,9 +75,9 @@ def test_rows_limits(tmp_path: Path) -> None:
         ("", "expected a header line, got an empty file"),
         ("a,y\n", "expected rows below the header, got none"),
         ("a,b\n1,2\n", "expected a target column 'y', got a, b"),
-        ("a;b;y\n1;2;3\n", "got a;b;y; its columns seem to be separated by ';': write the file with commas"),
-        ("a\ty\n1\t2\n", r"its columns seem to be separated by '\t': write the file with commas"),
-        ("a;b,c\n1,2\n", "got a;b, c; name the column to be predicted with --target"),
+        ("a;b;y\n1;2;3\n", "got a;b;y; the columns seem to be separated by ';'; write the file with commas"),
+        ("a\ty\n1\t2\n", r"the columns seem to be separated by '\t'; write the file with commas"),
+        ("a;b,c\n1,2\n", "got a;b, c; name the column to predict with --target"),
         ('"a";"y"\n1;2\n', "expected CSV in UTF-8 with commas"),
         ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
         ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
 def test_a_gzip_file_that_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "cut.csv.gz"
     path.write_bytes(gzip.compress(b"a,y\n" + b"1,u\n" * 9)[:-12])
-    with pytest.raises(InputError, match="expected a whole gzip file, got one that is cut off") as caught:
+    with pytest.raises(InputError, match="expected a complete gzip file, got a truncated one") as caught:
         events(path)
     assert "\n" not in str(caught.value)
 
@@ -117,7 +117,7 @@ def test_a_gzip_file_that_is_damaged(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(b"a,y\n" + b"".join(b"%d,u\n" % number for number in range(999))))
     packed[-6] ^= 0xFF  # of the checksum
     path.write_bytes(packed)
-    with pytest.raises(InputError, match="expected a whole gzip file, got a damaged one"):
+    with pytest.raises(InputError, match="expected a complete gzip file, got a damaged one"):
         events(path)
 
 
@@ -194,12 +194,12 @@ def test_a_gradual_swap_depends_on_seed_stream_and_event_alone() -> None:
 @pytest.mark.parametrize(
     ("csv_file", "asked", "said"),
     [
-        (None, Asked("age,loan"), "expected --at N beside it"),
+        (None, Asked("age,loan"), "expected --at N with it"),
         (None, Asked("age", 5), "--swap: expected two features, A,B, got 'age'"),
         (None, Asked("age,age", 5), "--swap: expected two features"),
-        (None, Asked(None, 300), r"--at: expected an event of the 300 that are used, 0 to 299, got 300"),
-        ("events.csv", Asked(None, 5), "--at: expected --swap A,B beside it"),
-        ("events.csv", Asked(None, None, 5), "expected --at N beside it"),
+        (None, Asked(None, 300), r"--at: expected one of the 300 events of the run, 0 to 299, got 300"),
+        ("events.csv", Asked(None, 5), "--at: expected --swap A,B with it"),
+        ("events.csv", Asked(None, None, 5), "expected --at N with it"),
     ],
 )
 def test_changes_that_cannot_be_made(csv_file: str | None, asked: Asked, said: str) -> None:

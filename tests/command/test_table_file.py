@@ -44,15 +44,15 @@ def test_codes_can_be_named_as_categories(tmp_path: Path) -> None:
     ("text", "task", "message"),
     [
         ("a,y\n1,\n2,\n", None, r"expected rows with a value in 'y', got none"),
-        ("a,y\n1,up\n2,down\n", Task.REGRESSION, r"expected numbers for regression, got 'up'; say --task class"),
-        ("a,y\n1,0.5\n2,1\n", Task.CLASSIFICATION, r"expected classes .*, got 0\.5; say --task regression"),
-        ("a,y\n,1\n,2\n", None, r"expected a value in a column beside 'y', got none"),
+        ("a,y\n1,up\n2,down\n", Task.REGRESSION, r"expected numbers for regression, got 'up'; set --task class"),
+        ("a,y\n1,0.5\n2,1\n", Task.CLASSIFICATION, r"expected classes .*, got 0\.5; set --task regression"),
+        ("a,y\n,1\n,2\n", None, r"expected a value in a column other than 'y', got none"),
         ("a,b\n1,2\n", None, r"expected a target column 'y', got a, b"),
         ("a,y\n", None, r"expected rows below the header, got none"),
         (
             "a,y\n" + "".join(f"name-{k},{k % 2}\n" for k in range(MOST_CATEGORIES + 1)),
             None,
-            r"expected at most 100 distinct texts in a column, got 101 in 'a'; leave the column out",
+            r"expected at most 100 distinct texts in a column, got 101 in 'a'; remove the column",
         ),
     ],
 )

@@ -59,4 +59,4 @@ asyncio.run(run())
 def test_a_stalled_process_ends_with_its_own_code_and_says_so() -> None:
     ended = subprocess.run([sys.executable, "-c", STALLED], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == ExitCode.STALLED
-    assert "has not turned" in ended.stderr
+    assert "has been blocked" in ended.stderr

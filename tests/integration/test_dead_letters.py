@@ -96,7 +96,7 @@ def test_dead_letters_are_mended_and_sent_again_once(deploy: Deploy, monkeypatch
 
     # and not twice, unless it is asked for
     said = commands.run("dead", "replay", "--filter", "nan-as-null")
-    assert "0 dead letters with 0 events sent again" in said.out and "4 had been sent again before" in said.out
+    assert "0 dead letters with 0 events sent again" in said.out and "4 were replayed before" in said.out
     assert said.code == DIFFERS and "1 not sent: omitted" in said.out
     assert len(replayed(deployment)) == 4
     said = commands.well("dead", "replay", "--reason", "wrong_partition", "--force")

@@ -62,7 +62,7 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
         return machine.secrets(DoctorContext(load(), environment, time.time))
 
     assert not causes(key(GLASSTREAM_HMAC_KEY=HMAC_KEY))
-    assert_cause(key(), "hmac key", "there is none, and the learner does not start")
+    assert_cause(key(), "hmac key", "there is none, and the learner does not start without one")
     assert_cause(key(GLASSTREAM_HMAC_KEY="too short"), "hmac key", "expected at least 16 bytes")
     file = tmp_path / "hmac.key"
     assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} cannot be read")
@@ -76,13 +76,13 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert not causes(several) and "is there, and 1 that only verify" in [one.what for one in several]
     assert_cause(key(GLASSTREAM_HMAC_KEY=f"{HMAC_KEY},short"), "hmac key", "at least 16 bytes in each key")
     warned = key(GLASSTREAM_HMAC_KEY="seventeen letters")
-    assert [one.what for one in warned if one.level is Level.WARN] == ["it has 17 bytes; 32 are as good as any"]
+    assert [one.what for one in warned if one.level is Level.WARN] == ["the key has 17 bytes; use 32"]
 
     def version(package: str, real: Callable[[str], str] = machine.version) -> str:
         return "0.1.0" if package == "river" else real(package)
 
     monkeypatch.setattr(machine, "version", version)
-    assert_cause(machine.packages(DoctorContext(load(), {}, time.time)), "packages", "river: expected", "found 0.1.0")
+    assert_cause(machine.packages(DoctorContext(load(), {}, time.time)), "packages", "river: expected", "got 0.1.0")
     monkeypatch.undo()
     assert not causes(machine.packages(DoctorContext(load(), {}, time.time)))
     wrong = load(assignments=["model.name=no.such.module:factory"])
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
 
     # settings that do not fit what is there
     ahead = found(deployment, now=lambda: time.time() - 7_200, probe=True)
-    assert_cause(ahead, "clock", "ahead of ours; Kafka refuses")
+    assert_cause(ahead, "clock", "ahead of this machine's; Kafka refuses")
     other = found(deployment, environment={"GLASSTREAM_HMAC_KEY": "another key; of 32 letters or more"})
     assert_cause(other, "hmac key", "the checkpoint of stream 's' was sealed with another key")
     assert_cause(found(deployment, "seed=4"), "state", f"{prefix}progress.learner", "seed: was 3, is 4")
@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     assert not causes(found(deployment))
     missed = causes(found(deployment, f"explain.methods={deployment.settings.explain.methods},novelty"))
     assert [check for check, _ in missed] == ["novelty lag", "state"], missed
-    assert "nobody works on it" in missed[0][1] and f"{prefix}progress.novelty[{partition}]" in missed[1][1]
+    assert "no worker is processing it" in missed[0][1] and f"{prefix}progress.novelty[{partition}]" in missed[1][1]
 
     # input that is rejected
     deployment.send(b"no event")
@@ -147,13 +147,13 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     assert not causes(quiet)
     assert "learner workers" in {one.check for one in quiet if one.level is Level.WARN}
     deployment.send(*messages(600, 700))
-    assert_cause(found(deployment), "learner lag", "5 messages behind, and nobody works on it")
+    assert_cause(found(deployment), "learner lag", "5 messages behind, and no worker is processing it")
 
     # input that is lost
     place = TopicPartition(f"{prefix}events", partition, -1)
     for future in deployment.admin.delete_records([place]).values():
         future.result()
-    assert_cause(found(deployment), "state", "what lies between is lost")
+    assert_cause(found(deployment), "state", "the records between are lost")
 
     # topics that are not as they should be
     alter(deployment, "contributions", "retention.ms", "1000")

@@ -150,7 +150,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
             assert one[same] == other[same]
     assert any(value for one in found for value in one["contributions"]["ipfi"].values())
     text = commands.well("explain-at", "s", asked[0]).out
-    assert "equal to what was published" in text and event(asked[0])["x"]["town"] in text
+    assert "equal to the published contributions" in text and event(asked[0])["x"]["town"] in text
 
     # events whose labels came late
     for source in ("topics", "log"):
@@ -163,15 +163,17 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     # what cannot be asked
     for arguments, what in (
         (("s", UNLABELLED), "has no label"),
-        (("s", 3), "is no row that is explained"),
+        (("s", 3), "expected the seq of an explained row, got 3"),
         (("s", count), f"expected a seq from 0 to {count - 1}"),
-        (("nobody", 3), "expected one that the learner has seen"),
+        (("nobody", 3), "expected a stream that the learner has seen"),
     ):
         said = commands.run("explain-at", *arguments)
         assert isinstance(said.error, InputError) and what in str(said.error), said
     publish_others(deployment)
     said = commands.run("explain-at", "t", 200)
-    assert said.code == DIFFERS and "DIFFERS from what was published" in said.out and "by up to 1e-06" in said.out
+    assert (
+        said.code == DIFFERS and "DIFFERS from the published contributions" in said.out and "by up to 1e-06" in said.out
+    )
 
     # how far everybody is: a learner alone runs ahead
     deployment.start("learner")
@@ -198,7 +200,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     forget_snapshots(deployment)
     (made,) = commands.well("explain-at", "s", seq, "--json").records
     assert made["source"] == "log" and made["published"]["equal"]
-    assert f"of the model is no longer on {prefix}snapshots" in made["notes"][0]
+    assert f"is no longer on {prefix}snapshots" in made["notes"][0]
     assert "min.compaction.lag.ms" in made["notes"][0]
     forget(deployment, "explain.requests", {0: -1, 1: -1})
     (made,) = commands.well("explain-at", "s", seq, "--json").records
@@ -213,7 +215,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     assert made["source"] == "log" and made["published"]["equal"] and made["event"]["id"] == str(late)
     said = commands.run("explain-at", "s", rows[120])
     assert isinstance(said.error, StateError) and "retention.ms" in str(said.error)
-    assert "no checkpoint is from before seq" in str(said.error)
+    assert "there is no checkpoint from before seq" in str(said.error)
     monkeypatch.delenv("GLASSTREAM_HMAC_KEY")
     said = commands.run("explain-at", "s", late)
     assert isinstance(said.error, StateError) and "needs a key" in str(said.error)

@@ -48,14 +48,16 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     assert [one["published"]["difference"] for one in (*explained, anew)] == [0.0, 0.0, 0.0]
 
     said = commands.well("reset", "s", "--yes", "--wait").out
-    assert "epoch 1: 240 events, 240 rows, version " in said and "what comes after this is of epoch 2" in said
+    assert "epoch 1: 240 events, 240 rows, version " in said and "the next event of the stream starts epoch 2" in said
     (state,) = commands.well("state", "show", "--json").records
     told = ("epoch", "seqs", "rows", "aggregated", "behind")
     found = {one["stream"]: tuple(one[name] for name in told) for one in state["streams"]}
     assert found == {"s": (2, 0, 0, 0, 0), "t": (0, 200, 200, 200, 0)}
-    assert "there is nothing to forget" in commands.well("reset", "s", "--yes").out
+    assert "so there is nothing to forget" in commands.well("reset", "s", "--yes").out
 
     deployment.kill("learner-1")
     deployment.send(*messages(0, 60))
     said = commands.well("reset", "s", "--yes").out
-    assert "messages behind on partition 0" in said and "of a next epoch, after those of marks before it" in said
+    assert (
+        "messages behind on partition 0" in said and "starts a later epoch, after those of earlier reset marks" in said
+    )

@@ -142,7 +142,7 @@ def test_an_explainer_killed_three_times(
     assert run.wait() == 0, run.log
     monitor.close()
     assert_same(run, reference)
-    said = re.findall(r"explainer explainer-1 ended: killed by SIGKILL; starting it again.*?[(]restart (.)[)]", run.log)
+    said = re.findall(r"explainer explainer-1 ended: killed by SIGKILL; restarting it.*?[(]restart (.)[)]", run.log)
     assert said == ["1", "2", "3"], run.log
 
 

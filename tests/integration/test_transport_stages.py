@@ -261,7 +261,7 @@ def test_a_missing_topic_is_an_error_and_not_a_worker_that_hangs(kafka: str, pre
         code, said = worker.end()
     assert code == ExitCode.BROKER
     assert len(said.splitlines()) == 1
-    assert "ends with code 5 (broker)" in said
+    assert "exiting with code 5 (broker)" in said
     assert f"{prefix}out is missing" in said
 
 

@@ -88,7 +88,7 @@ def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: byte
     found = sent(stream_epoch(), {12}, key)
     assert not found.models and found.requests.keys() == {12}
     (note,) = found.notes
-    assert "of the model on p.snapshots cannot be read" in note and why in note
+    assert "cannot read model version" in note and "on p.snapshots: " in note and why in note
 
 
 def test_a_model_that_is_gone_is_named_with_what_would_have_kept_it(topics: Topics) -> None:

@@ -112,7 +112,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             view.wait("glasstream.connected && glasstream.drawn.importance")
             view.wait("[...document.querySelectorAll('#marks button')].some(mark => Number(mark.dataset.seq) > 1500)")
 
-            said(log, run, "(the page stays until you interrupt)")
+            said(log, run, "(the page stays open until you press Ctrl-C)")
             importance, alarms = records(out, "importance"), records(out, "drift")
             view.wait("glasstream.known.quality?.last_seq === 2999 && glasstream.known.novelty?.last_seq === 2999")
             view.wait("last => glasstream.known.importance?.seq.at(-1) === last", importance[-1]["seq"])

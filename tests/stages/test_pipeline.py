@@ -316,7 +316,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused_or_passed_over(
         pipeline.log.append("checkpoints", home, Entry(key._replace(chunk=0).encode(), value))
     if case == "damaged":
         pipeline.run(values[-6:])
-        assert "is damaged; an older one is used" in caplog.text
+        assert "is damaged; using an older one" in caplog.text
         assert_as_the_plain_loop(pipeline)
         return
     with pytest.raises(StateError, match=f"the checkpoint of stream {key.stream!r} at row") as refused:
@@ -326,7 +326,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused_or_passed_over(
 
 
 def test_who_sheds_goes_on_and_says_what_was_not_explained(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody explains while the learner learns: with `lag = shed` it goes on, and old snapshots are ended."""
+    """Nobody explains while the learner learns: with `lag = shed` it goes on, and dropping old snapshots."""
     caplog.set_level("INFO")
     pipeline = Pipeline(settings("limits.lag=shed", "limits.snapshot_bytes=1"), explainers=0)
 
@@ -343,7 +343,7 @@ def test_who_sheds_goes_on_and_says_what_was_not_explained(caplog: pytest.LogCap
     for stream in STREAMS:
         newest = importance.decode(pipeline.published("importance")["importance", stream.decode()][-1])
         assert newest.row == 209 and 0.0 < newest.coverage < 0.5
-    assert "old snapshots are ended" in caplog.text and "limits.lag" in caplog.text
+    assert "dropping old snapshots" in caplog.text and "limits.lag" in caplog.text
     assert "waits for the aggregator" not in caplog.text
 
 

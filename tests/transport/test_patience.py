@@ -269,7 +269,7 @@ def test_the_waiting_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureF
         patience.done()
         patience.done()
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "no leader" in caplog.text and "done after 30 s" in caplog.text
+    assert "no leader" in caplog.text and "succeeded after 30 s" in caplog.text
 
 
 def test_a_batch_that_was_given_up_halfway_is_not_waited_for() -> None:

@@ -1,4 +1,4 @@
-"""`glasstream topics acls`: the rights of each role, as Kafka's own commands or made on the broker."""
+"""`glasstream topics acls`: the access rights of each role, printed as Kafka's commands or created on the broker."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,12 +25,12 @@ _KINDS = {
 
 
 def expect_roles(assignments: tuple[str, ...]) -> dict[str, str]:
-    """``ROLE=NAME`` as a mapping.
+    """Parse assignments ``ROLE=NAME`` into a mapping.
 
     Raises
     ------
     InputError
-        Something else, or a role that there is not.
+        An assignment has another form or names an unknown role.
     """
     roles: dict[str, str] = {}
     for assignment in assignments:
@@ -46,7 +46,7 @@ def expect_roles(assignments: tuple[str, ...]) -> dict[str, str]:
 
 
 def print_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[str]:
-    """Commands of Kafka's own tool, headed by the role that each is for."""
+    """Yield the commands of Kafka's own tool, headed by their roles."""
     role = ""
     for grant in grants(settings.prefix, principals):
         if grant.role != role:
@@ -56,12 +56,12 @@ def print_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[st
 
 
 def apply_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[str]:
-    """Make them; a line for each. What is there already stays as it is.
+    """Create the access rules and yield one line for each. Existing rules stay as they are.
 
     Raises
     ------
     BrokerError
-        The broker refuses, or has no authorizer.
+        The broker refuses the rule or has no authorizer.
     """
     admin = AdminClient({"log_level": 2, **settings.kafka, "bootstrap.servers": settings.broker})
     for grant in grants(settings.prefix, principals):
@@ -70,9 +70,9 @@ def apply_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[st
                 future.result()
             except KafkaException as error:
                 raise BrokerError(
-                    f"{grant.principal} on {grant.kind} {grant.name}: expected the broker to make the rule; it said: "
-                    f"{error.args[0].str()}. It needs an authorizer (authorizer.class.name), and this client the right "
-                    "to alter the cluster"
+                    f"{grant.principal} on {grant.kind} {grant.name}: expected the broker to create the access rule, "
+                    f"got {error.args[0].str()}. It needs an authorizer (authorizer.class.name), and this client needs "
+                    "the right to alter the cluster"
                 ) from error
         pattern = f"{grant.name}*" if grant.prefixed else grant.name
         yield f"{grant.principal}: {', '.join(grant.operations)} on {grant.kind} {pattern}"

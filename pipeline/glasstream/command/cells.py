@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from math import isfinite, isnan
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
-"""What other programs write for no value, in small letters; in a column of text they are text."""
+"""Spellings of a missing value, in lower case. In a column of text they are text."""
 _BOOLEANS = {"true": True, "false": False}
 
 
 def reading(cell: str) -> str:
-    """What a cell looks like by itself: ``missing``, ``number``, ``infinite``, ``boolean`` or ``text``.
+    """Return what a cell looks like by itself: ``missing``, ``number``, ``infinite``, ``boolean`` or ``text``.
 
     >>> [reading(cell) for cell in ("2.5", "NaN", "", "-inf", "1e999", "True", "up")]
     ['number', 'missing', 'missing', 'infinite', 'infinite', 'boolean', 'text']
@@ -27,7 +27,7 @@ def reading(cell: str) -> str:
 
 
 def kind(readings: Iterable[str]) -> str:
-    """What a column holds: ``number`` or ``boolean`` when all cells that are not missing do, else ``text``.
+    """Return ``number`` or ``boolean`` if all cells of a column that are not missing are, else ``text``.
 
     >>> kind(["number", "missing", "infinite"]), kind(["number", "boolean"]), kind(["missing"])
     ('number', 'text', 'text')
@@ -39,7 +39,7 @@ def kind(readings: Iterable[str]) -> str:
 
 
 def value(cell: str, kind: str) -> str | bool | float | None:
-    """A cell of a column of this kind; None: no value. What does not fit the kind goes as text.
+    """Return the value of a cell in a column of this kind, None if missing. Cells of another kind become text.
 
     >>> value("7", "number"), value("nan", "number"), value("inf", "number"), value("oops", "number")
     (7.0, None, None, 'oops')

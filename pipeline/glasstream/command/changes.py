@@ -1,4 +1,4 @@
-"""When a source changes: at an event of choice, suddenly or little by little."""
+"""Injected drift: a change of the source at a chosen event, sudden or gradual."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,10 @@ _CHANGE = int(Purpose.CHANGE)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Which events of a stream are of after the change.
+    """Decide which events of a stream come after the change.
 
-    None before event `at` (the first is 0), and all from event `at + width` on. Between them event n is with
-    probability (n - at + 1) / width, by a draw that depends on the seed, the stream's name and n alone.
+    No event before event `at` does (the first is 0), and all do from event `at + width` on. In between, event n does
+    with probability (n - at + 1) / width, by a draw that depends only on the seed, the stream's name and n.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Change:
         object.__setattr__(self, "_key", stream_key(self.seed, self.stream))
 
     def has_come(self, number: int) -> bool:
-        """Whether the change has come for an event."""
+        """Return whether an event comes after the change."""
         since = number - self.at + 1
         if since <= 0 or since >= self.width:
             return since > 0

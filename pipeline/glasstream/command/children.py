@@ -1,4 +1,4 @@
-"""The stages of `glasstream run` as child processes: started, watched, started again, ended."""
+"""Child processes for the stages of `glasstream run`: start, watch, restart, end."""
 
 import os
 import signal
@@ -15,12 +15,12 @@ from glasstream.transport.worker import ExitCode
 
 _STOP_SECONDS = 20.0
 _QUICK_DEATH_SECONDS = 5.0
-"""A worker that dies sooner is started again only after a pause, which grows."""
+"""A worker that dies sooner restarts only after a pause, which grows."""
 _LONGEST_PAUSE = 10.0
 
 
 PAGE = "page"
-"""Beside the stages: whatever becomes of it, the run goes on."""
+"""The page process; the run continues when it ends."""
 
 
 @dataclass(slots=True)
@@ -38,16 +38,16 @@ class _Child:
 
 @dataclass(slots=True)
 class Children:
-    """Workers of this machine.
+    """Workers on this machine.
 
     Parameters
     ----------
     environment
-        Of every child; carries the settings.
+        Environment of every child; it carries the settings.
     restart
-        Whether a dead explainer is started again.
+        Whether to restart a dead explainer.
     say
-        Takes a line for the person watching.
+        Function that prints a line for the user.
     """
 
     environment: Mapping[str, str]
@@ -60,7 +60,7 @@ class Children:
         self._add(_Child(stage, instance, ("worker", stage)))
 
     def add_page(self, *, show: bool) -> None:
-        """Start the page; with `show` in a browser."""
+        """Start the page; with `show`, open it in a browser."""
         self._add(_Child(PAGE, PAGE, (PAGE, "--open") if show else (PAGE,)))
 
     def _add(self, child: _Child) -> None:
@@ -76,12 +76,12 @@ class Children:
         ]
 
     def check(self) -> None:
-        """See who has died; start explainers again.
+        """Check for dead workers, and restart explainers.
 
         Raises
         ------
         StageDiedError
-            A learner or aggregator died, or any stage where restarts are off.
+            A learner or aggregator died, or restarts are off.
         """
         now = time.monotonic()
         for child in tuple(self._children):
@@ -99,7 +99,7 @@ class Children:
         child.deaths += 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
         if child.stage == PAGE:
-            self.say(f"the page ended: {how}; its last lines above say why. The run goes on")
+            self.say(f"the page process ended: {how}; its last lines above say why. The run continues")
             self._children.remove(child)
             return
         if not self.restart or child.stage != "explainer" or code == ExitCode.USAGE:
@@ -109,7 +109,7 @@ class Children:
         pause = min(_LONGEST_PAUSE, max(0.0, child.quick_deaths - 1.0))
         child.due = now + pause
         after = f" in {pause:.0f} s" if pause else ""
-        self.say(f"explainer {child.instance} ended: {how}; starting it again{after} (restart {child.deaths})")
+        self.say(f"explainer {child.instance} ended: {how}; restarting it{after} (restart {child.deaths})")
         if not pause:
             self._start(child)
 
@@ -122,7 +122,7 @@ class Children:
         child.started = time.monotonic()
 
     def stop(self, *, at_once: bool = False, but: tuple[str, ...] = ()) -> None:
-        """End all workers: in order, or at once; `but` those of some stages."""
+        """Stop all workers except those of the stages in `but`, gracefully or at once."""
         ended = [child for child in self._children if child.stage not in but]
         alive = [child.process for child in ended if child.process is not None]
         for process in alive:
@@ -148,7 +148,7 @@ class Children:
 
 
 def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """`glasstream` with these arguments, in a process of its own."""
+    """Start `glasstream` with these arguments in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "glasstream.command.main", *arguments],
         env=environment,
@@ -162,7 +162,7 @@ def _name(code: int) -> str:
 
 
 def die_with_parent() -> None:
-    """In a child: end at once when the parent is gone, which its end of our standard input tells."""
+    """End this child process at once when its parent is gone, which closes standard input."""
 
     def wait_for_the_end() -> None:
         while os.read(0, 4096):

@@ -30,35 +30,49 @@ if TYPE_CHECKING:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="glasstream")
 def cli() -> None:
-    """Explain models while they learn: importance, as it changes, from a Kafka topic of events."""
+    """Explain models while they learn, from a Kafka topic of events."""
 
 
 @cli.command()
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
-@click.option("--target", help="The column of --csv that is predicted.")
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="What is predicted.")
-@click.option("--model", help="forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
-@click.option("--explain", help="Of ipfi, isage, ipdp, separated by commas, and novelty.  [default: ipfi]")
-@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
-@click.option("--seed", type=int, help="Of the model, of all draws, of the bundled stream.  [default: 1]")
-@click.option("--stream", help="The stream's name.  [default: the file's name, or agrawal]")
-@click.option("--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Explainer workers.")
 @click.option(
-    "--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True, help="Events a message."
+    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
+)
+@click.option("--target", help="Column of the CSV file that the model predicts.")
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    help="Kind of prediction.  [default: derived from the target]",
+)
+@click.option("--model", help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
+@click.option("--explain", help="Methods to run, separated by commas: ipfi, isage, ipdp, novelty.  [default: ipfi]")
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
+@click.option("--seed", type=int, help="Random seed for the model, the sampling and the bundled stream.  [default: 1]")
+@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@click.option(
+    "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
+)
+@click.option(
+    "--rows-per-message",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Number of events per Kafka message.",
 )
 @change_options
 @label_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
-@click.option("--data", type=click.Path(path_type=Path), help="Where --broker local keeps its data beyond the run.")
-@click.option("--page", is_flag=True, help="Show it in a browser while it runs.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Folder in which --broker local keeps its data after the run."
+)
+@click.option("--page", is_flag=True, help="Show the run on a page in the browser.")
 @click.option(
     "--hold/--no-hold",
     default=None,
-    help="With --page: stay after the last event, until Ctrl-C.  [default: on a terminal]",
+    help="With --page, keep the page open after the last event until Ctrl-C.  [default: --hold on a terminal]",
 )
 @settings_options(
-    "embedded (in this process), local (a Kafka of this machine), none (no Kafka), or HOST:PORT,... of a running "
-    "Kafka.  [default: embedded]"
+    "Broker to use: embedded (in this process), local (a Kafka started on this machine), none (no Kafka), "
+    "or HOST:PORT,... of a running Kafka.  [default: embedded]"
 )
 def run(
     csv_file: Path | None,
@@ -81,7 +95,7 @@ def run(
     hold: bool | None,
     **common: Any,
 ) -> int:
-    """All stages on this machine: learn a stream, explain it, show what the model relies on."""
+    """Learn and explain a stream with all stages on this machine, and show what the model relies on."""
     import uuid
 
     from glasstream.command.console import standard_console
@@ -118,7 +132,7 @@ def run(
 
 
 def _delayed(source: "Source", label_delay: str | None, settings: "Settings") -> "Source":
-    """The source, its labels later if that is asked for."""
+    """Delay the labels of a source if `label_delay` is set."""
     from glasstream.command.delayed import Delayed, LabelDelay
 
     if label_delay is None:
@@ -127,7 +141,7 @@ def _delayed(source: "Source", label_delay: str | None, settings: "Settings") ->
 
 
 def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
-    """The settings with what a look at the source says of the task."""
+    """Complete the settings with the task that the source suggests."""
     import msgspec
 
     from glasstream.ingest.admission import Task
@@ -150,12 +164,18 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
 @cli.command()
 @click.argument("stage", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"]))
-@click.option("--instance", help="A fixed name of this worker; a restart under it is fast.")
-@click.option("--new-epoch", is_flag=True, help="Where settings have changed begin anew from here, do not refuse.")
-@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option(
+    "--instance", help="Fixed name of this worker. A worker that restarts under the same name rejoins its group faster."
+)
+@click.option(
+    "--new-epoch",
+    is_flag=True,
+    help="If the settings differ from those of the saved state, start a new epoch instead of failing.",
+)
+@click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
 @settings_options()
 def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
-    """Run one worker of a stage against a broker, until it is told to stop."""
+    """Run one worker of a stage against a broker until it receives a signal to stop."""
     from glasstream.command.children import die_with_parent
     from glasstream.command.expect import expect_address
     from glasstream.stages.build import run as run_stage
@@ -173,12 +193,20 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
 
 
 @cli.command()
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Events from this file (gzip too).")
-@click.option("--target", help="The column of --csv that is predicted.")
-@click.option("--rows", type=click.IntRange(min=1), help="Use so many events.")
-@click.option("--seed", type=int, help="Of the bundled stream.")
-@click.option("--stream", help="The stream's name.")
-@click.option("--rows-per-message", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
+)
+@click.option("--target", help="Column of the CSV file that the model predicts.")
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
+@click.option("--seed", type=int, help="Random seed for the bundled stream and for random label delays.")
+@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@click.option(
+    "--rows-per-message",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Number of events per Kafka message.",
+)
 @change_options
 @label_options
 @settings_options()
@@ -195,7 +223,7 @@ def produce(
     label_delay: str | None,
     **common: Any,
 ) -> int:
-    """Write a CSV file, or the bundled stream, to the `events` topic of a running deployment."""
+    """Write a CSV file or the bundled stream to the `events` topic of a running deployment."""
     from glasstream.command.expect import expect_broker
     from glasstream.command.make_source import Asked, make_source
     from glasstream.command.produce import produce as write
@@ -210,12 +238,13 @@ def produce(
     _echo(source.notices)
     if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
         click.echo(
-            f"{look.why}: the learner takes numbers as regression, unless it is set to model.task=classification",
+            f"{look.why}: the learner treats a numeric target as regression; to classify, "
+            "set model.task=classification on the learner",
             err=True,
         )
     count = write(settings, source, rows_per_message)
     _echo(source.notices)
-    click.echo(f"{count:,} events of stream {source.stream} written to {settings.prefix}events, and a flush mark")
+    click.echo(f"Wrote {count:,} events of stream {source.stream} and a flush mark to {settings.prefix}events")
     return 0
 
 
@@ -226,11 +255,11 @@ def _echo(notices: list[str]) -> None:
 
 @cli.command()
 @click.argument("topic")
-@click.option("--from-start", is_flag=True, help="Begin with the first record kept.")
-@click.option("--max", "most", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("--from-start", is_flag=True, help="Start with the oldest record on the topic instead of at its end.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Exit after this many records.")
 @settings_options()
 def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
-    """Print the committed records of a public topic, one JSON object a line."""
+    """Print the committed records of a public topic as JSON, one record per line."""
     from glasstream.command.expect import expect_broker
     from glasstream.command.tail import tail as follow
 
@@ -242,12 +271,12 @@ def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
 
 
 @cli.command()
-@click.option("--host", help="Listen on this address.  [default: 127.0.0.1; any other needs a token]")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port.  [default: 8642, or any free one]")
-@click.option("--tls-cert", help="Speak TLS with the certificate in this PEM file.")
-@click.option("--tls-key", help="Its private key.  [default: stands in the same file]")
-@click.option("--open", "open_browser", is_flag=True, help="Show it in a browser.")
-@click.option("--tether", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option("--host", help="Address to listen on. Any other than the default needs a token.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on.  [default: 8642, or a free port]")
+@click.option("--tls-cert", help="Serve the page over TLS with the certificate in this PEM file.")
+@click.option("--tls-key", help="PEM file with the private key of the certificate.  [default: the file of --tls-cert]")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
 @settings_options()
 def page(
     host: str | None,
@@ -258,7 +287,7 @@ def page(
     tether: bool,
     **common: Any,
 ) -> int:
-    """Show what the model relies on, what changed and when, in a browser, from the public topics."""
+    """Serve a page that shows, from the public topics, what the model relies on and how that changed."""
     from glasstream.command.children import die_with_parent
     from glasstream.command.expect import expect_broker
     from glasstream.command.page import page as serve
@@ -274,13 +303,13 @@ def page(
 
 @cli.group()
 def topics() -> None:
-    """The topics: make them, check them, read their contract."""
+    """Create the topics, check them, and print their contracts."""
 
 
 @topics.command("create")
 @settings_options()
 def topics_create(**common: Any) -> int:
-    """Make every topic that is not there yet, as its contract says."""
+    """Create every missing topic as its contract requires."""
     from glasstream.command.topic_commands import create
 
     for line in create(_topic_settings(common)):
@@ -291,19 +320,19 @@ def topics_create(**common: Any) -> int:
 @topics.command("verify")
 @settings_options()
 def topics_verify(**common: Any) -> int:
-    """Compare the broker's topics with their contracts; exit code 1 if anything deviates."""
+    """Compare the broker's topics with their contracts; exit with code 1 if any differs."""
     from glasstream.command.topic_commands import verify
 
     findings = verify(_topic_settings(common))
     for line in findings:
         click.echo(line)
     if not findings:
-        click.echo("every topic is as its contract says")
+        click.echo("All topics match their contracts")
     return DIFFERS if findings else 0
 
 
 @topics.command("show")
-@settings_options("Not asked: this needs no broker.")
+@settings_options("Ignored: this command needs no broker.")
 def topics_show(**common: Any) -> int:
     """Print the contract of every topic."""
     from glasstream.command.topic_commands import show
@@ -318,12 +347,14 @@ def topics_show(**common: Any) -> int:
     "principals",
     multiple=True,
     metavar="ROLE=NAME",
-    help="Who has a role, in place of User:glasstream-ROLE; may be repeated.",
+    help="Kafka principal that has this role. Can be repeated.  [default: User:glasstream-ROLE]",
 )
-@click.option("--apply", is_flag=True, help="Make them on the broker; otherwise Kafka's own commands are printed.")
+@click.option(
+    "--apply", is_flag=True, help="Create the access rules on the broker instead of printing Kafka's commands for them."
+)
 @settings_options()
 def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
-    """The least rights that each stage, a producer, a consumer and an operator need."""
+    """Print the least access rights that each stage, a producer, a consumer and an operator need."""
     from glasstream.command.acls import apply_acls, expect_roles, print_acls
 
     roles = expect_roles(principals)

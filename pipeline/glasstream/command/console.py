@@ -1,4 +1,4 @@
-"""Where a command shows what a person reads."""
+"""The console to which commands print."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NO_WIDTH = 10_000
-"""Columns of what is not a terminal."""
+"""Number of columns when standard output is not a terminal."""
 
 
 def standard_console() -> "Console":
-    """Standard output. Where it is no terminal no line has an end: nothing is folded, nothing cut."""
+    """Return a console on standard output. Without a terminal, lines are neither wrapped nor cut."""
     from rich.console import Console
 
     on_a_terminal = sys.stdout.isatty()

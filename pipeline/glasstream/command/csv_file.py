@@ -16,23 +16,23 @@ from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
 
 LOOK = 1_000
-"""Rows of a CSV file that are looked at before it is replayed."""
+"""Number of rows of a CSV file to examine before replaying it."""
 CLASSES = 20
-"""A target of whole numbers with at most so many distinct values is taken for a class."""
+"""A target of whole numbers with at most this many distinct values counts as a class."""
 
 Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a first look at the source says of its target."""
+    """Findings of a first look at the target of a source."""
 
     task: Task
     classes: int
     """Distinct classes seen; 0 for regression."""
     why: str
     numbers: bool = False
-    """Whether the target is a number as it comes."""
+    """Whether the target holds numbers."""
 
 
 @dataclass(slots=True)
@@ -50,11 +50,11 @@ class CsvFile:
     stream: str
     rows: int | None = None
     notices: list[str] = field(default_factory=list)
-    """Lines for a person: what of the file was not taken as it stands. More may come while the events are read."""
+    """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _kinds: dict[str, str] = field(default_factory=dict)
     _header: list[str] = field(default_factory=list)
     _infinite: set[str] = field(default_factory=set)
-    """Columns of whose infinite cells was told."""
+    """Columns whose infinite cells have been reported."""
 
     def look(self, task: Task | None) -> Look:
         """Look at the first rows: the kinds of the columns, and the task if it is not given.
@@ -78,14 +78,14 @@ class CsvFile:
             few = kind == "number" and None not in distinct and len(distinct) <= CLASSES
             task = Task.CLASSIFICATION if kind != "number" or few else Task.REGRESSION
             if not targets:
-                why = f"its target is empty in the first {len(head):,} rows; say --task if it is not"
+                why = f"its target is empty in the first {len(head):,} rows; set --task to choose"
             elif kind == "number":
                 numbers = "whole numbers" if few else "numbers"
                 why = f"its target has {len(set(targets)):,} distinct {numbers} in the first {len(head):,} rows"
             else:
                 why = f"its target is {kind}"
         else:
-            why = "as --task says"
+            why = "set by --task"
         return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, kind == "number")
 
     @property
@@ -135,13 +135,14 @@ class CsvFile:
         numbers = readings.count("number")
         if kind == "text":
             if set(readings) == {"missing"} and name != self.target:
-                self.notices.append(f"{where} has no value in {rows}: taken as text")
+                self.notices.append(f"{where} has no value in {rows}: treated as text")
             elif numbers > len(column) / 2:
                 line, cell = next(
                     place for place, one in zip(column, readings, strict=True) if one not in ("number", "missing")
                 )
                 self.notices.append(
-                    f"{where} is taken as text: {cell!r:.60} on line {line:,} is no number, but {numbers:,} cells are"
+                    f"{where} is treated as text: {cell!r:.60} on line {line:,} is not a number, but {numbers:,} "
+                    "cells are"
                 )
             return
         marks = [cell.strip() for (_, cell), one in zip(column, readings, strict=True) if one == "missing"]
@@ -149,20 +150,20 @@ class CsvFile:
         if written:
             count = len(marks) - marks.count("")
             self.notices.append(
-                f"{where}: {', '.join(map(repr, written))} in {count:,} of {rows}: taken as {self._empty(name)}, "
-                f"for the others hold {kind}s"
+                f"{where}: {', '.join(map(repr, written))} in {count:,} of {rows}: treated as {self._empty(name)}, "
+                f"because the other cells hold {kind}s"
             )
         for (line, cell), one in zip(column, readings, strict=True):
             if one == "infinite":
                 self._see_infinite(name, line, cell)
 
     def _see_infinite(self, name: str, line: int, cell: str) -> None:
-        """Say once for a column that it has cells that are infinite."""
+        """Report once per column that it has infinite cells."""
         if name not in self._infinite and cells.reading(cell) == "infinite":
             self._infinite.add(name)
             self.notices.append(
                 f"{self.stream}: column {name!r}: expected finite numbers, got {cell.strip()!r} on line {line:,}: "
-                f"every such cell is taken as {self._empty(name)}"
+                f"every such cell is treated as {self._empty(name)}"
             )
 
     def _empty(self, name: str) -> str:
@@ -179,10 +180,10 @@ class CsvFile:
                     yield csv.reader(text, strict=True)
         except EOFError as error:
             raise InputError(
-                f"{self.path}: expected a whole gzip file, got one that is cut off; copy or download it again"
+                f"{self.path}: expected a complete gzip file, got a truncated one; copy or download it again"
             ) from error
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(f"{self.path}: expected a whole gzip file, got a damaged one: {error}") from error
+            raise InputError(f"{self.path}: expected a complete gzip file, got a damaged one: {error}") from error
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
         except (UnicodeDecodeError, csv.Error) as error:
@@ -206,9 +207,9 @@ class CsvFile:
                 f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice"
             )
         if self.target not in header:
-            todo = "name the column to be predicted with --target"
+            todo = "name the column to predict with --target"
             if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
-                todo = f"its columns seem to be separated by {other!r}: write the file with commas"
+                todo = f"the columns seem to be separated by {other!r}; write the file with commas"
             raise InputError(
                 f"{self.path}: expected a target column {self.target!r}, got {', '.join(header)[:200]}; {todo}"
             )

@@ -1,4 +1,4 @@
-"""`glasstream dead list|show|replay`: rejected input, looked at and sent again."""
+"""`glasstream dead list|show|replay`: list rejected input and send it again."""
 
 import re
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from glasstream.settings import Settings
 
 _SHOWN_BYTES = 500
-"""Of an original, for a person; `--json` has all of it."""
+"""Bytes of an original message that are printed; `--json` prints all of them."""
 _LINES = 20
-"""Dead letters that are named of those that cannot be sent; the others are counted."""
+"""Number of unsendable dead letters that are listed; the others are only counted."""
 _PLACE = re.compile(r"(\d+)@(\d+)")
 
-_stream = click.option("--stream", help="Only of this one.")
+_stream = click.option("--stream", help="Only dead letters of this stream.")
 _reason = click.option(
     "--reason", type=click.Choice([*map(str, Reason)]), metavar="REASON",
-    help="Only with this one, of the message or of an element of it.",
+    help="Only dead letters with this reason, for the message or for one of its elements.",
 )  # fmt: skip
 
 
@@ -38,22 +38,22 @@ def _place(context: click.Context, parameter: click.Parameter, value: tuple[str,
 
 
 _at = click.option("--at", "places", multiple=True, callback=_place, metavar="PARTITION@OFFSET",
-                   help="Only the one there; may be repeated.")  # fmt: skip
+                   help="Only the dead letter at this place of events.dead. Can be repeated.")  # fmt: skip
 
 
 @click.group()
 def dead() -> None:
-    """Input that was rejected, on the topic `events.dead`."""
+    """List, print and replay dead letters: the rejected input on `events.dead`."""
 
 
 @dead.command("list")
 @_stream
 @_reason
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @data_option
 @settings_options()
 def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
-    """Count dead letters by stream and reason; of arrays, the elements that were rejected."""
+    """Count dead letters, and the rejected elements of arrays, by stream and reason."""
     from datetime import UTC, datetime
 
     import orjson
@@ -91,8 +91,17 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
 @_stream
 @_reason
 @_at
-@click.option("--max", "most", type=click.IntRange(min=1), default=10, show_default=True, help="So many at most.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the whole original.")
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Print at most this many dead letters.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with the whole original message."
+)
 @data_option
 @settings_options()
 def show(
@@ -104,7 +113,7 @@ def show(
     data: Path | None,
     **common: Any,
 ) -> int:
-    """Print dead letters: why, from where, and what came."""
+    """Print dead letters: the reason, the origin and the original message."""
     from itertools import islice
 
     import orjson
@@ -120,7 +129,7 @@ def show(
             else:
                 click.echo("\n".join(_lines(letter)))
     if not shown and not as_json:
-        click.echo("no such dead letter")
+        click.echo("no dead letter matches")
     return 0
 
 
@@ -131,12 +140,13 @@ def show(
 @click.option(
     "--filter",
     "filter_name",
-    help="Repair them: nan-as-null, known-keys, or PACKAGE.MODULE:FUNCTION, which takes an event (or the bytes of a "
-    "message that is not JSON) and returns what is sent in its place, or None.",
+    help="Repair each event with this filter: nan-as-null, known-keys, or PACKAGE.MODULE:FUNCTION. The function "
+    "takes an event, or the bytes of a message that is not JSON. It returns the replacement to send, or None "
+    "to send nothing.",
 )
-@click.option("--to", metavar="STREAM", help="Send to this stream, not to the one that they came with.")
-@click.option("--force", is_flag=True, help="Send also those that have been sent again already.")
-@click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
+@click.option("--to", metavar="STREAM", help="Send to this stream instead of the original stream.")
+@click.option("--force", is_flag=True, help="Also send dead letters that have already been replayed.")
+@click.option("--dry-run", is_flag=True, help="Count the dead letters without sending them.")
 @data_option
 @settings_options()
 def replay(
@@ -150,7 +160,7 @@ def replay(
     data: Path | None,
     **common: Any,
 ) -> int:
-    """Send dead letters to `events` again, each once; exit code 1 if some cannot be."""
+    """Send dead letters to `events` again, each once; exit with code 1 if some cannot be sent."""
     from glasstream.operate.dead import Wanted
     from glasstream.operate.dead import replay as send_again
     from glasstream.operate.repair import LEFT_OUT, filter_named
@@ -165,7 +175,7 @@ def replay(
     verb = "would be sent" if dry_run else "sent again"
     click.echo(f"{done.letters:,} dead letters with {done.events:,} events {verb} to {settings.prefix}events")
     if done.before:
-        click.echo(f"{done.before:,} had been sent again before and are not sent twice (--force sends them)")
+        click.echo(f"{done.before:,} were replayed before and are not sent again (use --force to send them)")
     for why, count in sorted(done.left.items()):
         click.echo(f"{count:,} not sent: {why}")
     return DIFFERS if done.left.total() > done.left[LEFT_OUT] else 0
@@ -175,7 +185,7 @@ def replay(
 def _letters(
     common: dict[str, Any], data: Path | None, wanted: "Wanted"
 ) -> "Iterator[tuple[Settings, Iterator[Letter]]]":
-    """The settings, and the dead letters; the reader is closed in the end."""
+    """Yield the settings and the dead letters, and close the reader at the end."""
     from contextlib import closing
 
     from glasstream.command.expect import reached
@@ -189,7 +199,7 @@ def _letters(
 
 
 def _reasons(letter: "Letter") -> dict[str, int]:
-    """The reasons of a letter and how many elements of an array have each; a message as a whole counts as one."""
+    """Count the elements of a letter by reason; a message that is no array counts as one."""
     from collections import Counter
 
     return dict(Counter(why for _, why in letter.said.rejected)) if letter.said.rejected else {letter.said.reason: 1}

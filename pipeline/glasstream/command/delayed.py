@@ -17,14 +17,14 @@ _RANDOM = "random:"
 
 @dataclass(frozen=True, slots=True)
 class LabelDelay:
-    """How many events later a label comes: `most`; or `drawn` for each event, uniform on 0 to `most`."""
+    """Delay of a label in events: `most`, or if `drawn`, a uniform random number from 0 to `most` for each event."""
 
     most: int
     drawn: bool = False
 
     @classmethod
     def parse(cls, text: str, window: int) -> "LabelDelay":
-        """What `--label-delay` says.
+        """Parse the value of `--label-delay`.
 
         Parameters
         ----------
@@ -41,15 +41,15 @@ class LabelDelay:
             raise InputError(f"--label-delay: expected N or random:N, a number of events, got {text!r}")
         if int(number) >= window:
             raise InputError(
-                f"--label-delay: expected fewer events than labels.window = {window:,}, among which a label finds its "
-                f"own, got {int(number):,}; allow more with --set labels.window={int(number) + 1}, on every stage"
+                f"--label-delay: expected a delay shorter than labels.window = {window:,} events, got "
+                f"{int(number):,}; raise it with --set labels.window={int(number) + 1}, on every stage"
             )
         return cls(int(number), number != text)
 
 
 @dataclass(slots=True)
 class Delayed:
-    """A source whose events come without their targets, and each target as a label so many events later.
+    """Source whose events come without targets; each target follows later, as a label.
 
     Labels that are due after the last event come right after it, in the order in which they are due; of two that are
     due at once that of the earlier event comes first.
@@ -66,11 +66,11 @@ class Delayed:
 
     @property
     def notices(self) -> list[str]:
-        """As of the source."""
+        """Notices of the underlying source."""
         return self.source.notices
 
     def look(self, task: Task | None) -> Look:
-        """As the source says."""
+        """Look at the underlying source."""
         return self.source.look(task)
 
     def events(self) -> Iterator[Event]:

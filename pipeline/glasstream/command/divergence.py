@@ -1,11 +1,11 @@
-"""Whether a regression model diverges: its errors leave the scale of its targets."""
+"""Detection of diverging regression models, whose errors leave the scale of their targets."""
 
 from dataclasses import dataclass
 
 _TIMES = 100.0
 """A model that always predicts 0 errs by at most once the largest target on average."""
 _EVENTS = 100
-"""Labelled events before anything is said: the first predictions may be far off and recover."""
+"""Number of labelled events before the first verdict: the first predictions may be far off and recover."""
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Divergence:
     _said: bool = False
 
     def see(self, target: float, error: float) -> str | None:
-        """What to tell a person, once; None otherwise.
+        """Return a warning for the user once, None otherwise.
 
         Parameters
         ----------
@@ -40,6 +40,6 @@ class Divergence:
         self._said = True
         return (
             f"the model diverges: its mean absolute error, {error:.3g}, is more than {_TIMES:g} times the largest "
-            f"target, {self._largest:.3g}; its importances mean nothing. Scale the target, or lower the learning rate "
-            "in a model of your own (--model PACKAGE.MODULE:FACTORY), or use another model"
+            f"target, {self._largest:.3g}; its importances mean nothing. Scale the target, use another model, "
+            f"or lower the learning rate in a model of your own (--model PACKAGE.MODULE:FACTORY)"
         )

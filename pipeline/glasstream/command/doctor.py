@@ -19,14 +19,14 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 @click.option(
     "--probe/--no-probe",
     default=True,
-    help="Make a topic for a moment, to ask for the broker's time.  [default: probe]",
+    help="Compare the clocks: create a temporary topic to read the broker's time, and delete it.  [default: probe]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @settings_options()
 def doctor(probe: bool, as_json: bool, **common: Any) -> int:
-    """Look a deployment over, with the settings and the environment of its workers.
+    """Check a deployment, using the settings and the environment of its workers.
 
-    A line a check: ok, warn or fail, and what to do. Exit code 1 if anything fails.
+    Each check prints one line: ok, warn or fail, and what to do. The exit code is 1 if any check fails.
     """
     import os
     import time
@@ -53,7 +53,7 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
         settings = load_settings(common)
     except SettingsError as error:
         for line in error.findings:
-            say(fail("settings", line, "correct it; every command refuses it"))
+            say(fail("settings", line, "correct the setting; every command rejects it"))
         return DIFFERS
     for one in examine(DoctorContext(settings, os.environ, time.time, probe)):
         say(one)

@@ -12,7 +12,7 @@ _COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")
 
 
 def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
-    """A row for each curve, the most important first: its lowest and highest value, and where they are."""
+    """Build a table with a row per curve, most important first: its lowest and highest values and where they are."""
     ordered = sorted(effects, key=lambda effect: (-effect.importance, effect.feature, effect.output or ""))
     newest = max((effect.row for effect in ordered), default=0)
     table = Table(title=Text(f"{stream}: effects after row {newest:,} (ipdp)"), title_justify="left")

@@ -1,4 +1,4 @@
-"""The command line run to its end: an exit code, and a line for each error."""
+"""Execution of the command line, with an exit code and a line for each error."""
 
 import click
 
@@ -16,7 +16,7 @@ from glasstream.errors import (
 
 
 def execute() -> int:
-    """Run the command that the arguments of the process name; its exit code."""
+    """Run the command that the process arguments name, and return its exit code."""
     try:
         code: int | None = cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):

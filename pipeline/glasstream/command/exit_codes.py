@@ -1,14 +1,14 @@
-"""How the command ends. The workers' own codes: `glasstream.transport.worker`."""
+"""Exit codes of the commands. `glasstream.transport.worker` defines those of the workers."""
 
 DIFFERS = 1
-"""Something is not as it should be: `topics verify`, `doctor`; `explain-at`, `dead replay`: see there."""
+"""A check failed (`topics verify`, `doctor`), numbers differ (`explain-at`), or letters remain (`dead replay`)."""
 USAGE = 2
 """Arguments, files, models and settings that cannot be used."""
 NO_BROKER = 5
-"""No broker, or it or its topics are not as they should be."""
+"""The broker does not answer, or it or its topics are not usable."""
 STANDSTILL = 7
-"""Nothing moved any more in `run`, whatever was sent again."""
+"""A `run` stood still although it sent records again."""
 FAILED = 8
 """A stage of `run` failed."""
 INTERRUPTED = 130
-"""Broken off by a person: before anything was under way, or with a second interrupt."""
+"""The user interrupted the command before it started work, or interrupted it twice."""

@@ -1,4 +1,4 @@
-"""What a command expects of its options, checked before it shows or starts anything."""
+"""Checks of a command's options before it shows or starts anything."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from glasstream.errors import BrokerError, InputError, SettingsError
 from glasstream.settings import Settings
 
 _OF_RUN = ("none", "embedded", "local")
-"""Brokers that `run` has beside `HOST:PORT,...`."""
+"""Brokers that `run` accepts in addition to `HOST:PORT,...`."""
 
 
 def expect_plan(
     settings: Settings, explainers: int, out: Path | None, data: Path | None, *, page: bool = False
 ) -> None:
-    """Check what `run` is asked for.
+    """Check the options of `run`.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def expect_plan(
         findings.append(finding)
     if explainers > 1 and settings.broker == "embedded":
         findings.append(
-            f"--explainers: expected 1 on the embedded broker, which takes one member a group, got {explainers}; "
+            f"--explainers: expected 1 with the embedded broker, which allows one member per group, got {explainers}; "
             "use --broker local"
         )
     if explainers > 1 and settings.broker == "none":
@@ -39,7 +39,9 @@ def expect_plan(
     if data is not None and settings.broker != "local":
         findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
     if page and settings.broker == "none":
-        findings.append("--page: expected a broker, whose topics it reads, got --broker none; use --broker embedded")
+        findings.append(
+            "--page: expected a broker whose topics the page can read, got --broker none; use --broker embedded"
+        )
     if page:
         findings += _page(settings)
     if out is not None:

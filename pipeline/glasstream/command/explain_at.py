@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     "--from",
     "source",
     type=click.Choice(["topics", "log"]),
-    help="The block and the model that were sent, or the events alone, learned again.  [default: what is still there]",
+    help="What to explain from: the block and the snapshot on the topics, or the events, which are learned again. "
+    "[default: the block and the snapshot if the topics still hold them, else the events]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with every number.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with every number in full.")
 @data_option
 @settings_options()
 def explain_at(
     stream: str, seqs: tuple[int, ...], source: "Source | None", as_json: bool, data: Path | None, **common: Any
 ) -> int:
-    """Explain events of a stream once more, from what the log says of them: the event, the model, the background rows.
+    """Explain events of a stream again, with their model and background rows from the log.
 
-    It says whether the contributions are those that were published; exit code 1 if they are not.
+    The command compares the contributions with the published ones; the exit code is 1 if they differ.
     """
     import os
 

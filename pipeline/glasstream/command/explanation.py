@@ -1,4 +1,4 @@
-"""An explanation that was made once more, for a person and for a machine."""
+"""Output of a repeated explanation, as a table or as JSON."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from glasstream.operate.explain_at import TOLERANCE, Explained
 from glasstream.stages.names import topic
 
 _SHOWN = 5
-"""Background values of a feature that the table shows; `--json` has all."""
+"""Number of background values per feature that the table shows; `--json` prints all."""
 
 
 def as_record(one: Explained) -> bytes:
-    """One line of JSON; null where there is no number."""
+    """Return one line of JSON, with null where there is no number."""
     block, answer, at = one.block, one.answer, one.at
     there = one.published
     methods = sorted({name.partition(".")[0] for name in answer.values} - {"loss"})
@@ -60,7 +60,7 @@ def as_record(one: Explained) -> bytes:
 
 
 def show(one: Explained, console: Console) -> None:
-    """As a table, with a line that says whether it is what was published."""
+    """Print a table, and whether the contributions equal the published ones."""
     block, answer = one.block, one.answer
     where = "no longer on the log"
     if one.event is not None:
@@ -69,12 +69,10 @@ def show(one: Explained, console: Console) -> None:
         where = f"{place}, event {event.index} of its message, id {event.id}"
     lines = [
         f"{one.stream_epoch.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
-        f"version {block.version:,} of the model, {one.row - block.version:,} rows behind; target {_target(one)}"
+        f"model version {block.version:,}, {one.row - block.version:,} rows behind; target {_target(one)}"
         + (f", loss {number(float(answer.values['loss'][one.at_answer]))} ({block.loss})" if answer.values else ""),
-        "block and model are "
-        + (
-            "those that were sent" if one.source == "topics" else "made anew: the stream was learned again from its log"
-        ),
+        "the block and the model are "
+        + ("the ones on the topics" if one.source == "topics" else "rebuilt by learning the stream again from its log"),
     ]
     for line in lines:
         console.print(Text(line))
@@ -91,16 +89,22 @@ def _say_verdict(one: Explained, console: Console) -> None:
     there = one.published
     if there is None:
         text = (
-            f"what was published is no longer on {topic(one.stream_epoch.settings, 'contributions')} "
-            "(retention.bytes): nothing to compare with"
+            f"the published contributions are no longer on {topic(one.stream_epoch.settings, 'contributions')} "
+            "(retention.bytes), so there is nothing to compare with"
         )
         console.print(Text(text, style="yellow"))
     elif _equal(one):
-        console.print(Text(f"equal to what was published ({there.place}): largest difference {one.difference:g}"))
+        console.print(
+            Text(f"equal to the published contributions ({there.place}): largest difference {one.difference:g}")
+        )
     else:
         said = there.contributions
-        why = f"there it is {said.kind}: {said.reason}" if said.kind != "ok" else f"by up to {one.difference:g}"
-        console.print(Text(f"DIFFERS from what was published ({there.place}), {why}", style="bold red"))
+        why = (
+            f"the published record is {said.kind}: {said.reason}"
+            if said.kind != "ok"
+            else f"by up to {one.difference:g}"
+        )
+        console.print(Text(f"DIFFERS from the published contributions ({there.place}), {why}", style="bold red"))
 
 
 def _equal(one: Explained) -> bool:

@@ -1,4 +1,4 @@
-"""Results of long work in a file, one JSON object a line, so that it can go on where it was broken off."""
+"""File of results, one JSON object per line, from which interrupted work can resume."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,18 +40,18 @@ class Finished:
                 self._found[_key(record["asked"])] = dict(record["found"])
             except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
                 raise InputError(
-                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete that line, and its piece "
-                    "is done again, or name another file"
+                    f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete the line to compute its "
+                    "result again, or name another file"
                 ) from error
         if lines and not lines[-1].endswith(b"\n"):
             self._write(b"".join(lines[:-1]), "wb")
 
     def get(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What came of it; None: it was not asked yet."""
+        """Return the stored result of a task, or None if there is none."""
         return self._found.get(_key(asked))
 
     def add(self, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        """Remember it.
+        """Store a result.
 
         Raises
         ------

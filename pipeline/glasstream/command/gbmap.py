@@ -1,4 +1,4 @@
-"""`glasstream gbmap`: a map of a CSV file, its score beside others, and its picture."""
+"""`glasstream gbmap`: fit GBMAP to a CSV file, score it beside other models, and draw the embedding."""
 
 import csv
 import warnings
@@ -17,28 +17,48 @@ if TYPE_CHECKING:
     from glasstream.gbmap.table import Table
 
 _FEWEST = 10
-"""Rows that are cut in two."""
+"""Least number of rows to split into training and test rows."""
 _SPREAD = (1e-15, 1e15)
 """How far the values of a target may lie apart: gradient boosting holds its gradients in single precision."""
 _MOST_SEED = 2**32 - 1
-"""That scikit-learn takes."""
+"""Largest seed that scikit-learn accepts."""
 
 
 @click.command()
 @click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), required=True, help="The rows: a CSV file (gzip too)."
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="CSV file with the rows, plain or gzipped.",
 )
-@click.option("--target", required=True, help="The column that is predicted.")
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: as the target looks]")
-@click.option("--category", "categories", multiple=True, help="A column of numbers that are codes; may be repeated.")
-@click.option("--preset", type=click.Choice([*PRESETS]), default="paper-drift", show_default=True, help="Of the fit.")
+@click.option("--target", required=True, help="Column that the models predict.")
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    help="Kind of prediction.  [default: derived from the target]",
+)
+@click.option(
+    "--category", "categories", multiple=True, help="Numeric column whose values are category codes. Can be repeated."
+)
+@click.option(
+    "--preset",
+    type=click.Choice([*PRESETS]),
+    default="paper-drift",
+    show_default=True,
+    help="Preset of GBMAP hyperparameters.",
+)
 @click.option(
     "--test", "share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,
-    help="The share of the rows that is kept for the test.",
+    help="Share of the rows to hold out for testing.",
 )  # fmt: skip
-@click.option("--rows", type=click.IntRange(min=1), help="Use so many rows.")
+@click.option("--rows", type=click.IntRange(min=1), help="Read at most this many rows.")
 @click.option(
-    "--seed", type=click.IntRange(0, _MOST_SEED), default=0, show_default=True, help="Of the split and of the fit."
+    "--seed",
+    type=click.IntRange(0, _MOST_SEED),
+    default=0,
+    show_default=True,
+    help="Random seed for the split and the fit.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write OUT/embedding.csv and OUT/embedding.png.")
 def gbmap(
@@ -52,9 +72,9 @@ def gbmap(
     seed: int,
     out: Path | None,
 ) -> int:
-    """Map a CSV file by what predicts its target: the test score beside other models, and the embedding.
+    """Fit GBMAP to a CSV file, compare its test score with other models, and write the embedding.
 
-    The test rows are drawn at random. Needs the extra `gbmap`, and with --out the extra `plot`.
+    The test rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
     import glasstream.paper.contestants  # says what to install, before anything takes time  # noqa: F401
     from glasstream.command.console import standard_console
@@ -76,8 +96,10 @@ def gbmap(
         shown, model, test = _compared(table, target, PRESETS[preset], share, seed)
     console.print(shown)
     if not table.classes and (table.targets == table.targets[0]).all():
-        console.print(f"{target!r} is the same in all rows: every model predicts it, and none has learned anything",
-                      markup=False)  # fmt: skip
+        console.print(
+            f"{target!r} has the same value in all rows, so every model predicts it without learning anything",
+            markup=False,
+        )
     if out is not None:
         _write(out, table, model, test, target)
         console.print(f"{out / 'embedding.csv'} and {out / 'embedding.png'} written", markup=False)
@@ -87,7 +109,7 @@ def gbmap(
 def _compared(
     table: "Table", target: str, settings: "GbmapSettings", share: float, seed: int
 ) -> tuple["Shown", Any, "Floats"]:
-    """The table of scores; the fitted estimator; and which rows it was tested on, 1 or 0 for each."""
+    """Return the table of scores, the fitted estimator, and for each row 1 if it was a test row, else 0."""
     import numpy as np
     from rich.table import Table as Shown
     from rich.text import Text
@@ -106,13 +128,13 @@ def _compared(
     if classes and len(np.unique(table.targets[train])) < 2:
         raise InputError(
             f"gbmap: expected rows of two classes or more in {target!r}, got "
-            f"{', '.join(map(repr, table.classes))[:200]}; if it is a number that is predicted, say --task regression"
+            f"{', '.join(map(repr, table.classes))[:200]}; to predict a number, set --task regression"
         )
     spread = 0.0 if classes else float(table.targets.max()) - float(table.targets.min())
     if spread and not _SPREAD[0] <= spread <= _SPREAD[1]:
         raise InputError(
-            f"gbmap: expected a target whose values differ by {_SPREAD[0]:g} to {_SPREAD[1]:g}, got {spread:g} in "
-            f"{target!r}: gradient boosting computes in single precision; multiply the column by a power of ten"
+            f"gbmap: expected target values that differ by {_SPREAD[0]:g} to {_SPREAD[1]:g}, got {spread:g} in "
+            f"{target!r}; multiply the column by a power of ten, because gradient boosting computes in single precision"
         )
     what = f"{count:,} rows, {len(table.names)} features, " + (f"{classes} classes" if classes else "regression")
     title = Text(f"{target}: {what}; {len(test):,} rows for the test")  # a name is no markup

@@ -16,11 +16,11 @@ NOT_READY = 1
     default=_PORT,
     show_default=True,
     envvar="GLASSTREAM_HEALTH_PORT",
-    help="Where the worker answers.",
+    help="Port on which the worker or page answers.",
 )
-@click.option("--tls", is_flag=True, help="Ask a page that speaks TLS; its certificate is not looked at.")
+@click.option("--tls", is_flag=True, help="Connect over TLS, without verifying the certificate.")
 def health(port: int, tls: bool) -> int:
-    """Ask the worker, or the page, of this machine whether it is ready: exit code 0, or 1 and why not."""
+    """Ask a worker or page on this machine whether it is ready; exit with 0, or with 1 and the reason."""
     import ssl
     from urllib.error import HTTPError
     from urllib.request import HTTPSHandler, ProxyHandler, build_opener

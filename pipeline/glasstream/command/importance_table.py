@@ -12,13 +12,13 @@ _CHANGE_WINDOWS = 5
 """Parts of the run between which the largest change is looked for."""
 _COLUMNS = ("rank", "feature", "importance", "σ of a row", "largest change", "between rows")
 _FOLDED = ("feature", "between rows")
-"""What may be folded where there is no room; the numbers stay whole."""
+"""Columns that may wrap where there is no room; numbers stay whole."""
 _NARROWEST = 12
 """Characters of a feature's name side by side, on whatever terminal."""
 
 
 def importance_table(stream: str, newest: Importance, history: History) -> Table:
-    """A row for each feature by rank. Where there is no room names and headings are folded; nothing is cut."""
+    """Build a table with one row per feature by rank. Names and headings wrap where there is no room."""
     rows = []
     for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
         change = largest_change(feature, history)

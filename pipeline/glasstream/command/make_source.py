@@ -9,7 +9,7 @@ from glasstream.errors import InputError
 
 
 class Asked(NamedTuple):
-    """The change that is asked for, by the options of its name."""
+    """Options that inject a change, by their names."""
 
     swap: str | None = None
     at: int | None = None
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
 def make_source(
     csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int, asked: Asked
 ) -> Source:
-    """A CSV file or the bundled stream, with a change if one is asked for.
+    """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
 
     Raises
     ------
@@ -27,9 +27,9 @@ def make_source(
         The options contradict each other.
     """
     if csv_file is None and target is not None:
-        raise InputError("--target: expected --csv FILE beside it, got none; the bundled stream has its own target")
+        raise InputError("--target: expected --csv FILE with it, got none; the bundled stream has its own target")
     if csv_file is not None and target is None:
-        raise InputError("--csv: expected --target NAME beside it, the column to be predicted, got none")
+        raise InputError("--csv: expected --target NAME with it, the column to predict, got none")
     if stream == "":
         raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
@@ -50,14 +50,14 @@ def _change(asked: Asked, rows: int | None, seed: int, stream: str, *, bundled: 
     at = asked.at
     if at is None:
         if asked.swap is not None or (asked.width is not None and not bundled):
-            raise InputError("--swap, --width: expected --at N beside it, the event from which on it is, got none")
+            raise InputError("--swap, --width: expected --at N with it, the event at which the change starts, got none")
         if asked.width is None:
             return None
         at = (rows or BUNDLED_ROWS) // 2
     if asked.swap is None and not bundled:
-        raise InputError("--at: expected --swap A,B beside it, two columns of the file that change places, got none")
+        raise InputError("--at: expected --swap A,B with it, the two columns of the file to exchange, got none")
     if rows is not None and at >= rows:
-        raise InputError(f"--at: expected an event of the {rows:,} that are used, 0 to {rows - 1:,}, got {at:,}")
+        raise InputError(f"--at: expected one of the {rows:,} events of the run, 0 to {rows - 1:,}, got {at:,}")
     return Change(at, asked.width or 0, seed, stream)
 
 

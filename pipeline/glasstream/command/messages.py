@@ -9,7 +9,7 @@ from glasstream_topics import events
 
 
 def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator[tuple[bytes, int]]:
-    """Message values, and how many events each holds; labels are not counted.
+    """Yield message values with the number of events in each, not counting labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a run reads back: the public topics, and how far learner, aggregator and novelty detector are."""
+"""Monitor of a run: reads the public topics and the progress of the stages."""
 
 import logging
 import time
@@ -26,18 +26,18 @@ OnRecords = Callable[[str, list[Message]], None]
 
 
 def written(settings: Settings) -> tuple[str, ...]:
-    """The public topics that a run under these settings writes to."""
+    """Return the public topics to which a run with these settings writes."""
     return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.detects_novelty)
 
 
 @dataclass(slots=True)
 class Progress:
-    """Where the stages are, as committed."""
+    """Committed progress of the stages."""
 
     consumed: dict[int, int] = field(default_factory=dict)
-    """Per partition of `events`: the offset of the first message that is not used up."""
+    """Per partition of `events`, the offset of the first message that the learner has not finished."""
     watched: dict[int, int] = field(default_factory=dict)
-    """Likewise of the novelty detector."""
+    """The same for the novelty detector."""
     rows: dict[str, int] = field(default_factory=dict)
     """Per stream: rows learned."""
     aggregated: dict[str, int] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Monitor:
         self._reader.assign(start)
 
     def poll(self, seconds: float) -> int:
-        """Read what there is, waiting at most so long for something; how many records came.
+        """Read the available records, waiting at most this long for the first, and return their number.
 
         Raises
         ------
@@ -147,13 +147,19 @@ class Monitor:
                 try:
                     self.progress.take(topic, message)
                 except RecordError as damaged:
-                    log.warning("%s[%d]@%d is ignored: %s", topic, message.partition(), message.offset(), damaged)
+                    log.warning(
+                        "Skipping unreadable record %s[%d]@%d: %s",
+                        topic,
+                        message.partition(),
+                        message.offset(),
+                        damaged,
+                    )
         for topic, messages in batches.items():
             self._on_records(topic, messages)
         return count
 
     def _measure(self, topic: str, message: Message) -> None:
-        """Note how large the records of a topic are, and that none is missing."""
+        """Track the sizes of the records of a topic, and check that none is missing."""
         self.read += 1
         self._largest[topic] = max(self._largest[topic], len(message.value() or b""))
         self._keys[topic].add(message.key())
@@ -166,9 +172,9 @@ class Monitor:
             low, _ = self._kept(topic, partition)
             if low > expected:
                 raise BrokerError(
-                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the "
-                    f"broker has removed what lies before {low:,}; use --broker local, which keeps everything, or "
-                    "lower --rows-per-message"
+                    f"{self._prefix}{topic}[{partition}]: expected to read offset {expected:,} next, but the broker "
+                    f"has removed the records before {low:,}; use --broker local, which keeps all records, "
+                    f"or lower --rows-per-message"
                 )
 
     def round_bytes(self, topic: str) -> int:
@@ -199,7 +205,7 @@ class Monitor:
         return all(high <= 0 or self._ends.get(place, -1) >= high for place, high in ends.items())
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._reader.close()
 
     def _kept(self, topic: str, partition: int) -> tuple[int, int]:

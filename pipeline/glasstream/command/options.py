@@ -12,19 +12,23 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-A_BROKER = "HOST:PORT,... of a running Kafka."
+A_BROKER = "Addresses of a running Kafka, as HOST:PORT,..."
 
 
 def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
-    """Adds them; `broker` is the help text of `--broker`, which commands differ in."""
+    """Add the options that set settings; `broker` is the help text of `--broker`."""
 
     def add(command: F) -> F:
         for option in (
             click.option(
-                "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
+                "--set",
+                "assignments",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Set the setting KEY to VALUE. Can be repeated.",
             ),
-            click.option("--config", type=click.Path(path_type=Path), help="A TOML file of settings."),
-            click.option("--prefix", help="Begins every topic, group and transactional id."),
+            click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings."),
+            click.option("--prefix", help="Prefix of all topic names, consumer groups and transactional ids."),
             click.option("--broker", help=broker),
         ):
             command = option(command)
@@ -34,57 +38,66 @@ def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
 
 
 def data_option(command: F) -> F:
-    """Adds the folder of a Kafka that is started for the command."""
+    """Add `--data`, the folder of a Kafka that the command starts."""
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="With --broker local: where `run --data` has kept its data; a Kafka is started on it for this command.",
+        help="With --broker local, the folder of an earlier `run --data`. The command starts a Kafka on it.",
     )(command)
 
 
 def change_options(command: F) -> F:
-    """Adds what puts a change into a source."""
+    """Add the options that inject drift into a source."""
     for option in (
-        click.option("--width", type=click.IntRange(min=0), help="Over so many events, with rising probability."),
+        click.option(
+            "--width",
+            type=click.IntRange(min=0),
+            help="Spread the change over this many events, with rising probability.  [default: 0]",
+        ),
         click.option(
             "--at",
             type=click.IntRange(min=0),
-            help="The event from which on features are swapped; without --swap, from which on the bundled stream is "
-            "labelled by another function.",
+            help="Number of the event at which --swap takes effect. Without --swap, the bundled stream switches "
+            "to another labelling function at this event.",
         ),
-        click.option("--swap", metavar="A,B", help="Two features that change places, to see what is told of it."),
+        click.option(
+            "--swap",
+            metavar="A,B",
+            help="Inject drift: exchange the values of these two features from the event of --at on.",
+        ),
     ):
         command = option(command)
     return command
 
 
 def label_options(command: F) -> F:
-    """Adds what makes labels come late."""
+    """Add `--label-delay`, which delays the labels of a source."""
     return click.option(
         "--label-delay",
         metavar="N|random:N",
-        help="Events come without labels, and each label N events later, or a number drawn from 0 to N.",
+        help="Send events without labels, and send each label N events later, or, with random:N, after a "
+        "random number of events from 0 to N.",
     )(command)
 
 
 def load_settings(
     common: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> "Settings":
-    """Settings from everywhere; options of the command line count as `--set`.
+    """Load the settings from all their sources; options of the command line count as `--set`.
 
     Parameters
     ----------
     common
-        What `settings_options` gave.
+        Values of the options that `settings_options` adds.
     overrides
-        Values of further options by key; None: not given.
+        Values of further options by key; None for an option that is absent.
     defaults
-        Values that yield to all others.
+        Values with the lowest precedence.
 
     Raises
     ------
     SettingsError
-        Something in them cannot be used.
+        A setting is unknown or invalid.
     """
     from glasstream.configuration import load
 

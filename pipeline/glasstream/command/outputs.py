@@ -1,4 +1,4 @@
-"""What came on each public topic, as `DIR/<topic>.jsonl`."""
+"""Files `DIR/<topic>.jsonl` with the records of each public topic."""
 
 import os
 import re
@@ -14,7 +14,7 @@ Key = tuple[str, int, str, str, str, str]
 
 
 class _Place(msgspec.Struct):
-    """What a record is sorted by."""
+    """Return the sort key of a record."""
 
     stream: str = ""
     seq: int = -1
@@ -57,7 +57,7 @@ class _File:
 
 
 def expect_writable(directory: Path) -> None:
-    """Check that a directory can be written, or made; nothing is made.
+    """Check that a directory can be written or created, without creating it.
 
     Raises
     ------

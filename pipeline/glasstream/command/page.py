@@ -1,4 +1,4 @@
-"""`glasstream page`: what the public topics say, in a browser."""
+"""`glasstream page`: show the public topics in a browser."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""`glasstream paper`: experiments of the papers, run again."""
+"""`glasstream paper`: repeat experiments of the papers."""
 
 import os
 import time
@@ -17,42 +17,63 @@ if TYPE_CHECKING:
     from glasstream.gbmap.table import Table
 
 Asked = dict[str, Any]
-"""A piece of work, as JSON: what it is of, and its settings."""
+"""Task as JSON: its subject and its settings."""
 
 _WITHIN = 2.0
 """Standard errors that a score may be below the paper's."""
 
 _data = click.option(
-    "--data", type=click.Path(path_type=Path), help="The folder of NAME.csv.gz.  [default: GLASSTREAM_DATA]"
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Folder with a file NAME.csv.gz for each data set.  [default: GLASSTREAM_DATA]",
 )
-_datasets = click.option("--datasets", help="Names, with commas between them.  [default: all of the experiment]")
+_datasets = click.option(
+    "--datasets", help="Data sets to run, separated by commas.  [default: all data sets of the experiment]"
+)
 _processes = click.option(
-    "--processes", type=click.IntRange(min=1), default=2, show_default=True, help="At a time, a thread each."
+    "--processes",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Number of processes to run at the same time, with one thread each.",
 )
 _results = click.option(
     "--results", type=click.Path(path_type=Path),
-    help="A file of finished pieces; what is in it already is not done again.",
+    help="File to append results to. Results that it already holds are not computed again.",
 )  # fmt: skip
 
 
 @click.group()
 def paper() -> None:
-    """Run experiments of the papers again (needs the extra `gbmap`)."""
+    """Repeat experiments of the papers (needs the extra `gbmap`)."""
 
 
 @paper.command("gbmap-table4")
 @_data
 @_datasets
 @click.option(
-    "--splits", type=click.IntRange(min=2), default=10, show_default=True, help="Into training and test rows."
+    "--splits",
+    type=click.IntRange(min=2),
+    default=10,
+    show_default=True,
+    help="Number of random splits into training and test rows.",
 )
 @click.option(
     "--candidates", type=click.IntRange(min=1), default=100, show_default=True,
-    help="Hyperparameters that are tried, of each model and split; each with every number of learners or trees.",
+    help="Number of hyperparameter candidates per model and split, each tried with every number of learners "
+            "or trees.",
 )  # fmt: skip
-@click.option("--models", default="gbmap,linear,boosting", show_default=True, help="With commas between them.")
-@click.option("--rows", type=click.IntRange(min=20), help="Only so many rows of each data set, the first.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of splits and candidates.")
+@click.option(
+    "--models", default="gbmap,linear,boosting", show_default=True, help="Models to compare, separated by commas."
+)
+@click.option("--rows", type=click.IntRange(min=20), help="Use only the first rows of each data set, this many.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed for the splits and the candidates.",
+)
 @_processes
 @_results
 def table4(
@@ -66,9 +87,9 @@ def table4(
     processes: int,
     results: Path | None,
 ) -> int:
-    """Table 4 of 003: test scores after a random search, beside a linear model and gradient boosting.
+    """Repeat Table 4 of 003: compare test scores with a linear model and with gradient boosting.
 
-    The whole of it takes many hours; --results keeps what is finished.
+    Every model is tuned by random search. The whole table takes many hours; --results keeps finished results.
     """
     from glasstream.paper.contestants import CONTESTANTS
     from glasstream.paper.sets import SETS, TABLE_4
@@ -95,9 +116,15 @@ def table4(
 @paper.command("gbmap-drift")
 @_data
 @_datasets
-@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Of the cut and the fits.")
-@click.option("--feature", help="Split by this one.  [default: the one that makes most drift]")
-@click.option("--rows", type=click.IntRange(min=160), help="Only so many rows of each data set, the first.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Number of random seeds, each for one cut of the rows and its fits.",
+)
+@click.option("--feature", help="Feature to split the rows by.  [default: the feature that causes the most drift]")
+@click.option("--rows", type=click.IntRange(min=160), help="Use only the first rows of each data set, this many.")
 @_processes
 @_results
 def drift(
@@ -109,10 +136,11 @@ def drift(
     processes: int,
     results: Path | None,
 ) -> int:
-    """The drift experiment of 003, 4.5: how well rows that the model loses on are told without their labels.
+    """Repeat the drift experiment of 003, 4.5: detect, without labels, the rows that the model fails on.
 
-    "drift" is the rise of the mean loss by the split, in variances of the target; "positives" the share of rows that
-    are to be told of; "flags/stated" the share of flags among rows that have not drifted over the one that is stated.
+    "drift" is the rise of the mean loss that the split causes, in variances of the target. "positives" is the share of
+    rows to be detected. "flags/stated" is the share of flagged rows among those that did not drift, divided by the
+    share that the method states.
     """
     from glasstream.ingest.admission import Task
     from glasstream.paper.sets import DRIFT, SETS
@@ -177,7 +205,7 @@ def _done(
     finished = Finished(results)
     left = [one for one in asked if finished.get(one) is None]
     if len(left) < len(asked):
-        click.echo(f"{len(asked) - len(left):,} of {len(asked):,} are finished already in {results}", err=True)
+        click.echo(f"{results} already holds {len(asked) - len(left):,} of {len(asked):,} results", err=True)
     started = time.monotonic()
     found = {id(one): known for one in asked if (known := finished.get(one)) is not None}
     for count, (one, came) in enumerate(each(work, left, processes), 1):
@@ -210,7 +238,7 @@ def _table_4(
     from glasstream.paper.sets import SETS
 
     shown = Shown(
-        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates a model and split",
+        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates per model and split",
         title_justify="left",
     )
     for column in ("data", "model", "score", "here", "standard error", "paper", "(here - paper) / s.e.", ""):
@@ -292,7 +320,7 @@ def _chosen(
 
 
 def _folder(data: Path | None, names: Iterable[str]) -> Path:
-    """The folder that has the files of these data sets.
+    """Return the folder that has the files of these data sets.
 
     Raises
     ------
@@ -307,8 +335,8 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
     missing = [name for name in names if not (given / f"{name}.csv.gz").is_file()]
     if missing:
         raise InputError(
-            f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; "
-            "name the folder with --data, or fewer with --datasets"
+            f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; name the folder "
+            "with --data, or fewer data sets with --datasets"
         )
     return given
 

@@ -11,17 +11,17 @@ _FILE = click.Path(path_type=Path)
 
 @click.group()
 def plot() -> None:
-    """Draw what a run wrote with --out (needs the extra `plot`)."""
+    """Draw the records that a run wrote with --out (needs the extra `plot`)."""
 
 
 @plot.command("importance")
 @click.argument("file", type=_FILE)
-@click.option("--out", type=_FILE, required=True, help="The PNG to write.")
-@click.option("--stream", help="Whose.  [default: the only one in the file]")
-@click.option("--method", help="ipfi or isage.  [default: a panel for each]")
-@click.option("--top", type=click.IntRange(min=1), default=7, show_default=True, help="Features that are named.")
+@click.option("--out", type=_FILE, required=True, help="PNG file to write.")
+@click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
+@click.option("--method", help="Method to plot: ipfi or isage.  [default: one panel per method]")
+@click.option("--top", type=click.IntRange(min=1), default=7, show_default=True, help="Number of features to name.")
 def plot_importance(file: Path, out: Path, stream: str | None, method: str | None, top: int) -> int:
-    """Importance over time, with its intervals, from importance.jsonl."""
+    """Plot importance over time, with its intervals, from importance.jsonl."""
     from glasstream.plots.importance import plot_importance as draw
 
     return _save(draw(read_records(file, "features"), stream=stream, method=method, top=top), out)
@@ -29,15 +29,26 @@ def plot_importance(file: Path, out: Path, stream: str | None, method: str | Non
 
 @plot.command("effects")
 @click.argument("file", type=_FILE)
-@click.option("--out", type=_FILE, required=True, help="The PNG to write.")
-@click.option("--stream", help="Whose.  [default: the only one in the file]")
-@click.option("--feature", "features", multiple=True, help="Only this one; may be repeated.")
-@click.option("--output", help="The class.  [default: the first by name]")
-@click.option("--top", type=click.IntRange(min=1), default=6, show_default=True, help="The most important features.")
+@click.option("--out", type=_FILE, required=True, help="PNG file to write.")
+@click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    help="Feature to plot. Can be repeated.  [default: the --top most important features]",
+)
+@click.option("--output", help="Class whose effects to plot.  [default: the first class by name]")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=6,
+    show_default=True,
+    help="Number of features to plot, the most important first.",
+)
 def plot_effects(
     file: Path, out: Path, stream: str | None, features: tuple[str, ...], output: str | None, top: int
 ) -> int:
-    """Effect curves and how they moved, from effects.jsonl."""
+    """Plot effect curves and how they moved, from effects.jsonl."""
     from glasstream.plots.effects import plot_effects as draw
 
     records = read_records(file, "curve")
@@ -45,7 +56,7 @@ def plot_effects(
 
 
 def read_records(file: Path, field: str) -> Iterator[dict[str, Any]]:
-    """The records of a file, one JSON object a line.
+    """Read the records of a file with one JSON object per line.
 
     Parameters
     ----------

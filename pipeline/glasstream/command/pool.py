@@ -1,4 +1,4 @@
-"""Independent pieces of work in processes of their own."""
+"""Independent tasks in processes of their own."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int) -> Iterator[tuple[Piece, Result]]:
-    """Each piece with what `work` makes of it, as they are finished.
+    """Yield each task with the result of `work`, as they finish.
 
     Each process works on one thread: a library asks for its number of threads when it is loaded, so one process is
     not this one either. When the iterator is closed, or the person interrupts, what is under way is ended.
@@ -42,7 +42,9 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
         except BrokenProcessPool as error:
-            raise StageError("a process ended in the middle of its work; is there memory for so many?") from error
+            raise StageError(
+                "a process ended before its work was done, perhaps for lack of memory; lower --processes"
+            ) from error
         except BaseException:
             for child in set(active_children()) - others:
                 child.terminate()
@@ -53,7 +55,7 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """What libraries go by when they are loaded."""
+    """Environment variables that libraries read when they are loaded."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -81,7 +83,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _raising_interrupts() -> Iterator[None]:
-    """Ctrl-C as an exception, so that children are ended."""
+    """Turn Ctrl-C into an exception, so that the children end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

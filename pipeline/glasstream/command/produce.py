@@ -1,4 +1,4 @@
-"""`glasstream produce`: a source written to the `events` topic of a running deployment."""
+"""`glasstream produce`: write a source to the `events` topic of a running deployment."""
 
 from glasstream.command.messages import pack
 from glasstream.command.replay import Replay
@@ -8,7 +8,7 @@ from glasstream.stages.build import connection
 
 
 def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
-    """Write all events and the flush mark; how many events.
+    """Write all events and the flush mark, and return the number of events.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What `run` shows a person: a line now and then while it works, and a table at the end."""
+"""Report of `run`: progress lines while it works, and a table at the end."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ _LEADING = 4
 _LEGENDS = {
     "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
     "rows; σ: how much it varies from row to row",
-    "isage": "importance: a feature's share of what the model is worth, which is the loss of its mean prediction less "
-    "its own; σ: how much it varies from row to row",
-    "ipdp": "the mean prediction if a feature had the value; importance: the standard deviation of the curve, of "
-    "categories a quarter of its range",
+    "isage": "importance: the feature's share of the model's value, which is the loss of its mean prediction minus "
+    "its own loss; σ: how much it varies from row to row",
+    "ipdp": "the mean prediction if the feature had this value; importance: the standard deviation of the curve, "
+    "or for categories a quarter of its range",
 }
 _HISTORY = 400
 """Records of a stream that are kept for the largest change; then every other one of them."""
@@ -103,11 +103,11 @@ class _Stream:
         """The running metric in words; of events without a label there is none."""
         if self.metric is not None and self.metric.value is not None:
             return f"{self.metric.name} {number(self.metric.value)}"
-        return "no event with a label so far" if self.predicted == self.unlabelled else "nothing scored so far"
+        return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
 
 
 class Report:
-    """Gathers what a run publishes.
+    """Collector of the records that a run publishes.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Report:
                 self._example = self._example or letter.get("detail", "")
 
     def progress(self, now: float, interval: float = 2.0) -> None:
-        """Print a line, if the last one is `interval` seconds old. `now` is any clock in seconds.
+        """Print a progress line if the last one is `interval` seconds old. `now` is any clock in seconds.
 
         The rate is that since the line before. The first line has none: it would count how long the stages took to
         start.
@@ -179,7 +179,7 @@ class Report:
             self._console.print(Text.assemble((name, "dim"), rest))
 
     def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
-        """Print what each stream's model relies on at the end, where that changed, and what was rejected.
+        """Print at the end what each stream's model relies on, where that changed, and which input was rejected.
 
         Parameters
         ----------
@@ -201,7 +201,9 @@ class Report:
         if interrupted_after is not None:
             self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
         if not self._streams:
-            raise InputError(f"expected events that can be learned, got none: {self._example or 'the input was empty'}")
+            raise InputError(
+                f"expected events that the model can learn, got none: {self._example or 'the input was empty'}"
+            )
 
     def _table(self, name: str, stream: _Stream, seconds: float) -> None:
         counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
@@ -209,11 +211,11 @@ class Report:
             counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
-            reason = f"only {labelled:,} with a label, and explaining starts later (explain.start)" if labelled else ""
+            reason = f"only {labelled:,} have a label, and explanations start later (explain.start)" if labelled else ""
             self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
             self._tell_novelty(stream)
             return
-        # A terminal too narrow even for the folded table breaks its lines: better than to cut them.
+        # A terminal too narrow even for the wrapped table breaks its lines: better than to cut them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
             self._say(_LEGENDS[method.newest.method], style="dim")
@@ -232,7 +234,7 @@ class Report:
         if not self._novelty:
             return
         if not stream.scored:
-            self._say("novelty: no event scored; the first map needs novelty.window events with a label")
+            self._say("novelty: no event scored; the first map needs novelty.window labelled events")
             return
         alarms = f"{len(stream.flag_alarms):,}"
         if stream.flag_alarms:

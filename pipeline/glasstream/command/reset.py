@@ -17,14 +17,19 @@ _LONG = 20
 
 @click.command()
 @click.argument("stream")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--wait", is_flag=True, help="Return when learner, aggregator and novelty detector have passed the mark.")
+@click.option("--yes", is_flag=True, help="Reset without asking for confirmation.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the learner, the aggregator and the novelty detector have passed the reset mark.",
+)
 @data_option
 @settings_options()
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
-    """Make the stages forget one stream and begin it anew from here, in its next epoch; the others go on.
+    """Make the stages forget one stream and start its next epoch here; other streams continue.
 
-    It writes a mark to `events`: what comes after it is as the first event of a stream. What has been published stays.
+    The command writes a reset mark to `events`. The stages treat the next event of the stream as its first. Published
+    records stay.
     """
     from glasstream.command.expect import reached
     from glasstream.operate.reset import known, send_mark
@@ -33,23 +38,23 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
     with reached(load_settings(common), data) as settings:
         one, behind = known(state(settings), stream)
         if not one.seqs and not behind:
-            click.echo(f"stream {stream}, epoch {one.epoch}: it has no event yet, there is nothing to forget")
+            click.echo(f"stream {stream}, epoch {one.epoch}: it has no events yet, so there is nothing to forget")
             return 0
-        version = "no published model" if one.version is None else f"version {one.version:,} of the model"
+        version = "no published model" if one.version is None else f"model version {one.version:,}"
         click.echo(
-            f"stream {stream}, epoch {one.epoch}: {one.seqs:,} events, {one.rows:,} rows, {version} will be forgotten"
+            f"stream {stream}, epoch {one.epoch}: {one.seqs:,} events, {one.rows:,} rows, {version} will be discarded"
         )
         if behind:
             click.echo(
-                f"the learner is {behind:,} messages behind on partition {one.partition}: what they hold of this "
-                "stream will be forgotten too"
+                f"the learner is {behind:,} messages behind on partition {one.partition}; their events of this stream "
+                "will be discarded too"
             )
         if not yes and not _agreed():
             click.echo("nothing was written")
             return 0
         mark = send_mark(settings, stream)
-        where = "a next epoch, after those of marks before it" if behind else f"epoch {one.epoch + 1}"
-        click.echo(f"{mark.place}: what comes after this is of {where}")
+        where = "a later epoch, after those of earlier reset marks" if behind else f"epoch {one.epoch + 1}"
+        click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
             _wait(mark, settings)
     return 0
@@ -59,13 +64,13 @@ def _agreed() -> bool:
     from glasstream.errors import InputError
 
     try:
-        return click.confirm("begin it anew?")
+        return click.confirm("reset the stream?")
     except click.Abort as error:
-        raise InputError("reset: expected an answer, got none; say --yes where nobody can answer") from error
+        raise InputError("reset: expected an answer, got none; use --yes to reset without confirmation") from error
 
 
 def _wait(mark: "Mark", settings: "Settings") -> None:
-    """Until the stages have passed the mark, telling who has not."""
+    """Wait until the stages have passed the mark; print which ones have not."""
     from glasstream.operate.reset import before, pause
     from glasstream.operate.state import state
 
@@ -73,10 +78,13 @@ def _wait(mark: "Mark", settings: "Settings") -> None:
     looks = 0
     while stages := before(mark, state(settings)):
         if stages != told:
-            click.echo(f"not there yet: {', '.join(stages)}", err=True)
+            click.echo(f"still before the reset mark: {', '.join(stages)}", err=True)
         looks += 1
         if looks == _LONG:
-            click.echo("the learner goes on when explainers and aggregator have done what is before the mark; "
-                       "`glasstream doctor` tells of a stage that nobody works on", err=True)  # fmt: skip
+            click.echo(
+                "the learner continues when the explainers and the aggregator have processed everything before the "
+                "mark; `glasstream doctor` shows whether a stage has no worker",
+                err=True,
+            )
         told = stages
         pause()

@@ -1,4 +1,4 @@
-"""`glasstream run`: all stages on this machine, a source replayed through them, and what came of it."""
+"""`glasstream run`: run all stages on this machine, replay a source through them, and report."""
 
 import os
 import secrets
@@ -57,7 +57,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be run."""
+    """Plan of a run."""
 
     source: Source
     total: int | None
@@ -65,17 +65,17 @@ class Plan:
     explainers: int
     out: Path | None
     keep_topics: bool
-    """The prefix was given: other runs may go on from its topics."""
+    """Whether to keep the topics, because the user set the prefix and another run may continue with them."""
     data: Path | None = None
     page: bool = False
-    """Whether a page is shown beside."""
+    """Whether to show the page."""
     hold: bool = False
-    """Whether it stays after the last event, until an interrupt."""
+    """Whether the page stays open after the last event, until an interrupt."""
     patience: Patience = Patience()
 
 
 class Moves:
-    """Tells when a run stands still.
+    """Detector of a run that stands still.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Moves:
         self._moved = self._told = clock()
 
     def look(self, place: Hashable, where: Callable[[], str]) -> None:
-        """Take how far everything is.
+        """Record the progress of the run.
 
         Parameters
         ----------
@@ -116,10 +116,9 @@ class Moves:
             self._place, self._moved, self._told = place, now, now
         elif now - self._moved >= self._patience.end:
             raise StalledError(
-                f"nothing has moved for {now - self._moved:.0f} s: {where()}. What may have been lost was sent again "
-                "without effect, so the run ends; what was published until now is in --out. The stages' own lines "
-                "above may say why; if they do not, run it again with --broker local, which loses nothing on a busy "
-                "machine"
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}. Sending possibly lost records again had "
+                "no effect, so the run ends; the records published so far are in --out. The stages' own lines above "
+                "may say why. Otherwise run it again with --broker local, which loses nothing on a busy machine"
             )
         elif now - self._told >= self._patience.notice:
             self._told = now
@@ -146,7 +145,7 @@ class _Interrupts:
             return
         if self.count > 1 or not self.begun:
             raise KeyboardInterrupt
-        self._say("interrupted: no more events are read; what was read is finished (interrupt again to end at once)")
+        self._say("interrupted: reading no more events, finishing those already read (interrupt again to end at once)")
 
     def wait(self) -> None:
         """Until the next one: there is nothing left to drain."""
@@ -237,7 +236,10 @@ def _deleting_topics(settings: Settings, say: Callable[[str], None]) -> Iterator
         try:
             admin.delete(client, settings.prefix)
         except TopicError as error:
-            say(f"the topics of this run are still there, delete those that begin with {settings.prefix}: {error}")
+            say(
+                f"the topics of this run could not be deleted; delete the topics that begin with {settings.prefix}: "
+                f"{error}"
+            )
         raise
     admin.delete(client, settings.prefix)
 
@@ -316,7 +318,7 @@ def _replay(
         children.stop(but=(PAGE,))
     report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
     if plan.hold and not interrupts.count:
-        console.print("the page stays until you interrupt (Ctrl-C)", style="dim")
+        console.print("the page stays open until you press Ctrl-C", style="dim")
         interrupts.wait()
     children.stop()
 
@@ -422,7 +424,7 @@ def for_embedded(settings: Settings) -> Settings:
 
 
 def without_checkpoints(settings: Settings) -> Settings:
-    """The settings for stages that nobody will go on from."""
+    """Return settings for stages whose state no later run will continue."""
     return msgspec.structs.replace(
         settings,
         checkpoint=Checkpoint(seconds=0.0),

@@ -1,4 +1,4 @@
-"""Where `run` and `produce` take their events from: a CSV file, or the bundled stream; and what changes in them."""
+"""Sources of events for `run` and `produce`: a CSV file or the bundled stream, with injected changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class BundledStream:
     change: Change | None = None
     changes: bool = True
     notices: list[str] = field(default_factory=list)
-    """None come: it is as it should be."""
+    """This source has no notices."""
     task: Task = Task.CLASSIFICATION
     """The task that `look` was last asked for; it decides whether targets are texts or numbers."""
 
@@ -81,11 +81,11 @@ class Swapped:
 
     @property
     def notices(self) -> list[str]:
-        """As of the source."""
+        """Notices of the underlying source."""
         return self.source.notices
 
     def look(self, task: Task | None) -> Look:
-        """As the source says.
+        """Look at the underlying source.
 
         Raises
         ------

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @click.group("state")
 def state_commands() -> None:
-    """What the stages have committed."""
+    """Show the state that the stages have committed."""
 
 
 @state_commands.command("show")
-@click.option("--stream", help="Only this one.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--stream", help="Show only this stream.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @data_option
 @settings_options()
 def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
-    """How far learner, explainers, aggregator and novelty detector are, by partition and by stream."""
+    """Show how far each stage has read and processed, per partition and per stream."""
     import msgspec
     from rich.text import Text
 
@@ -39,7 +39,9 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
         mine = [one for one in found.streams if one.stream == stream]
         if not mine:
             there = ", ".join(repr(one.stream) for one in found.streams) or "none"
-            raise InputError(f"--stream: expected one that the learner has seen, got {stream!r}; there are {there}")
+            raise InputError(
+                f"--stream: expected a stream that the learner has seen, got {stream!r}; there are {there}"
+            )
         found = msgspec.structs.replace(found, streams=mine)
     if as_json:
         click.echo(msgspec.json.encode(found))

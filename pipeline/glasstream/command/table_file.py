@@ -1,4 +1,4 @@
-"""A CSV file read whole, as a table of numbers."""
+"""A whole CSV file as a table of numbers."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -68,11 +68,16 @@ def read_table(
     if not found:
         raise InputError(f"{path}: expected rows with a value in {target!r}, got none; name the column with --target")
     if unlabelled:
-        told.append(f"{source.stream}: {unlabelled:,} of {unlabelled + len(found):,} rows have no target: left out")
+        told.append(
+            f"{source.stream}: {unlabelled:,} of {unlabelled + len(found):,} rows have no target and are left out"
+        )
     if features.counts.retyped:
-        told.append(f"{source.stream}: {features.counts.retyped:,} cells are of another kind than their column: empty")
+        told.append(
+            f"{source.stream}: {features.counts.retyped:,} cells are of another kind than their column and are "
+            "treated as empty"
+        )
     if not features.names:
-        raise InputError(f"{path}: expected a value in a column beside {target!r}, got none")
+        raise InputError(f"{path}: expected a value in a column other than {target!r}, got none")
     categorical = _categorical(path, features, categories)
     classes: tuple[str, ...] = ()
     if look.task is Task.CLASSIFICATION:
@@ -86,10 +91,10 @@ def _target(y: str | bool | int | float, task: Task, where: str) -> str | float:
     if task is Task.CLASSIFICATION:
         name = label(y)
         if name is None:
-            raise InputError(f"{where}: expected classes (text or whole numbers), got {y!r}; say --task regression")
+            raise InputError(f"{where}: expected classes (text or whole numbers), got {y!r}; set --task regression")
         return name
     if isinstance(y, str | bool):
-        raise InputError(f"{where}: expected numbers for regression, got {y!r:.60}; say --task classification")
+        raise InputError(f"{where}: expected numbers for regression, got {y!r:.60}; set --task classification")
     return float(y)
 
 
@@ -105,7 +110,7 @@ def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> 
         if len(codes) > MOST_CATEGORIES:
             raise InputError(
                 f"{path}: expected at most {MOST_CATEGORIES} distinct texts in a column, got {len(codes):,} in "
-                f"{name!r}; leave the column out of the file"
+                f"{name!r}; remove the column from the file"
             )
     texts = {name for name, kind in zip(features.names, features.kinds, strict=True) if kind is Kind.TEXT}
     return tuple(place for place, name in enumerate(features.names) if name in texts or name in named)

@@ -14,7 +14,7 @@ _ASK_SECONDS = 10.0
 
 
 def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
-    """Records as they come, until `most` have come.
+    """Yield records as they arrive, until there were `most`.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
     found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]
     if found.error is not None or not found.partitions:
         raise InputError(
-            f"tail: expected topic {full} on {settings.broker}, got none; `glasstream topics create` makes it"
+            f"tail: expected topic {full} on {settings.broker}, got none; create it with `glasstream topics create`"
         )
     start = OFFSET_BEGINNING if from_start else OFFSET_END
     reader.assign([TopicPartition(full, partition, start) for partition in found.partitions])

@@ -12,28 +12,28 @@ def _client(settings: Settings) -> AdminClient:
 
 
 def create(settings: Settings) -> list[str]:
-    """Make the missing topics; a line for each, made or there already, and a warning for each with too few copies."""
+    """Create the missing topics. Return a line for each topic, and a warning for each with too few copies."""
     client = _client(settings)
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
     made = admin.create(client, *contract, replication=settings.topics.replication)
-    lines = [f"{one.name}: {'created' if one.name in made else 'is there'}" for one in admin.show(*contract)]
+    lines = [f"{one.name}: {'created' if one.name in made else 'exists already'}" for one in admin.show(*contract)]
     return lines + [
         f"warning: {name}: expected {SAFE_COPIES} copies or more on a cluster of {SAFE_COPIES} brokers or more, found "
-        f"{copies}: losing a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before the "
-        "topics are created; add copies to those that are there with kafka-reassign-partitions.sh"
+        f"{copies}: the loss of a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before "
+        "you create topics; add copies to existing topics with kafka-reassign-partitions.sh"
         for name, copies in admin.scarce(client, settings.prefix).items()
     ]
 
 
 def verify(settings: Settings) -> list[str]:
-    """A line for each deviation from the contract."""
+    """Return a line for each deviation from the contract."""
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
     replication = settings.topics.replication
     return [str(finding) for finding in admin.verify(_client(settings), *contract, replication=replication)]
 
 
 def show(settings: Settings) -> list[str]:
-    """The contracts as lines, a block for each topic; whole at any width."""
+    """Return the contracts as lines, one block per topic, not cut at any width."""
     lines: list[str] = []
     for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides):
         contract = one.topic

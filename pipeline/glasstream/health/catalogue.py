@@ -45,22 +45,24 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 # Every stage.
 READY: Final = _gauge("ready", "1 while `/readyz` answers that the worker is ready, else 0.")
 STARTED: Final = _gauge("start_time_seconds", "When the worker started, in seconds since 1970.")
-INPUT_OFFSET: Final = _gauge("input_offset", "Offset of the message that is used next.", "partition")
-INPUT_LAG: Final = _gauge("input_lag", "Messages of the input that are not used yet.", "partition")
-READ_AGAIN: Final = _counter("read_again", "Times that messages were lost on the way from the broker and read again.")
+INPUT_OFFSET: Final = _gauge("input_offset", "Offset of the next message to process.", "partition")
+INPUT_LAG: Final = _gauge("input_lag", "Messages of the input that are not processed yet.", "partition")
+READ_AGAIN: Final = _counter(
+    "read_again", "Number of times messages from the broker were lost in transit and read again."
+)
 STALLED: Final = _gauge("stalled", "1 while a partition makes no progress and `/readyz` says why.", "partition")
 DAMAGED: Final = _counter(
     "damaged_messages",
-    "Internal messages that this worker left out because they are damaged; explainers name no partition.",
+    "Damaged internal messages that this worker skipped; explainers set no partition.",
     "partition",
 )
-STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in a step of the stage.", "step")
+STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in each step of the stage.", "step")
 BOUND_HIT: Final = _counter(
-    "bound_hits", "Times that this worker reached a configured bound, by its setting.", "bound", "partition"
+    "bound_hits", "Number of times this worker reached a configured limit, by setting.", "bound", "partition"
 )
 
 # Learner.
-STREAMS: Final = _gauge("streams", "Streams that are learned.", "partition")
+STREAMS: Final = _gauge("streams", "Streams that the learner learns.", "partition")
 EVENTS: Final = _counter("events", "Events accepted since the stream began.", "stream")
 ROWS: Final = _counter("rows_learned", "Rows (labelled events) learned since the stream began.", "stream")
 UNLABELLED: Final = _counter("unlabelled_events", "Events without a label since this worker took the stream.", "stream")
@@ -80,10 +82,12 @@ DEAD_LETTERS: Final = _counter(
 SCORE: Final = _gauge("score", "Prequential accuracy, or mean absolute error.", "stream", "metric")
 MODEL_VERSION: Final = _gauge("model_version", "Rows that the model in use for explanations had learned.", "stream")
 ROWS_AHEAD: Final = _gauge("rows_ahead", "Rows learned that are not aggregated yet.", "stream")
-RETYPED: Final = _counter("retyped_values", "Values of another kind than their feature's, treated as absent.", "stream")
+RETYPED: Final = _counter(
+    "retyped_values", "Values whose kind differs from their feature's, treated as absent.", "stream"
+)
 OVER_LIMIT: Final = _counter("over_limit_values", "Values beyond limits.*, treated as absent.", "stream")
 SNAPSHOT_BYTES: Final = _gauge(
-    "snapshot_bytes", "Bytes of snapshots that rows that are not aggregated yet may need.", "partition"
+    "snapshot_bytes", "Bytes of snapshots that rows not aggregated yet may need.", "partition"
 )
 REQUEST_BYTES: Final = _gauge("request_bytes", "Bytes of blocks that are not aggregated yet.", "partition")
 WAITING: Final = _gauge("holding_back", "1 while the learner waits for the aggregator.", "partition")
@@ -96,39 +100,39 @@ BLOCKS: Final = _counter(
     "blocks", "Blocks handled by this worker: ok, failed, or stale (aggregated already).", "outcome"
 )
 EXPLAINED: Final = _counter("rows_explained", "Rows explained by this worker.")
-FAILED: Final = _counter("rows_failed", "Rows on which the model raised.")
+FAILED: Final = _counter("rows_failed", "Rows on which the model raised an error.")
 SNAPSHOTS_HELD: Final = _gauge("snapshots_held_bytes", "Bytes of snapshots in memory.")
-SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots forgotten because of the bound on memory.")
+SNAPSHOTS_EVICTED: Final = _counter("snapshots_evicted", "Snapshots dropped to stay within the memory limit.")
 
 # Aggregator.
 AGGREGATED: Final = _counter("rows_aggregated", "Rows aggregated since the stream began.", "stream")
 UNEXPLAINED: Final = _counter(
     "rows_unexplained", "Rows aggregated that could not be explained, since the stream began.", "stream"
 )
-COVERAGE: Final = _gauge("coverage", "Rows explained over rows that could be, since the stream began.", "stream")
-AGGREGATOR_WAITING: Final = _gauge("blocks_waiting", "Blocks that are ahead of the next row.", "stream")
-OVER: Final = _counter(
-    "blocks_over", "Blocks of an epoch that their stream had left, which are not aggregated.", "partition"
+COVERAGE: Final = _gauge(
+    "coverage", "Explained rows divided by rows that could have been explained, since the stream began.", "stream"
 )
+AGGREGATOR_WAITING: Final = _gauge("blocks_waiting", "Blocks that wait for earlier rows.", "stream")
+OVER: Final = _counter("blocks_over", "Blocks from an earlier epoch of their stream, which are skipped.", "partition")
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic", "partition")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
 
 # Novelty detector.
 WATCHED: Final = _counter("events_watched", "Events accepted since the stream began.", "stream")
 SCORED: Final = _counter(
-    "events_scored", "Events scored since the stream began; before its first map none is.", "stream"
+    "events_scored", "Events scored since the stream began; scoring starts with the first map.", "stream"
 )
 FLAGGED: Final = _counter("events_flagged", "Events flagged since the stream began.", "stream")
 NOVELTY_ALARMS: Final = _counter("novelty_alarms", "Alarms on the share of flagged events.", "stream")
-MAP_VERSION: Final = _gauge("map_version", "seq of the newest event in the window of the map that serves.", "stream")
-MAPS: Final = _counter("maps", "Maps that came to serve since the stream began.", "stream")
-NO_MAP: Final = _counter("windows_without_map", "Windows that no map could be fitted to.", "stream")
-MAPS_AWAITED: Final = _counter("maps_awaited", "Times that scoring waited for a map.", "partition")
+MAP_VERSION: Final = _gauge("map_version", "seq of the newest event in the window of the current map.", "stream")
+MAPS: Final = _counter("maps", "Maps put into service since the stream began.", "stream")
+NO_MAP: Final = _counter("windows_without_map", "Windows to which no map could be fitted.", "stream")
+MAPS_AWAITED: Final = _counter("maps_awaited", "Number of times scoring waited for a map.", "partition")
 MAP_WAIT: Final = _counter("map_wait_seconds", "Seconds that scoring has waited for maps.", "partition")
 MAP_WAITING: Final = _gauge("waiting_for_map", "1 while scoring waits for a map.", "partition")
-ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of state written to go on from.", "partition")
+ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of anchors written.", "partition")
 
 # Forwarder of labels.
-LABELS_MOVED: Final = _counter("labels_moved", "Messages moved to events by this worker.", "partition")
+LABELS_MOVED: Final = _counter("labels_moved", "Label messages that this worker moved to `events`.", "partition")
 
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

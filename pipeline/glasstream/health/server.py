@@ -85,8 +85,8 @@ class HealthServer:
         except OSError as error:
             raise SettingsError(
                 [
-                    f"health.port: cannot listen on {self._host}:{self._port}: {error.strerror}; "
-                    "set another port, or leave it out for any free one"
+                    f"health.port: cannot listen on {self._host}:{self._port}: {error.strerror}; set another port, or "
+                    "leave it out to use a free one"
                 ]
             ) from error
         self._server.daemon_threads = True
@@ -108,10 +108,10 @@ class HealthServer:
         """Called on a thread of the server."""
         ask = {"/healthz": self._health, "/readyz": self._readiness, "/metrics": self._metrics}.get(path.split("?")[0])
         if ask is None:
-            return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics")
+            return _text(HTTPStatus.NOT_FOUND, "not found; use /healthz, /readyz or /metrics")
         loop = self._loop
         if loop is None or loop.is_closed():
-            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the worker ends")
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the worker is stopping")
         try:
             return asyncio.run_coroutine_threadsafe(_on_loop(ask), loop).result(ANSWER_SECONDS)
         except TimeoutError:

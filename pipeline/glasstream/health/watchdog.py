@@ -56,7 +56,7 @@ def end_process(code: int) -> Callable[[float], None]:
     """A bite that says what happened and ends the process with `code`."""
 
     def bite(silent: float) -> None:
-        log.critical("the event loop has not turned for %.0f s; ends with code %d (stalled)", silent, code)
+        log.critical("the event loop has been blocked for %.0f s; exiting with code %d (stalled)", silent, code)
         logging.shutdown()
         os._exit(code)
 

@@ -57,7 +57,7 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
             try:
                 said = events_dead.decode(message.headers)
             except RecordError as error:
-                foreign(f"{message.place} is passed over: {error}")
+                foreign(f"skipping {message.place}: {error}")
                 continue
             letter = Letter(name, message.partition, message.offset, message.key, message.value, said)
             if wanted.fits(letter):

@@ -146,9 +146,9 @@ def explain_at(
     for seq in seqs:
         if seq not in sources:
             raise InputError(
-                f"stream {stream!r}: seq {seq} is no row that is explained: rows before row {of.settings.start} are "
-                "not (explain.start, explain.reservoir), nor are events on which the model raised (reason model_error "
-                f"on {topic(settings, 'events.dead')})"
+                f"stream {stream!r}: expected the seq of an explained row, got {seq}: rows before row "
+                f"{of.settings.start} are not explained (explain.start, explain.reservoir), nor are events on which "
+                f"the model raised an error (reason model_error on {topic(settings, 'events.dead')})"
             )
         way, block, model = sources[seq]
         parts = answers.setdefault(id(block), [])
@@ -162,11 +162,11 @@ def explain_at(
 
 def _expect(of: StreamEpoch, seqs: Sequence[int]) -> None:
     if not of.progress.seqs:
-        raise InputError(f"stream {of.stream!r}: no event has been accepted in epoch {of.settings.epoch}")
+        raise InputError(f"stream {of.stream!r}: expected an event in epoch {of.settings.epoch}, got none")
     if outside := [seq for seq in seqs if not 0 <= seq < of.progress.seqs]:
         raise InputError(
-            f"stream {of.stream!r}: expected a seq from 0 to {of.progress.seqs - 1}, of the events that were accepted "
-            f"in epoch {of.settings.epoch}; got {', '.join(map(str, outside))}"
+            f"stream {of.stream!r}: expected a seq from 0 to {of.progress.seqs - 1}, the events accepted in epoch "
+            f"{of.settings.epoch}, got {', '.join(map(str, outside))}"
         )
 
 
@@ -196,17 +196,17 @@ def _expect_explained(of: StreamEpoch, seq: int, counted: Counted, there: Sent) 
     event = counted.events[seq]
     where = f"stream {of.stream!r}: seq {seq} ({topic(of.settings, 'events')}[{of.partition}]@{event.offset})"
     if event.target is None:
-        raise InputError(f"{where} has no label: it was predicted and not learned, and no method explains it")
+        raise InputError(f"{where} has no label: the model predicted it but did not learn it, so no method explains it")
 
 
 def _gone(of: StreamEpoch, seqs: Sequence[int], there: Sent) -> str:
     lost = ", ".join(str(seq) for seq in seqs if seq not in there.requests)
     name = topic(of.settings, requests.TOPIC.name)
     if not lost:
-        return f"the blocks of seqs {', '.join(map(str, seqs))} are on {name}, the models that they name are not"
+        return f"the blocks of seqs {', '.join(map(str, seqs))} are on {name}, but their snapshots are gone"
     return (
-        f"there is no block with seq {lost} on {name}: it was kept no longer (a larger retention.bytes of the "
-        "topic keeps it longer), or no method explains the event"
+        f"there is no block with seq {lost} on {name}: Kafka has deleted it (a larger retention.bytes of the topic "
+        "keeps it longer), or no method explains the event"
     )
 
 
@@ -217,8 +217,9 @@ def _learned(
         raise LostInputError("\n".join(notes))
     if of.differing:
         raise StateError(
-            f"stream {of.stream!r} must be learned again to explain this, and that gives the same numbers only as the "
-            f"learner did it, but these differ: {'; '.join(of.differing)}; run this with the same packages and model"
+            f"stream {of.stream!r} must be learned again to explain this, which gives the same numbers only under the "
+            f"learner's versions, but these differ: {'; '.join(of.differing)}; run this with the same packages and "
+            "model"
         )
     return relearn(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
 

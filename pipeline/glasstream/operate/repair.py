@@ -1,4 +1,4 @@
-"""Repairs dead letters: what is sent again of one, and why nothing is."""
+"""Repair of dead letters: what to send again for each, or why nothing."""
 
 import importlib
 import json
@@ -18,8 +18,8 @@ from glasstream_topics.events import Event
 from glasstream_topics.events_dead import DeadLetter
 
 RepairFunction = Callable[[Any], Any]
-"""Takes a rejected event as JSON, or the bytes of a message that is not JSON; gives what is to be sent in its place,
-JSON or bytes, or None to leave it out."""
+"""Function of a rejected event as JSON, or of the bytes of a message that is not JSON. It returns the replacement to
+send, as JSON or bytes, or None to send nothing."""
 
 OMITTED = "omitted"
 LEFT_OUT = "left_out"
@@ -60,7 +60,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A message that can be sent, and how many events it holds."""
+    """Message that can be sent, and the number of its events."""
 
     key: bytes
     value: bytes
@@ -85,7 +85,7 @@ def nan_as_null(given: Any) -> Any:
 
 
 def known_keys(given: Any) -> Any:
-    """Leave out of an event all keys but those that events have.
+    """Remove all keys from an event that events do not have.
 
     >>> known_keys({"x": {"a": 1}, "y": 0, "source": "web"})
     {'x': {'a': 1}, 'y': 0}
@@ -97,7 +97,7 @@ BUILT_IN: dict[str, RepairFunction] = {"nan-as-null": nan_as_null, "known-keys":
 
 
 def filter_named(name: str) -> RepairFunction:
-    """A filter of `BUILT_IN`, or PACKAGE.MODULE:FUNCTION.
+    """Return the filter of `BUILT_IN`, or of PACKAGE.MODULE:FUNCTION.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def filter_named(name: str) -> RepairFunction:
 def repair(
     letter: Letter, function: RepairFunction | None, rules: StreamRules, limit: int, to: str | None = None
 ) -> Repaired | Unrepaired:
-    """What is to be sent of a dead letter. Of an array only the rejected elements: the others have gone on.
+    """Return what to send for a dead letter. Of an array, that is only the rejected elements.
 
     Nothing is sent that a look at the message tells would be rejected again.
 
@@ -142,15 +142,19 @@ def repair(
         The filter raised, or gave what is no JSON.
     """
     if letter.value is None and letter.said.omitted_bytes is not None:
-        return Unrepaired(OMITTED, f"its {letter.said.omitted_bytes:,} bytes were more than limits.dead_bytes")
+        return Unrepaired(
+            OMITTED, f"the original of {letter.said.omitted_bytes:,} bytes exceeded limits.dead_bytes and was not kept"
+        )
     if to is None and letter.said.omitted_key_bytes is not None:
-        return Unrepaired(OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was left out; name a stream")
+        return Unrepaired(
+            OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was not kept; name a stream with --to"
+        )
     count = letter.said.rejected_count
     if count is not None and count < len(_elements(letter.value or b"") or ()):
         return Unrepaired(
             OMITTED,
-            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the others cannot be told "
-            "from those that went on; send what is missing from its source",
+            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the rest cannot be told "
+            "apart from the accepted elements; send the missing events again from their source",
         )
     try:
         value = _value(letter, function)
@@ -159,7 +163,7 @@ def repair(
     except Exception as error:
         raise InputError(f"{letter.place}: the filter raised {type(error).__name__}: {error}") from error
     if value is None and letter.value is not None:
-        return Unrepaired(LEFT_OUT, "the filter leaves it out")
+        return Unrepaired(LEFT_OUT, "the filter removed it")
     key = letter.key if to is None else events.key(to)
     partition = events.partition(key or b"", max(1, rules.event_partitions), rules.partitioner)
     name = stream_name(Message(letter.said.topic, partition, 0, key, value), rules, ())
@@ -172,7 +176,7 @@ def repair(
 
 
 def _value(letter: Letter, function: RepairFunction | None) -> bytes | None:
-    """The repaired value; None: nothing is left of it."""
+    """Return the repaired value, or None if nothing is left."""
     if letter.value is None or (function is None and letter.said.rejected is None):
         return letter.value
     elements = _elements(letter.value)

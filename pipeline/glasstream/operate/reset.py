@@ -68,7 +68,7 @@ def send_mark(settings: Settings, stream: str) -> Mark:
         producer.flush(seconds + 1.0)
     except KafkaException as error:
         raise BrokerError(f"{name}: the reset mark was not written: {error.args[0].str()}") from error
-    answer = answers[0] if answers else f"no answer within {seconds:g} s; it may have been written"
+    answer = answers[0] if answers else f"no acknowledgement within {seconds:g} s, but the mark may have been written"
     if isinstance(answer, str):
         raise BrokerError(f"{name}: the reset mark was not written: {answer}")
     return answer

@@ -121,14 +121,14 @@ def _read_models(stream_epoch: StreamEpoch, wanted: set[int], key: Key | None, f
         data = assembler.get(stream_epoch.stream, settings.epoch, version)
         if data is None:
             found.notes.append(
-                f"version {version} of the model is no longer on {name}: it was ended when the aggregator had passed "
-                "its rows, and the topic was compacted (a longer min.compaction.lag.ms of the topic keeps it)"
+                f"model version {version} is no longer on {name}: the learner deleted it after the aggregator had "
+                "passed its rows, and the topic was compacted (a longer min.compaction.lag.ms of the topic keeps it)"
             )
             continue
         try:
             found.models[version] = codec.decode(data, key=key)
         except (AuthenticationError, FrameError, ModelError) as error:
-            found.notes.append(f"version {version} of the model on {name} cannot be read: {error}")
+            found.notes.append(f"cannot read model version {version} on {name}: {error}")
 
 
 def _begins_before(key: bytes | None, stream: str, last: int) -> bool:

@@ -50,12 +50,13 @@ def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) ->
     if first >= low:
         return StartingPoint(Position(first, 0))
     reasons.append(
-        f"{name}[{stream_epoch.partition}] is kept from offset {low} on, the stream began at {first} "
-        "(a longer retention.ms or retention.bytes of the topic keeps it)"
+        f"{name}[{stream_epoch.partition}] is kept from offset {low} on, but the stream began at {first} (a longer "
+        "retention.ms or retention.bytes of the topic keeps it)"
     )
     if len(reasons) == 1:
         reasons.append(
-            f"no checkpoint is from before seq {seq} (the learner keeps the newest ones, checkpoint.seconds apart)"
+            f"there is no checkpoint from before seq {seq} (the learner keeps only the newest ones, checkpoint.seconds "
+            "apart)"
         )
     raise StateError(f"stream {stream_epoch.stream!r} cannot be learned again up to seq {seq}: {'; '.join(reasons)}")
 

@@ -60,13 +60,13 @@ def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
     if found.partition is None or progress is None:
         there = ", ".join(map(repr, sorted(found.streams))) or "none"
         raise InputError(
-            f"stream {stream!r}: expected one that the learner has seen; on its partition, {partition} of "
-            f"{settings.prefix}events, there are {there}; `glasstream state show` lists all of them"
+            f"stream {stream!r}: expected a stream that the learner has seen; partition {partition} of "
+            f"{settings.prefix}events has {there}; `glasstream state show` lists all streams"
         )
     if progress.epoch < found.partition.epoch:
         raise InputError(
-            f"stream {stream!r}: expected one of epoch {found.partition.epoch}, which partition {partition} is in; its "
-            f"last event came in epoch {progress.epoch}, and what that was learned under is not kept"
+            f"stream {stream!r}: expected a stream with events in epoch {found.partition.epoch} of partition "
+            f"{partition}; its last event came in epoch {progress.epoch}, whose settings are not kept"
         )
     theirs = found.partition.fingerprint
     adopted = adopt(settings, theirs)
@@ -92,7 +92,7 @@ def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
         *section, name = key.split(".")
         table = values.get(section[0]) if section else values
         if not isinstance(table, dict) or name not in table:
-            findings.append(f"{key}: the stream was learned under {value!r}, and this release has no such setting")
+            findings.append(f"{key}: the stream was learned under {value!r}, but this release has no such setting")
         else:
             table[name] = value
     if findings:

@@ -117,8 +117,8 @@ def read_records(
             if time.monotonic() - moved > STANDSTILL_SECONDS:
                 left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
                 raise BrokerError(
-                    f"the end of {left} was not reached, and nothing came for {STANDSTILL_SECONDS:g} s: a transaction "
-                    "is open there, or the broker is too slow; try again when it has timed out"
+                    f"expected to read to the end of {left}, got nothing for {STANDSTILL_SECONDS:g} s: a transaction "
+                    "is open there, or the broker is too slow; try again when the transaction has timed out"
                 )
     except KafkaException as error:
         raise BrokerError(f"{', '.join(sorted({one[0] for one in begin}))}: {error.args[0].str()}") from error

@@ -54,12 +54,12 @@ class AggregatorTask:
         self._failed_said: set[str] = set()
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self.core = PartitionAggregator(self.partition, settings.aggregator())
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Go on from the committed state: rows that it has are dropped when they come again.
+        """Resume from the committed state, and drop rows that it has already when they come again.
 
         Raises
         ------
@@ -96,13 +96,13 @@ class AggregatorTask:
         except FrameError as error:
             self.damaged += 1
             if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
-                log.error("%s is left out, it cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
+                log.error("Skipping %s, which cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
             self.core.next_offset = message.offset + 1
             return
         if block.kind == "failed" and block.stream not in self._failed_said:
             self._failed_said.add(block.stream)
             log.warning(
-                "stream %r: rows %d to %d could not be explained (said once): %s",
+                "stream %r: rows %d to %d could not be explained: %s. Further failures of this stream are not logged",
                 block.stream,
                 block.first_row,
                 block.first_row + block.count - 1,
@@ -111,7 +111,7 @@ class AggregatorTask:
         await asyncio.sleep(0)
 
     def _check(self, block: Contributions) -> None:
-        """Refuse what is no answer to the requests of this partition and these settings.
+        """Reject contributions that do not answer the requests of this partition and these settings.
 
         Raises
         ------
@@ -196,10 +196,10 @@ class AggregatorTask:
             yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
 
     def committed(self) -> None:
-        """Nothing to do: what was collected is durable."""
+        """Do nothing: the collected records are durable."""
 
     def dropped(self) -> None:
-        """Nothing is held beside memory."""
+        """Do nothing: the stage holds only memory."""
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:

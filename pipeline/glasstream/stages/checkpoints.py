@@ -182,7 +182,7 @@ class Checkpoints:
             try:
                 parsed = checkpoints.Key.decode(key)
             except FrameError as error:
-                log.warning("%s[%d]: a record is left out: %s", self._topic, self._partition, error)
+                log.warning("Skipping unreadable record on %s[%d]: %s", self._topic, self._partition, error)
                 continue
             parts.setdefault(parsed.identity, {})[key] = value
             known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
@@ -199,7 +199,7 @@ class Checkpoints:
             data = _whole(identity, parts[identity])
             if data is None:
                 log.warning(
-                    "%s[%d]: the checkpoint of stream %r at row %d is damaged; an older one is used, if there is one",
+                    "%s[%d]: the checkpoint of stream %r at row %d is damaged; using an older one if there is one",
                     self._topic, self._partition, identity.stream, identity.version,
                 )  # fmt: skip
                 continue
@@ -217,13 +217,18 @@ class Checkpoints:
             checkpoint = checkpoints.decode(data)
         except FrameError as error:
             raise StateError(
-                f"{where}: the checkpoint of stream {identity.stream!r} at row {identity.version} is whole and cannot "
-                f"be read: {error}; go back to the version of Glasstream that wrote it, or begin a new epoch"
+                f"{where}: the checkpoint of stream {identity.stream!r} at row {identity.version} is intact, but this "
+                f"version cannot read it: {error}; go back to the version of Glasstream that wrote it, or start a new "
+                "epoch"
             ) from error
         if Identity(checkpoint.stream, checkpoint.epoch, checkpoint.rows) != identity:
-            raise StateError(f"{where}: under the key of {identity} there is a checkpoint of something else")
+            raise StateError(
+                f"{where}: expected a checkpoint of {identity} under its key, got another one; start a new epoch"
+            )
         if changed := differences(checkpoint.fingerprint, self._fingerprint):
-            raise StateError(f"{where}: the checkpoint of stream {checkpoint.stream!r} is of other settings: {changed}")
+            raise StateError(
+                f"{where}: the checkpoint of stream {checkpoint.stream!r} was made under other settings: {changed}"
+            )
         return checkpoint
 
     def _end_old(self, stream: str, epoch: int) -> None:

@@ -38,7 +38,7 @@ class _Shed(Exception):
 
 
 class ExplainerTask:
-    """Explains blocks with the snapshots that it has heard of.
+    """Explainer of blocks, with the snapshots that it has received.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class ExplainerTask:
     def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
         self.settings = settings
         self.damaged = 0
-        """Messages that were no requests."""
+        """Messages that were not valid requests."""
         self.rows: Counter[str] = Counter()
         """Rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner."""
         self.blocks: Counter[str] = Counter()
@@ -68,7 +68,7 @@ class ExplainerTask:
         """Per stream and epoch: the newest version that came. They come in order."""
         self._changed = asyncio.Event()
         self._refused: dict[Identity, str] = {}
-        """Per snapshot that came and cannot be opened here: why. The learner sends each again."""
+        """Reasons why received snapshots cannot be opened here. The learner sends each again."""
         self._stalls: dict[int, str] = {}
         """Per partition of `explain.requests`: why its next block cannot be explained by this worker."""
 
@@ -97,7 +97,7 @@ class ExplainerTask:
             if block.partition >= self.settings.topics.events:
                 raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
         except FrameError as error:
-            self._say_damaged(f"{message.place} is no request and is left out: {error}")
+            self._say_damaged(f"skipping {message.place}, which is not a valid request: {error}")
             return []
         model = None
         if block.count and self._aggregated(block):
@@ -126,11 +126,11 @@ class ExplainerTask:
         return records
 
     def _aggregated(self, block: ExplainRequest) -> bool:
-        """Whether the aggregator has all rows of a block."""
+        """Return whether the aggregator has all rows of a block."""
         return (self._progress.aggregated(block.stream, block.epoch) or 0) >= block.first_row + block.count
 
     def _say_damaged(self, what: str) -> None:
-        """Count a record that is left out; a line for the 1st, 10th, 100th, ..."""
+        """Count a skipped record, and log the 1st, 10th, 100th, ..."""
         self.damaged += 1
         if str(self.damaged).strip("0") == "1":
             log.error("%s (%d so far)", what, self.damaged)
@@ -151,7 +151,7 @@ class ExplainerTask:
         yield from self.steps.samples()
 
     async def _model(self, block: ExplainRequest, partition: int) -> Predictor | None:
-        """The model that the block names; None for a block that is aggregated already.
+        """Return the model that the block names, or None if the block is aggregated already.
 
         Parameters
         ----------
@@ -184,14 +184,14 @@ class ExplainerTask:
                 raise FrameError(f"expected {identity}, got {(found.stream, found.epoch, found.version)}")
         except (FrameError, AuthenticationError, ModelError) as error:
             if isinstance(error, FrameError):
-                self._say_damaged(f"a snapshot of stream {identity.stream!r} is damaged and is left out: {error}")
+                self._say_damaged(f"skipping a damaged snapshot of stream {identity.stream!r}: {error}")
             else:
                 self._refused[identity] = (
-                    f"version {identity.version} of the model of stream {identity.stream!r} cannot be opened: {error}; "
-                    "give this explainer the GLASSTREAM_HMAC_KEY and the packages of the learner, or stop it: another "
-                    "explainer then takes its place"
+                    f"cannot open model version {identity.version} of stream {identity.stream!r}: {error}; give this "
+                    "explainer the learner's GLASSTREAM_HMAC_KEY and packages, or stop it so that another explainer "
+                    "takes over"
                 )
-                self._say_damaged(f"a snapshot is left out, and its rows wait: {self._refused[identity]}")
+                self._say_damaged(f"skipping a snapshot, whose rows wait: {self._refused[identity]}")
             if self._snapshots.get(*identity) is data:
                 self._snapshots.forget(*identity)
             return
@@ -200,7 +200,7 @@ class ExplainerTask:
             self._models.popitem(last=False)
 
     async def _bytes(self, block: ExplainRequest, identity: Identity) -> bytes | None:
-        """The snapshot's bytes, waited for: a block is explained with its own version or not at all.
+        """Wait for the snapshot and return its bytes: a block is explained with its own version or not at all.
 
         None for a block that needs no explanation any more: it is aggregated, or of an epoch that is over.
         """
@@ -208,15 +208,13 @@ class ExplainerTask:
             if self._aggregated(block):
                 return None
             if self.settings.limits.lag == "shed" and self._newest.get((block.stream, block.epoch), 0) > block.version:
-                raise _Shed(
-                    f"version {block.version} of the model was ended before its rows were explained (limits.lag)"
-                )
+                raise _Shed(f"model version {block.version} was dropped before its rows were explained (limits.lag)")
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), _SAY_WAITING_SECONDS)
             except TimeoutError:
                 log.warning(
-                    "stream %r: row %d still waits for version %d of its model; it comes on %s from the learner",
+                    "stream %r: row %d still waits for model version %d, which the learner sends on %s",
                     identity.stream,
                     block.first_row,
                     identity.version,

@@ -54,7 +54,7 @@ class Fitter:
 def fitter_died() -> StageError:
     """What to say when the process is gone."""
     return StageError(
-        "the process that fits maps has ended, perhaps for want of memory; a restart goes on from what was committed"
+        "the process that fits maps has ended, perhaps for lack of memory; a restart resumes from the committed state"
     )
 
 

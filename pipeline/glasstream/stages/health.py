@@ -43,9 +43,9 @@ class StageHealth:
         """
         stage = self._stage
         if stage.view.silent is not None:
-            return f"brokers are away: {stage.view.silent}"
+            return f"brokers do not answer: {stage.view.silent}"
         if not stage.settled:
-            return stage.waits_for or stage.view.unready or "it has not taken its partitions over yet"
+            return stage.waits_for or stage.view.unready or "the worker has not taken over its partitions yet"
         lanes = stage.lanes.values()
         reasons = [f"{lane.tp.topic}[{lane.partition}]: {lane.stalled}" for lane in lanes if lane.stalled]
         if stage.view.unready is not None:

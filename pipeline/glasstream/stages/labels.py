@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 #: What to do when labels are lost that were not moved.
 LOST_LABELS = (
-    "lengthen the retention of the topic; to go on with what the broker keeps stop the workers of this stage, delete "
-    f"the topic {progress_labels.TOPIC.name} and make it anew (`glasstream topics create`)"
+    "lengthen the retention of the topic; to continue with the labels that the broker still has, stop the workers of "
+    f"this stage, delete the topic {progress_labels.TOPIC.name} and create it again (`glasstream topics create`)"
 )
 
 
@@ -65,7 +65,7 @@ class LabelsTask:
         start = low if found is None else found.offset
         if start < low:
             raise LostInputError(
-                f"{where}: expected to go on at offset {start} of {topic(self.settings, labels.TOPIC.name)}"
+                f"{where}: expected to continue at offset {start} of {topic(self.settings, labels.TOPIC.name)}"
                 f"[{self.partition}], but the broker keeps it from {low} on: labels were lost before they were moved; "
                 f"{LOST_LABELS}"
             )
@@ -97,7 +97,7 @@ class LabelsTask:
             key, value = len(message.key or b""), len(message.value or b"")
             headers = sum(len(name.encode()) + len(data or b"") for name, data in message.headers)
             detail = (
-                f"expected a message that {self._events} takes, got one of {value} bytes with a key of {key} and "
+                f"expected a message that {self._events} accepts, got one of {value} bytes with a key of {key} and "
                 f"headers of {headers}, uncompressed; send fewer labels in a message"
             )
         rejections.add(None, Reason.TOO_LARGE, detail)

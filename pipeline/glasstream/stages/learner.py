@@ -122,7 +122,7 @@ class LearnerTask:
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self._learn = settings.learn()
         self.core = PartitionLearner(self.partition, self._learn)
@@ -161,8 +161,8 @@ class LearnerTask:
         if found.offset > high:
             raise LostInputError(
                 f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
-                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
-                f"anew; {LOST_EVENTS}"
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
+                f"and created again; {LOST_EVENTS}"
             )
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
@@ -188,7 +188,7 @@ class LearnerTask:
                 self.core.begin(name, stream.epoch, stream.first_offset)
         for name, (checkpoint, state) in states.items():
             self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch)
-            log.info("stream %r goes on from its checkpoint at row %d", name, checkpoint.rows)
+            log.info("stream %r resumes from its checkpoint at row %d", name, checkpoint.rows)
         if self.core.silent:
             name = topic(self.settings, "events")
             log.info("learning %s[%d] again from offset %d up to %d", name, self.partition, begin, found.offset)
@@ -197,7 +197,7 @@ class LearnerTask:
     def _states(
         self, streams: Mapping[str, progress_learner.StreamProgress], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
-        """The checkpoints that can be gone on from; none where none are made."""
+        """Return the checkpoints from which the learner can resume; empty if checkpoints are off."""
         if not self.settings.checkpoint.seconds:
             return {}
         aggregator = progress_aggregator.restore(self._aggregated)
@@ -264,14 +264,14 @@ class LearnerTask:
             await self._committed.wait()
 
     def _shed(self, learner: StreamLearner) -> None:
-        """Go on, at the price of explanations."""
+        """Continue without the aggregator, at the price of explanations."""
         ended = self._backlog.shed()
         if ended:
             self.bounds_hit += ended
             if str(self.bounds_hit).strip("0") == "1":
                 log.warning(
-                    "stream %r is too far ahead of the aggregator at row %d: old snapshots are ended (%d so far), "
-                    "rows that need them will not be explained",
+                    "stream %r is too far ahead of the aggregator at row %d: dropping old snapshots (%d so far); rows "
+            "that need them will not be explained",
                     learner.stream, learner.rows, self.bounds_hit,
                 )  # fmt: skip
 
@@ -309,16 +309,16 @@ class LearnerTask:
         return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
 
     def _stall_of(self, name: str) -> str:
-        """What is said of the standstill of a stream; empty if there is none."""
+        """Describe the standstill of a stream; empty if there is none."""
         stall = self._stalls.get(name)
         if stall is None:
             return ""
         learner = self.core.streams[name].learner
         return (
             f"stream {name!r}: row {stall.row:,} is not aggregated although row {max(0, stall.rows - 1):,} was learned "
-            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} requests and the snapshots that "
-            f"they need have been published again, {stall.times} time(s) so far; check that explainers and the "
-            f"aggregator run and are ready, and what they log of {topic(self.settings, requests.TOPIC.name)} and "
+            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} requests and the snapshots that they "
+            f"need have been published again, {stall.times} time(s) so far; check that the explainers and the "
+            f"aggregator are ready, and what they log about {topic(self.settings, requests.TOPIC.name)} and "
             f"{topic(self.settings, contributions.TOPIC.name)}"
         )
 
@@ -349,7 +349,7 @@ class LearnerTask:
             )  # fmt: skip
 
     def pending(self) -> int:
-        """Records that wait to be sent."""
+        """Return the number of records that wait to be sent."""
         return self.core.waiting
 
     def collect(self) -> Outputs:
@@ -464,7 +464,7 @@ class LearnerTask:
 
 
 def _counts(learner: StreamLearner) -> dict[str, int]:
-    """What a stream's progress says of labels."""
+    """Return the progress of a stream's labels."""
     waiting = learner.waiting
     waiting.expire(learner.seqs)
     return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}

@@ -12,27 +12,28 @@ from glasstream_topics.progress_learner import Setting
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
 _OF_MAPS = ("numpy", "numba", "scipy")
-"""Those that change what the novelty detector says."""
+"""Settings that change the output of the novelty detector."""
 
 #: What to do when events are lost that a stage has not used.
 LOST_EVENTS = (
-    "lengthen the retention of the topic; to go on with what the broker keeps begin a new epoch (--set epoch=N on "
-    "every stage, N above the epoch that `glasstream state show` tells), or use another --prefix"
+    "lengthen the retention of the topic; to continue with the records that the broker still has, start a new epoch "
+    "(--set epoch=N on every stage, with N above the epoch that `glasstream state show` prints), or use another "
+    "--prefix"
 )
 
 
 def topic(settings: Settings, name: str) -> str:
-    """The full name of a topic."""
+    """Return the full name of a topic."""
     return settings.prefix + name
 
 
 def fingerprint(settings: Settings) -> dict[str, Setting]:
-    """Every setting and version that changes numbers."""
+    """Return every setting and version that changes numbers."""
     return {**settings.fingerprint(), **_versions(_NUMERIC)}
 
 
 def novelty_fingerprint(settings: Settings) -> dict[str, Setting]:
-    """Every setting and version that changes what the novelty detector says."""
+    """Return every setting and version that changes the output of the novelty detector."""
     return {**settings.novelty_fingerprint(), **_versions(_OF_MAPS)}
 
 
@@ -44,7 +45,7 @@ def _versions(packages: tuple[str, ...]) -> dict[str, Setting]:
 
 @contextmanager
 def known_state(where: str) -> Iterator[None]:
-    """Records of state that cannot be read are no state to go on from.
+    """Translate unreadable records of state into `StateError`.
 
     Raises
     ------
@@ -55,13 +56,13 @@ def known_state(where: str) -> Iterator[None]:
         yield
     except ContractError as error:
         raise StateError(
-            f"{where}: expected state that this release wrote; {error}; go on with the release that wrote it, or use "
-            "another --prefix"
+            f"{where}: expected state that this release wrote; {error}; continue with the release that wrote it, or "
+            "use another --prefix"
         ) from error
 
 
 def differences(found: dict[str, Setting], ours: dict[str, Setting]) -> list[str]:
-    """Settings and versions under which state was made and that are others in our fingerprint, one text each."""
+    """List the settings and versions of the state that differ from the current fingerprint, one text each."""
     return [
         f"{key}: was {found.get(key)!r}, is {ours.get(key)!r}"
         for key in sorted(found.keys() | ours.keys())
@@ -72,7 +73,7 @@ def differences(found: dict[str, Setting], ours: dict[str, Setting]) -> list[str
 def agreed_epoch(
     where: str, found: dict[str, Setting], epoch: int, settings: Settings, ours: dict[str, Setting]
 ) -> int:
-    """The epoch to go on in: that of the state, or a later one that begins here.
+    """Return the epoch to continue in: that of the state, or a later one that starts here.
 
     Parameters
     ----------
@@ -95,15 +96,15 @@ def agreed_epoch(
     changed = differences(found, ours)
     if changed and not settings.worker.new_epoch:
         raise StateError(
-            f"{where}: expected the settings that the state was made under, but these differ: "
-            f"{'; '.join(changed)}; set them back, begin a new epoch from here with --new-epoch on every stage, "
+            f"{where}: expected the settings under which the state was made, but these differ: "
+            f"{'; '.join(changed)}; set them back, start a new epoch with --new-epoch on every stage, "
             "or use another --prefix"
         )
     return epoch + 1 if changed else epoch
 
 
 def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
-    """Check that a new epoch of a partition comes after those of its streams: reset marks count them on.
+    """Check that a new epoch of a partition is above those of its streams, which reset marks increase.
 
     Parameters
     ----------
@@ -120,6 +121,6 @@ def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
     latest = max(streams, default=-1)
     if epoch <= latest:
         raise StateError(
-            f"{where}: expected a new epoch above {latest}, which reset marks have brought a stream to, got {epoch}; "
-            f"start every stage with --set epoch={latest + 1}, or more if one of them asks for more"
+            f"{where}: expected a new epoch above {latest}, the highest that reset marks have started, got {epoch}; "
+            f"start every stage with --set epoch={latest + 1}, or higher if a stage asks for it"
         )

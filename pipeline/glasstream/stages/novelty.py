@@ -75,7 +75,7 @@ class NoveltyTask:
         self._use(settings)
 
     def _use(self, settings: Settings) -> None:
-        """Begin with nothing, under these settings."""
+        """Start with empty state and these settings."""
         self.settings = settings
         self._watch = settings.novelty_detector()
         self.core = PartitionDetector(self._watch)
@@ -110,8 +110,8 @@ class NoveltyTask:
         if found.offset > high:
             raise LostInputError(
                 f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
-                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was made "
-                f"anew; {LOST_EVENTS}"
+                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
+                f"and created again; {LOST_EVENTS}"
             )
         self._chunks = dict(restored.chunks)
         with known_state(where):
@@ -170,7 +170,7 @@ class NoveltyTask:
 
     def _forget(self, stream: str) -> None:
         """A reset mark has ended a stream: its anchor is over, as are the maps that it has asked for."""
-        log.info("stream %r begins anew after a reset mark", stream)
+        log.info("stream %r starts over after a reset mark", stream)
         self._anchors.pop(stream, None)
         self._changed.pop(stream, None)
         self._seqs.pop(stream, None)
@@ -178,7 +178,7 @@ class NoveltyTask:
             self._fits.pop(asked).cancel()
 
     def _ask(self) -> None:
-        """Have fitted what the streams ask for."""
+        """Start fitting the maps that the streams ask for."""
         for request in self.core.take_requests():
             self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
 
@@ -207,7 +207,8 @@ class NoveltyTask:
             raise fitter_died() from error
         if stream.unfitted > unfitted and str(stream.unfitted).strip("0") == "1":
             log.warning(
-                "stream %r: no map of the window at seq %d (%d so far): %s; the one before goes on, if there is one",
+                "stream %r: no map could be fitted to the window at seq %d (%d so far): %s; any earlier map stays in "
+                "use",
                 stream.stream, pending.seq, stream.unfitted, stream.reason,
             )  # fmt: skip
 

@@ -107,11 +107,11 @@ class View:
         if self._topic in look.topics:
             described = look.topics[self._topic]
             if described is None:
-                reason = f"the topic {self._topic} is missing: make it anew (`glasstream topics create`)"
+                reason = f"the topic {self._topic} is missing: create it again (`glasstream topics create`)"
             else:
                 found, count = described
                 if self._id is not None and found != self._id:
-                    self.remade = f"the topic was deleted and made anew (its id was {self._id}, and is {found} now)"
+                    self.remade = f"the topic was deleted and created again (its id was {self._id}, and is {found} now)"
                 self._id = found
                 if not isinstance(look.owners, Unknown):
                     unowned = sorted(set(range(count)) - look.owners.keys())
@@ -218,12 +218,12 @@ def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Un
     except KafkaException as error:
         cause = error.args[0]
         # With one of several brokers away the others' answer is there, and not handed out.
-        return Unknown(f"the group {group} is not known: {cause.str()}", away=cause.code() != KafkaError._PARTIAL)
+        return Unknown(f"the group {group} is unknown: {cause.str()}", away=cause.code() != KafkaError._PARTIAL)
     if not found:
         return Unknown(f"no broker that answered knows the group {group}")
     members = [member for one in found for member in one.members]
     if any(one.state not in _SETTLED for one in found):
-        return Unknown(f"the group {group} rebalances")
+        return Unknown(f"the group {group} is rebalancing")
     return {number: member.id for member in members for number in _assigned(member.assignment or b"", topic)}
 
 

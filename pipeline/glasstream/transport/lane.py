@@ -125,7 +125,7 @@ class Lane(ABC):
         self._sought_at = now
         self.stage.lost += 1
         log.warning(
-            "%s[%d]: messages from offset %d on were lost on the way here and are read again",
+            "%s[%d]: reading again from offset %d, because messages were lost on the way from the broker",
             self.tp.topic,
             self.partition,
             self.sequence.next_offset,
@@ -157,14 +157,16 @@ class Lane(ABC):
         if position < low:
             what = f"the broker removed offsets {position} to {low - 1} before they were read"
         else:
-            what = f"everything before offset {position} was used, but the broker lost the end of the log: it is {high}"
+            what = f"everything before offset {position} was read, but the broker lost the end of the log: it is {high}"
         if not stage.replaceable_input:
             self.give_up(f"{what}; {stage.remedy}")
         elif position < low:
-            log.warning("%s: %s; reading goes on behind them, and they are expected to be sent again", place, what)
+            log.warning(
+                "%s: %s; reading continues after them, and their sender is expected to send them again", place, what
+            )
             await stage.app.consumer.skip(self.tp, low)
         else:
-            log.warning("%s: %s; it is read again from offset %d", place, what, low)
+            log.warning("%s: %s; reading again from offset %d", place, what, low)
             stage.take_again(self)
 
     async def _bounds(self) -> tuple[int, int]:

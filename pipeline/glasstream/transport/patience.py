@@ -92,13 +92,13 @@ class Patience:
         self._cause, self._failed = cause, True
         if self.reason is not None and not self._said:
             self._said = True
-            log.warning("%s; it is retried until it succeeds", self.reason)
+            log.warning("%s; retrying until it succeeds", self.reason)
         self._over.wait(seconds)
 
     def done(self) -> None:
         """Note that it has succeeded."""
         if self._said:
-            log.info("%s: done after %.0f s", self.what, self._clock() - (self._since or 0.0))
+            log.info("%s: succeeded after %.0f s", self.what, self._clock() - (self._since or 0.0))
         self._since, self._said, self._failed = None, False, False
 
     @property
@@ -108,8 +108,8 @@ class Patience:
         if since is None or self._clock() - since < self._seconds:
             return None
         return (
-            f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). It continues by "
-            "itself when as many brokers are back as min.insync.replicas asks for"
+            f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). It continues when as "
+            "many brokers are back as min.insync.replicas requires"
         )
 
 

@@ -151,7 +151,7 @@ class ConfirmedProducer:
         while not finished.wait(min(_LOOK, self._deadline)):
             _expect_patience(patience)
             if time.monotonic() > until + 1.0:
-                raise BrokerError(f"no word about {len(batch)} records within {self._deadline:g} s")
+                raise BrokerError(f"no acknowledgement of {len(batch)} records within {self._deadline:g} s")
         if outcome:
             raise outcome[0]
 
@@ -217,7 +217,9 @@ def _expect_patience(patience: Patience | None) -> None:
 
 
 #: What is said while records are not acknowledged and the client names no cause: it tries again by itself.
-_UNSAID = "what was sent is not acknowledged (brokers away, or fewer replicas in sync than min.insync.replicas)"
+_UNSAID = (
+    "the broker does not acknowledge the records (brokers are down, or fewer replicas in sync than min.insync.replicas)"
+)
 
 #: Seconds between two looks whether somebody still waits.
 _LOOK = 0.5

@@ -45,7 +45,7 @@ def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) ->
             return int(low), int(high)
         if time.monotonic() + _POLL > deadline:
             kind = UnavailableError if away else BrokerError
-            raise kind(f"no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
+            raise kind(f"got no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
         time.sleep(_POLL)  # a topic that was just made has no leader yet
 
 
@@ -95,9 +95,9 @@ def read_to_end(
             if left <= 0:
                 _watermarks(reader, topic, partition, _ANSWER)  # is there still a broker that answers?
                 raise UnavailableError(
-                    f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no "
-                    "further: a transaction of another producer is still open there, which the broker ends when it "
-                    "times out, or the broker is too slow"
+                    f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no further: "
+                    "the broker is too slow, or another producer's transaction is still open there until the broker "
+                    "times it out"
                 )
             message = reader.poll(min(left, _POLL))
             if message is None:

@@ -7,8 +7,8 @@ class Verdict(Enum):
     """What to do with a message."""
 
     NEXT = "use it"
-    SEEN = "it was used before"
-    MISSING = "messages before it were lost on the way: read them again"
+    SEEN = "it was processed before"
+    MISSING = "messages before it were lost in transit; read them again"
 
 
 class Sequence:
@@ -36,7 +36,7 @@ class Sequence:
     --------
     >>> watch = Sequence(10)
     >>> watch.judge(offset=10, follows=10), watch.judge(offset=10, follows=10)
-    (<Verdict.NEXT: 'use it'>, <Verdict.SEEN: 'it was used before'>)
+    (<Verdict.NEXT: 'use it'>, <Verdict.SEEN: 'it was processed before'>)
     >>> watch.judge(offset=13, follows=11)          # 11 and 12 are markers
     <Verdict.NEXT: 'use it'>
     >>> watch.judge(offset=20, follows=20).name     # 14 to 19 were handed out and never came

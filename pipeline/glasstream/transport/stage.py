@@ -229,8 +229,8 @@ class Stage(ABC):
         elif cut.topic not in self.replaceable:
             for lane in self.lanes.values():
                 lane.give_up(
-                    f"{cut.topic}[{cut.partition}]: {found}; a restart goes on without what was lost there; to have "
-                    "all of it again use another --prefix"
+                    f"{cut.topic}[{cut.partition}]: {found}; a restart continues without the lost messages; to process "
+                    "all of the log again, use another --prefix"
                 )
 
     def _has_changed(self, lane: Lane, what: str) -> None:
@@ -238,7 +238,7 @@ class Stage(ABC):
             used = "" if lane.sequence is None else f"; everything before offset {lane.sequence.next_offset} was read"
             lane.give_up(f"{what}{used}; {self.remedy}")
         elif lane.stall is None:
-            log.warning("%s[%d]: %s; it is read again", lane.tp.topic, lane.partition, what)
+            log.warning("%s[%d]: %s; reading it again", lane.tp.topic, lane.partition, what)
             self.take_again(lane)
 
     @contextlib.contextmanager

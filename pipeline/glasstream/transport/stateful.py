@@ -174,7 +174,7 @@ class StateLane(Lane):
         with stage.steps.time("deliver"):
             if outputs.before:
                 self.patience.what = f"cannot write to {', '.join(sorted({record.topic for record in outputs.before}))}"
-                self.patience.begin("what was sent is not acknowledged")
+                self.patience.begin("the broker does not acknowledge the records")
                 stage.plain.deliver(outputs.before, self.patience)
                 self.patience.done()
         with stage.steps.time("commit"):
@@ -205,14 +205,14 @@ class StateLane(Lane):
                 self.producer.commit(records)
                 break
             except ReplacedError as error:
-                log.warning("%s[%d]: %s; a new producer is opened", self.tp.topic, self.partition, error)
+                log.warning("%s[%d]: %s; opening a new producer", self.tp.topic, self.partition, error)
                 found = self._reopen()
             if found == intended and intended != self._written:
                 break
             if found != self._written:
                 raise FencedError(
-                    f"{self.stage.state_topic}[{self.partition}] holds what another worker has written: this one does "
-                    "not own its partition any more"
+                    f"{self.stage.state_topic}[{self.partition}] holds records of another worker: this one does not "
+                    "own its partition any more"
                 )
         self._written = intended
 
@@ -426,7 +426,7 @@ class StatefulStage(Stage):
         if low <= start <= high:
             return start
         if self.replaceable_input:
-            log.warning("%s: is read from offset %d on, since the broker keeps %d to %d", place, low, low, high)
+            log.warning("%s: reading from offset %d, because the broker keeps %d to %d", place, low, low, high)
             return low
         if start < low:
             raise LostInputError(
@@ -435,7 +435,7 @@ class StatefulStage(Stage):
             )
         raise LostInputError(
             f"{place} ends at offset {high}, but the state in {self.state_topic}[{partition}] continues at {start}: "
-            f"the broker lost the end of the log, or the topic was made anew; {self.remedy}"
+            f"the broker lost the end of the log, or the topic was deleted and created again; {self.remedy}"
         )
 
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:

@@ -93,7 +93,7 @@ def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
     if committed is None or low <= committed <= high:
         return low if committed is None else committed
     log.warning(
-        "%s[%d]: everything before offset %d was used, but the broker keeps %d to %d; begins at %d",
+        "%s[%d]: everything before offset %d was processed, but the broker keeps %d to %d; reading from %d",
         tp.topic, tp.partition, committed, low, high, low,
     )  # fmt: skip
     return low
@@ -155,7 +155,7 @@ class StatelessStage(Stage):
         }
         if not fresh:
             return known
-        patience = Patience(f"cannot see where to go on with {self.input_topic}")
+        patience = Patience(f"cannot read where to continue with {self.input_topic}")
         with self.taking_over(patience):
             while not patience.given_up:
                 try:

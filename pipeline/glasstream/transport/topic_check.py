@@ -65,7 +65,7 @@ def check_topics(
     if findings:
         raise TopicError(
             f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. "
-            "Create them with `glasstream topics create`; see what is wrong with `glasstream topics verify`"
+            "Create them with `glasstream topics create`; list the differences with `glasstream topics verify`"
         )
 
 

@@ -61,16 +61,18 @@ class SizeCheck:
             (answer,) = admin.describe_configs([resource], request_timeout=self._timeout).values()
             found = answer.result()[_SETTING].value
         except (KafkaException, KeyError) as error:
-            reason = error.args[0].str() if isinstance(error, KafkaException) else f"it tells no {_SETTING}"
+            reason = (
+                error.args[0].str() if isinstance(error, KafkaException) else f"the broker does not report {_SETTING}"
+            )
             log.warning(
-                "cannot see which messages %s takes (%s): keep its %s at or below %d, or grant describe-configs "
-                "(`glasstream topics acls`)",
+                "cannot read how large messages on %s may be (%s): keep its %s at or below %d, or grant "
+                "describe-configs (`glasstream topics acls`)",
                 self._topic, reason, _SETTING, LIMIT,
             )  # fmt: skip
             return
         if int(found) > LIMIT:
             raise TopicError(
-                f"{self._topic} takes messages of {found} bytes ({_SETTING}), and a worker holds {LIMIT} at most. "
+                f"{self._topic} accepts messages of {found} bytes ({_SETTING}), but a worker handles at most {LIMIT}. "
                 f"Lower it: kafka-configs.sh --bootstrap-server {self._connection.bootstrap} --alter --topic "
-                f"{self._topic} --add-config {_SETTING}=1048588 (`glasstream topics show` has what these settings need)"
+                f"{self._topic} --add-config {_SETTING}=1048588 (`glasstream topics show` prints the required values)"
             )

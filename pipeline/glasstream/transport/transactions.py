@@ -160,7 +160,7 @@ class TransactionalProducer:
                 if attempts == ATTEMPTS or late or not cause.txn_requires_abort():
                     raise BrokerError(
                         f"a transaction of {self._id} to {', '.join(topics)} failed, attempt {attempts} of {ATTEMPTS}: "
-                        f"{why.str()}; see that these topics are there (`glasstream topics verify`)"
+                        f"{why.str()}; check that these topics exist (`glasstream topics verify`)"
                     ) from error
                 time.sleep(ATTEMPT_PAUSE)
             else:
@@ -265,7 +265,7 @@ class TransactionalProducer:
                 return  # it does not answer: that is what is waited for
             if error is not None and error.code() in _NOT_THERE:
                 raise BrokerError(
-                    f"a transaction of {self._id} to {topic} failed: {error.str()}; see that the topic is there "
+                    f"a transaction of {self._id} to {topic} failed: {error.str()}; check that the topic exists "
                     "(`glasstream topics verify`)"
                 )
 
@@ -279,8 +279,8 @@ class TransactionalProducer:
             raise ReplacedError(f"{self._id}: {cause.str()}") from error
         if fenced:
             raise FencedError(
-                f"another worker has opened {self._id}: this one does not own its partition any more. "
-                "It was paused longer than its session, or two workers run under one name"
+                f"another worker has opened {self._id}: this one does not own its partition any more. It was paused "
+                "longer than its session timeout, or two workers have the same name"
             ) from error
         return cause
 

@@ -126,7 +126,7 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     try:
         await asyncio.wait_for(stage.stop(), STOP_PATIENCE)
     except TimeoutError:
-        log.error("the worker did not end within %g s and is cut off", STOP_PATIENCE)
+        log.error("the worker did not stop within %g s and exits at once", STOP_PATIENCE)
         _exit_code(stage.failure)
         os._exit(exit_code(stage.failure) or ExitCode.FAILED)
     except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
@@ -170,5 +170,5 @@ def _exit_code(error: BaseException | None) -> ExitCode:
     if error is not None:
         trace = error if code is ExitCode.FAILED else None
         kind = "" if isinstance(error, GlasstreamError) else f"{type(error).__name__}: "
-        log.error("ends with code %d (%s): %s%s", code, code.name.lower(), kind, error, exc_info=trace)
+        log.error("exiting with code %d (%s): %s%s", code, code.name.lower(), kind, error, exc_info=trace)
     return code

@@ -28,24 +28,30 @@ _SKEW_WARN, _SKEW_FAIL = 5.0, 3_600.0
 """Seconds. Above the second Kafka refuses what we write (log.message.timestamp.after.max.ms, an hour by default)."""
 
 _ON_A_CLUSTER = {
-    "default.replication.factor": (SAFE_COPIES, "new topics stand still, or lose records, with one broker"),
-    "offsets.topic.replication.factor": (SAFE_COPIES, "groups stand still, or forget their offsets, with one broker"),
-    "transaction.state.log.replication.factor": (SAFE_COPIES, "stages stand still with one broker"),
-    "transaction.state.log.min.isr": (least_in_sync(SAFE_COPIES), "one broker can lose how a transaction ended"),
+    "default.replication.factor": (SAFE_COPIES, "when one broker fails, new topics stop or lose records"),
+    "offsets.topic.replication.factor": (
+        SAFE_COPIES,
+        "when one broker fails, consumer groups stop or lose their offsets",
+    ),
+    "transaction.state.log.replication.factor": (SAFE_COPIES, "when one broker fails, the stages stop"),
+    "transaction.state.log.min.isr": (
+        least_in_sync(SAFE_COPIES),
+        "the failure of one broker can lose the outcome of a transaction",
+    ),
 }
 """The least that a cluster of three brokers or more should have, and what happens with less."""
 
 _CAUSES = {
-    KafkaError._RESOLVE: "the host's name is not known; correct the address",
-    KafkaError._AUTHENTICATION: "user, password or mechanism were refused; correct kafka.sasl.*",
-    KafkaError._SSL: "TLS failed; see kafka.ssl.ca.location, and whether the listener speaks TLS",
-    KafkaError._TRANSPORT: "see that it runs, that this is an address it advertises, and kafka.security.protocol",
+    KafkaError._RESOLVE: "the host name cannot be resolved; correct the address",
+    KafkaError._AUTHENTICATION: "the broker refused the user, password or mechanism; correct kafka.sasl.*",
+    KafkaError._SSL: "TLS failed; check kafka.ssl.ca.location, and that the listener uses TLS",
+    KafkaError._TRANSPORT: "check that the broker runs, that it advertises this address, and kafka.security.protocol",
 }
 """Of errors by which a client tells why it is not connected: what to do."""
 
 
 def answers(context: DoctorContext) -> list[Finding]:
-    """Whether a broker answers, and if none does, why."""
+    """Check whether a broker answers, and if none does, why."""
     check, settings = "broker", context.settings
     seen: list[KafkaError] = []
     silent = logging.Logger("glasstream.operate.doctor", level=logging.CRITICAL + 1)
@@ -74,9 +80,9 @@ def _silence(check: str, settings: Settings, seen: list[KafkaError]) -> Finding:
     protocol = settings.kafka.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "SASL_SSL" and any(_speaks_tls(*address) for address in addresses(settings.broker)):
         if protocol == "SSL":
-            do = "set kafka.security.protocol=SASL_SSL and kafka.sasl.*, if it asks for a user"
+            do = "set kafka.security.protocol=SASL_SSL and kafka.sasl.* if the broker requires a user"
             return fail(check, f"{silence}: it speaks TLS and then hangs up", do)
-        do = "set kafka.security.protocol=SASL_SSL, or SSL if it asks for no user"
+        do = "set kafka.security.protocol=SASL_SSL, or SSL if the broker requires no user"
         return fail(check, f"{silence}: it speaks TLS, and this client does not ({protocol})", do)
     return fail(check, silence, _CAUSES[KafkaError._TRANSPORT])
 
@@ -96,7 +102,7 @@ def _speaks_tls(host: str, port: int) -> bool:
 
 
 def kind(context: DoctorContext) -> list[Finding]:
-    """Which Kafka it is, and whether it takes transactions as long as ours."""
+    """Check the version of Kafka, and whether it allows transactions as long as the stages need."""
     admin = AdminClient(connection(context.settings).client())
     try:
         nodes = admin.describe_cluster(request_timeout=ANSWER_SECONDS).result().nodes
@@ -105,26 +111,26 @@ def kind(context: DoctorContext) -> list[Finding]:
         ).values()
         config = {name: entry.value for name, entry in future.result().items() if entry.value is not None}
     except KafkaException as error:
-        do = "allow DescribeConfigs on the cluster if they are to be checked"
+        do = "allow DescribeConfigs on the cluster to have them checked"
         return [warn("kafka", f"the broker's settings cannot be read: {error.args[0].str()}", do)]
     found: list[Finding] = []
     longest = float(config.get("transaction.max.timeout.ms", "inf")) / 1000
     if longest < TRANSACTION_TIMEOUT:
-        do = f"set transaction.max.timeout.ms to {TRANSACTION_TIMEOUT * 1000:.0f} at least"
-        found.append(fail("kafka", f"transactions may last {longest:g} s, ours ask for {TRANSACTION_TIMEOUT:g}", do))
+        do = f"set transaction.max.timeout.ms to at least {TRANSACTION_TIMEOUT * 1000:.0f}"
+        found.append(
+            fail("kafka", f"transactions may last {longest:g} s, but the stages need {TRANSACTION_TIMEOUT:g} s", do)
+        )
     least = int(config.get("transaction.state.log.min.isr", "1"))
     if least > len(nodes):
         do = "start the other brokers, or lower transaction.state.log.min.isr"
-        found.append(fail("kafka", f"transactions need {least} brokers, {len(nodes)} answer", do))
+        found.append(fail("kafka", f"transactions need {least} brokers, but only {len(nodes)} answer", do))
     if len(nodes) >= SAFE_COPIES:
         for name, (wanted, otherwise) in _ON_A_CLUSTER.items():
             if int(config.get(name, wanted)) < wanted:
                 said = f"{name} is {config[name]} on {len(nodes)} brokers: {otherwise}"
-                found.append(warn("kafka", said, f"set it to {wanted} at least on every broker"))
+                found.append(warn("kafka", said, f"set it to at least {wanted} on every broker"))
     if config.get("unclean.leader.election.enable", "false") != "false":
-        said = (
-            "unclean.leader.election.enable is true: a broker that was behind may lead, and committed records are gone"
-        )
+        said = "unclean.leader.election.enable is true: a broker that lags may lead and lose committed records"
         found.append(warn("kafka", said, "set it to false on every broker"))
     return found or [ok("kafka", f"{_version(config)}, {len(nodes)} brokers")]
 
@@ -137,7 +143,7 @@ def _version(config: dict[str, str]) -> str:
 
 
 def clock(context: DoctorContext) -> list[Finding]:
-    """The broker's time against ours, by a record that it stamps, on a topic that is made for it and deleted."""
+    """Compare the broker's clock with this machine's, by a record that it stamps on a temporary topic."""
     check = "clock"
     if not context.probe:
         return []
@@ -149,24 +155,24 @@ def clock(context: DoctorContext) -> list[Finding]:
     try:
         asked[name].result()
     except KafkaException as error:
-        do = "allow this client to create topics of the prefix, or leave it out with --no-probe"
-        return [warn(check, f"not compared: no topic can be made for it: {error.args[0].str()}", do)]
+        do = "allow this client to create topics with the prefix, or skip this check with --no-probe"
+        return [warn(check, f"not compared, because no topic can be created for it: {error.args[0].str()}", do)]
     try:
         skew = _skew(context, name)
     except BrokerError as error:
-        return [warn(check, f"not compared: {error}", "try again; see the broker's log if it stays")]
+        return [warn(check, f"not compared: {error}", "try again; if it persists, read the broker's log")]
     finally:
         with suppress(KafkaException):
             admin.delete_topics([name], request_timeout=ANSWER_SECONDS)[name].result()
-    said = f"the broker's is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} ours"
-    do = "set both by NTP: retention and the times of dead letters go by them"
+    said = f"the broker's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+    do = "synchronize both by NTP, because retention and the times of dead letters depend on them"
     if abs(skew) >= _SKEW_FAIL:
-        return [fail(check, f"{said}; Kafka refuses records from an hour ahead", do)]
+        return [fail(check, f"{said}; Kafka refuses records that are an hour ahead", do)]
     return [warn(check, said, do) if abs(skew) > _SKEW_WARN else ok(check, said)]
 
 
 def _skew(context: DoctorContext, name: str) -> float:
-    """Seconds that the broker's clock is ahead of ours."""
+    """Return by how many seconds the broker's clock is ahead."""
     producer = Producer(connection(context.settings).producer(delivery_timeout_ms=int(ANSWER_SECONDS * 1000)))
     reports: list[tuple[KafkaError | None, Any, float]] = []
     skew: float | None = None

@@ -1,4 +1,4 @@
-"""The topics: as their contracts say, with leaders and copies, and kept as long as a restart needs."""
+"""Checks of the topics: contracts, leaders, copies and retention."""
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -12,13 +12,13 @@ from glasstream.transport.topic_check import hidden
 from glasstream_topics import ALL, admin, events
 from glasstream_topics.contract import SAFE_COPIES
 
-_RIGHTS = "the operator's user of `glasstream topics acls` may"
+_RIGHTS = "the operator role of `glasstream topics acls` has this right"
 _CHECKPOINTS_KEPT = 100
 """The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
 
 
 def contracts(context: DoctorContext) -> list[Finding]:
-    """Every topic is there, with its partitions and configuration."""
+    """Check that every topic exists, with its partitions and configuration."""
     settings, check = context.settings, "topics"
     client = AdminClient(connection(settings).client())
     try:
@@ -31,7 +31,7 @@ def contracts(context: DoctorContext) -> list[Finding]:
             timeout=ANSWER_SECONDS,
         )
     except TopicError as error:
-        do = f"allow this client Describe and DescribeConfigs on the topics of the prefix; {_RIGHTS}"
+        do = f"allow this client Describe and DescribeConfigs on the topics with the prefix; {_RIGHTS}"
         return [fail(check, str(error), do)]
     found: list[Finding] = []
     unseen = hidden(client, [one.topic for one in deviations if one.what == "the topic"], ANSWER_SECONDS)
@@ -41,22 +41,22 @@ def contracts(context: DoctorContext) -> list[Finding]:
         if one.topic in unseen:
             continue
         if one.what == "the topic":
-            do = "`glasstream topics create` makes it"
+            do = "create it with `glasstream topics create`"
         elif one.what == "partitions":
             do = (
-                "set topics.events and topics.requests to what is there; partitions of a topic in use are not changed: "
-                "keys would move"
+                "set topics.events and topics.requests to the existing numbers; changing the partitions of a topic in "
+                "use would move keys"
             )
         elif one.what == admin.COPIES:
-            do = f"kafka-reassign-partitions.sh for {one.topic}, or set topics.replication to what you mean it to have"
+            do = f"run kafka-reassign-partitions.sh for {one.topic}, or set topics.replication to the intended number"
         else:
-            do = f"kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
+            do = f"run kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
         found.append(fail(check, str(one), do))
-    return found or [ok(check, f"{len(ALL)} as their contracts say")]
+    return found or [ok(check, f"{len(ALL)} topics match their contracts")]
 
 
 def copies(context: DoctorContext) -> list[Finding]:
-    """Every partition has a leader and all its copies, and enough of them to lose a broker."""
+    """Check that every partition has a leader, and enough copies in sync to survive the loss of a broker."""
     settings, check = context.settings, "copies"
     metadata = AdminClient(connection(settings).client()).list_topics(timeout=ANSWER_SECONDS)
     found: list[Finding] = []
@@ -69,22 +69,22 @@ def copies(context: DoctorContext) -> list[Finding]:
             continue  # said elsewhere
         for number, partition in sorted(there.partitions.items()):
             if partition.leader < 0:
-                found.append(fail(check, f"{name}[{number}] has no leader", "start the brokers that hold it"))
+                found.append(fail(check, f"{name}[{number}] has no leader", "start the brokers that hold its copies"))
             elif len(partition.isrs) < len(partition.replicas):
                 said = f"{name}[{number}] has {len(partition.isrs)} of {len(partition.replicas)} copies in sync"
-                found.append(warn(check, said, "see the brokers that lag behind"))
+                found.append(warn(check, said, "check the brokers that lag behind"))
         copies = min(len(partition.replicas) for partition in there.partitions.values())
         if copies < enough:
             few.append(f"{name} ({copies})")
     if few:
-        do = "kafka-reassign-partitions.sh; new topics: topics.replication"
+        do = "add copies with kafka-reassign-partitions.sh; for new topics, set topics.replication"
         said = f"fewer than {enough} copies on {len(metadata.brokers)} brokers: {', '.join(few)}"
         found.append(warn(check, said, do))
     return found or [ok(check, "every partition has its leader and all its copies")]
 
 
 def retention(context: DoctorContext) -> list[Finding]:
-    """The input is kept as long as a restart may need it."""
+    """Check that Kafka keeps the input as long as a restart may need it."""
     settings, check, name = context.settings, "retention", topic(context.settings, events.TOPIC.name)
     client = AdminClient(connection(settings).client())
     asked = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)], request_timeout=ANSWER_SECONDS)
@@ -92,14 +92,14 @@ def retention(context: DoctorContext) -> list[Finding]:
         (future,) = asked.values()
         config = {key: entry.value for key, entry in future.result().items() if entry.value is not None}
     except KafkaException as error:
-        do = "allow DescribeConfigs on it, or make it"
-        return [warn(check, f"of {name} cannot be read: {error.args[0].str()}", do)]
+        do = "allow DescribeConfigs on the topic, or create it"
+        return [warn(check, f"the configuration of {name} cannot be read: {error.args[0].str()}", do)]
     age, size = float(config.get("retention.ms", -1)) / 1000, int(config.get("retention.bytes", -1))
     shown = f"{name} is kept for {_time(age)} and {'any size' if size < 0 else f'{size:,} bytes'}"
     ended = age >= 0 or size >= 0
     if ended and not settings.checkpoint.seconds:
         do = "set checkpoint.seconds, or retention.ms=-1 and retention.bytes=-1 of the topic"
-        return [warn(check, f"{shown}, and without checkpoints a restart begins with the first event", do)]
+        return [warn(check, f"{shown}, and without checkpoints a restart has to begin with the first event", do)]
     if 0 <= age < _CHECKPOINTS_KEPT * settings.checkpoint.seconds:
         do = "lengthen retention.ms of the topic, or shorten checkpoint.seconds"
         said = f"{shown}; checkpoints are {settings.checkpoint.seconds:g} s apart, and a restart reads on from one"

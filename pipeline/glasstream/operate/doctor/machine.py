@@ -18,12 +18,12 @@ _GOOD_KEY_BYTES = 32
 
 
 def packages(context: DoctorContext) -> list[Finding]:
-    """The packages that this release was made for, in their versions."""
+    """Check that the packages have the versions that this release requires."""
     check = "packages"
     try:
         wanted = [Requirement(text) for text in requires(_DISTRIBUTION) or []]
     except PackageNotFoundError:
-        return [warn(check, f"{_DISTRIBUTION} is not installed here, so nothing says what it needs", "install it")]
+        return [warn(check, f"{_DISTRIBUTION} is not installed, so its requirements are unknown", "install it")]
     found: list[Finding] = []
     for one in wanted:
         if one.marker is not None and not one.marker.evaluate({"extra": ""}):
@@ -36,8 +36,8 @@ def packages(context: DoctorContext) -> list[Finding]:
             found.append(
                 fail(
                     check,
-                    f"{one.name}: expected {one.specifier}, found {there}",
-                    f"pip install '{one.name}{one.specifier}', the same on every machine with a stage",
+                    f"{one.name}: expected {one.specifier}, got {there}",
+                    f"run pip install '{one.name}{one.specifier}' on every machine with a stage",
                 )
             )
     mine = f"{_DISTRIBUTION} {version(_DISTRIBUTION)}, Python {platform.python_version()}, River {version('river')}"
@@ -45,19 +45,19 @@ def packages(context: DoctorContext) -> list[Finding]:
 
 
 def usable(context: DoctorContext) -> list[Finding]:
-    """What a stage makes of the settings at its start."""
+    """Check the settings as a stage does at its start."""
     settings = context.settings
     try:
         settings.learn()
         settings.aggregator()
         settings.novelty_detector()
     except GlasstreamError as error:
-        return [fail("settings", str(error), "correct the setting; the stages refuse to start with it")]
+        return [fail("settings", str(error), "correct the setting; no stage starts with it")]
     return [ok("settings", f"model {settings.model.name}, methods {settings.explain.methods}, seed {settings.seed}")]
 
 
 def secrets(context: DoctorContext) -> list[Finding]:
-    """The HMAC key, and how passwords travel; none of them is shown."""
+    """Check the HMAC key, and how passwords travel, without printing them."""
     return [*_key(context), *_passwords(context)]
 
 
@@ -68,15 +68,15 @@ def _key(context: DoctorContext) -> list[Finding]:
     try:
         key = hmac_key(environment)
     except SettingsError as error:
-        return [*found, fail(check, str(error), "every stage needs one, and the same; `openssl rand -hex 32` makes it")]
+        return [*found, fail(check, str(error), "give all stages one key, from `openssl rand -hex 32`")]
     if key is None:
         if context.settings.checkpoint.seconds:
             do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds=0"
-            return [*found, fail(check, "there is none, and the learner does not start: it seals checkpoints", do)]
+            return [*found, fail(check, "there is none, and the learner does not start without one", do)]
         return [*found, ok(check, "none; none is needed without checkpoints, unless a model cannot be compiled")]
     if len(key[0]) < _GOOD_KEY_BYTES:
-        do = "put a longer one before it: `openssl rand -hex 32` (ops/docs/security.md, to change the key)"
-        found.append(warn(check, f"it has {len(key[0])} bytes; {_GOOD_KEY_BYTES} are as good as any", do))
+        do = "put a longer key before it, from `openssl rand -hex 32`; ops/docs/security.md tells how to change it"
+        found.append(warn(check, f"the key has {len(key[0])} bytes; use {_GOOD_KEY_BYTES}", do))
     older = f", and {len(key) - 1} that only verify" if len(key) > 1 else ""
     return found or [ok(check, f"is there{older}")]
 
@@ -91,7 +91,7 @@ def _file(path: Path) -> list[Finding]:
         mode &= ~stat.S_IRGRP  # it is mounted for our group to read, as Kubernetes does it
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         return [fail("hmac key", f"{path} can be read or written by everybody ({stat.filemode(status.st_mode)})",
-                     f"chmod 600 {path}, and make a new key: the old one may be known")]  # fmt: skip
+                     f"chmod 600 {path}, and create a new key, because others may know the old one")]  # fmt: skip
     if mode & (stat.S_IRGRP | stat.S_IWGRP):
         return [warn("hmac key", f"{path} can be read or written by its group ({stat.filemode(status.st_mode)})",
                      f"chmod 600 {path}, unless the group is the stages' own")]  # fmt: skip
@@ -102,8 +102,8 @@ def _passwords(context: DoctorContext) -> list[Finding]:
     protocol = context.settings.kafka.get("security.protocol", "PLAINTEXT").upper()
     if protocol == "SASL_PLAINTEXT":
         do = "use SASL_SSL (kafka.security.protocol)"
-        return [warn("transport", "user and password go to the broker without TLS", do)]
+        return [warn("transport", "the user and the password are sent to the broker without TLS", do)]
     if "sasl.password" in context.settings.kafka and not protocol.startswith("SASL"):
         do = "set kafka.security.protocol=SASL_SSL"
-        return [fail("transport", f"there is a password, and security.protocol is {protocol}: it is not used", do)]
+        return [fail("transport", f"sasl.password is set but unused, because security.protocol is {protocol}", do)]
     return [ok("transport", protocol)]

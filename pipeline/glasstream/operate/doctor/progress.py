@@ -1,4 +1,4 @@
-"""The stages: whether workers are there, how far they are, and whether they could go on after a restart."""
+"""Checks of the stages: workers, lag, and whether they could resume after a restart."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
@@ -29,17 +29,17 @@ _BEHIND = 1_000
 
 
 def progress(context: DoctorContext) -> list[Finding]:
-    """Workers, lag, and what a restart would find."""
+    """Check workers, lag, and the state that a restart would find."""
     settings = context.settings
     members = _members(settings)
     found = _workers(settings, members)
     try:
         there = state(settings)
     except GlasstreamError as error:
-        return [*found, fail("state", str(error), "see the lines above")]
+        return [*found, fail("state", str(error), "read the lines above")]
     if not settings.detects_novelty and members.get("novelty") == 0:  # one that once ran is over
         there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
-    found += [fail("state", note, "go on with the release that wrote it") for note in there.notes]
+    found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
     found += _restart(settings, there)
     names = (
@@ -77,7 +77,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
     for stage, count in members.items():
         check = f"{stage} workers"
         if isinstance(count, str):
-            do = "wait, and look again" if "rebalance" in count else "allow Describe on the groups of the prefix"
+            do = "wait, and check again" if "rebalance" in count else "allow Describe on the groups with the prefix"
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
@@ -93,22 +93,25 @@ def _lag(settings: Settings, there: State, members: Mapping[str, int | str]) -> 
         check = f"{place.stage} lag"
         said = f"{place.topic}[{place.partition}]: {place.behind:,} messages behind"
         if place.behind and members.get(place.stage) == 0:
-            found.append(fail(check, f"{said}, and nobody works on it", f"start `glasstream worker {place.stage}`"))
+            found.append(
+                fail(check, f"{said}, and no worker is processing it", f"start `glasstream worker {place.stage}`")
+            )
         elif place.behind > _BEHIND:
-            do = "add explainers" if place.stage == "explainer" else "see which stage the others wait for"
+            do = "add explainers" if place.stage == "explainer" else "check which stage the others wait for"
             found.append(warn(check, said, do))
     for one in there.streams:
         if one.behind >= settings.limits.rows_ahead and settings.limits.lag == "wait":
             said = (
-                f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, the learner waits (limits.rows_ahead)"
+                f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, "
+                "so the learner waits (limits.rows_ahead)"
             )
-            found.append(warn("learner lag", said, "add explainers, or see why the aggregator stands still"))
+            found.append(warn("learner lag", said, "add explainers, or find out why the aggregator stands still"))
     rows = sum(one.behind for one in there.streams)
     return found or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and aggregated")]
 
 
 def _restart(settings: Settings, there: State) -> list[Finding]:
-    """Whether what a successor would read again is still there."""
+    """Check that the log still has everything that a restart would read."""
     found: list[Finding] = []
     firsts = {(place.stage, place.partition): place for place in there.partitions}
     for place in there.partitions:
@@ -116,14 +119,14 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
             continue
         where = f"{place.topic}[{place.partition}]"
         if place.offset > place.end:
-            said = (
-                f"{place.topic}[{place.partition}] ends at {place.end}, the {place.stage} has read up to {place.offset}"
+            said = f"{place.topic}[{place.partition}] ends at {place.end}, the {place.stage} has read to {place.offset}"
+            found.append(
+                fail("state", f"{said}: the topic was deleted and created again", "start over with another --prefix")
             )
-            found.append(fail("state", f"{said}: the topic was deleted or made anew", "begin with another --prefix"))
         elif place.offset < place.first:
-            said = f"{where} is kept from {place.first} on, the {place.stage} is at {place.offset}"
-            do = "lengthen the retention of the topic, and begin with another --prefix"
-            found.append(fail("state", f"{said}: what lies between is lost", do))
+            said = f"{where} is kept from {place.first} on, but the {place.stage} is at {place.offset}"
+            do = "lengthen the retention of the topic, and start over with another --prefix"
+            found.append(fail("state", f"{said}: the records between are lost", do))
     for one in there.streams:
         place = firsts["learner", one.partition]
         if one.checkpoint is None and one.first_offset < place.first:
@@ -137,7 +140,7 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
 
 
 def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> list[Finding]:
-    """Whether stages with these settings would go on from what is there."""
+    """Check whether stages with these settings would resume from the saved state."""
     ours = fingerprint(settings)
     found: list[Finding] = []
     compared = 0
@@ -150,10 +153,10 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
             compared += 1
             if changed := differences(theirs, mine):
                 said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
-                do = f"set them back; or start every stage with --new-epoch. A {stage} with these settings refuses"
+                do = f"set them back, or start every stage with --new-epoch; this {stage} would not start"
                 found.append(fail("state", said, do))
                 break  # the other partitions say the same
-    return found or [ok("state", f"{compared} partitions of it, of these settings")]
+    return found or [ok("state", f"{compared} partitions have state of these settings")]
 
 
 def _theirs(
@@ -172,7 +175,7 @@ def _theirs(
 
 
 def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
-    """Whether our key is the one that the checkpoints were sealed with; none of them is opened."""
+    """Check that the current key sealed the checkpoints, without opening them."""
     settings, check = context.settings, "hmac key"
     try:
         key = hmac_key(context.environment)
@@ -195,21 +198,21 @@ def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
                 if not newly_sealed(one, key=key):
                     older.append(one.stream)
             except FrameError as error:
-                do = "the learner passes over it, and goes on from an older one"
+                do = "the learner skips it and resumes from an older one"
                 return [warn("state", f"{name}[{partition}]: a checkpoint is damaged: {error}", do)]
             except StateError:
                 raise
             except GlasstreamError:
                 said = f"{name}[{partition}]: the checkpoint of stream {one.stream!r} was sealed with another key"
-                return [fail(check, said, "give the stages the key that they had when it was written")]
+                return [fail(check, said, "give the stages the key that sealed the checkpoint")]
     if not older:
         return []
     said = f"the newest checkpoints of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
-    return [ok(check, f"{said}: keep it in the list until the learner has sealed them anew")]
+    return [ok(check, f"{said}: keep that key in the list until the learner has sealed new ones")]
 
 
 def _dead(settings: Settings) -> list[Finding]:
-    """Whether input is rejected, and the newest reason."""
+    """Check for rejected input, and print the newest reason."""
     name, link = topic(settings, events_dead.TOPIC.name), connection(settings)
     ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
     total, newest = sum(end - first for first, end in ends.values()), None
@@ -223,6 +226,6 @@ def _dead(settings: Settings) -> list[Finding]:
             newest = said
     if newest is None:
         return [ok("dead letters", "none")]
-    do = "`glasstream dead list` counts them by reason, `dead replay` sends them again when the cause is mended"
+    do = "count them by reason with `glasstream dead list`; fix the cause and run `dead replay`"
     text = f"about {total:,}, the newest of {newest.topic}[{newest.partition}]@{newest.offset}: {newest.reason}: "
     return [warn("dead letters", text + newest.detail, do)]
