@@ -13,7 +13,7 @@ DEFAULT_PREFIX: Final = "glasstream."
 Count = Literal["events", "requests", "one"]
 
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-"""A stream's name, as stages read it from records. It becomes a message key and appears in messages about the stream."""
+"""A stream's name, as stages read it from records. It becomes a message key and appears in error messages."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

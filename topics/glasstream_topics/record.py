@@ -10,7 +10,7 @@ from glasstream_topics.errors import RecordError
 
 T = TypeVar("T")
 
-_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records hold numpy scalars, because converting them to Python types costs more
+_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
 
 
 def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
