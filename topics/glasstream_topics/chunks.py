@@ -146,7 +146,7 @@ class Assembler(Generic[K]):
         return self._held
 
     def add(self, identity: K, index: int, value: bytes | memoryview) -> bool:
-        """Add one chunk; return True if it completes a value of `identity` that differs from the previous complete one."""
+        """Add one chunk; return True if it completes a value of `identity` that differs from the last complete one."""
         try:
             chunk = decode(self._kind, value)
         except FrameError:

@@ -30,7 +30,7 @@ TAKEN: Final[Mapping[str, Shape]] = {
     "ipdp.value": ("float64", (None,)),
 }
 """Arrays in a block. iPFI: background values. iSAGE: background rows for each step (or for all), and the order in which
-features are added. iPDP: changes of the grids from row to row, from which `glasstream.background.grids` makes points."""
+features are added. iPDP: changes of the grids from row to row; `glasstream.background.grids` makes the points."""
 
 GIVEN: Final[Mapping[str, Shape]] = {
     "loss": ("float64", ("count",)),
