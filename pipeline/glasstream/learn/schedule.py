@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Snapshots are due at 1, 2, 4, ... up to `doubling` learned rows, and then at intervals that follow the model's
+    """Schedule of snapshots.
+
+    Snapshots are due at 1, 2, 4, ... up to `doubling` learned rows, and then at intervals that follow the model's
     change.
 
     The change over the last interval is the model's staleness in units of `glasstream.learn.staleness.scale`. It
