@@ -175,13 +175,15 @@ class Topics:
             return Taken(topic, written, None, (headers.get("reason") or b"unknown").decode("utf-8", "replace"))
         data = message.value()
         if data is None:
-            return None  # of a compacted topic: what stood under this key is gone
+            return None  # a tombstone on a compacted topic
         try:
             record = _RECORDS[topic].read(data, f"{place[0]}[{place[1]}]@{message.offset()}")
         except RecordError as error:
             if topic not in self._told:
                 self._told.add(topic)
-                log.warning("not shown, and so are all like it on this topic: %s", error)
+                log.warning(
+                    "Skipping unreadable record: %s. Further records like it on this topic are not reported.", error
+                )
             return Taken(topic, written, None)
         return Taken(topic, written, record)
 
