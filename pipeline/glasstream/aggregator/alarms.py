@@ -160,7 +160,7 @@ class Alarms:
 
 
 def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:
-    """Return the curves before and after for the output that moved furthest, or for the first if none can be compared."""
+    """Return the curves before and after for the output that moved furthest, or the first if none can be compared."""
     known = {one["output"]: one for one in before}
     pairs = [(known.get(one["output"]), one) for one in after]
     if not pairs:

@@ -23,10 +23,10 @@ class PartitionAggregator:
     """Blocks of epochs that their streams have left."""
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Process one message of the partition. A later epoch restarts its stream; blocks of earlier epochs are
-        dropped.
+        """Process one message of the partition.
 
-        An epoch begins with its first block, or with the end of the epoch before it.
+        An epoch begins with its first block, or with the end of the epoch before it. A later epoch restarts its stream,
+        and blocks of earlier epochs are dropped.
 
         Raises
         ------

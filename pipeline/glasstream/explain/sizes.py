@@ -53,11 +53,10 @@ def sizes(block: ExplainRequest) -> Sizes:
 
 
 def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
-    """Cut a block until each piece, and the answer to it, is at most `LARGEST` bytes; refuse a single row that is
-    larger.
+    """Cut a block into pieces of at most `LARGEST` bytes, and refuse a single row that is larger.
 
-    Whether a row is refused does not depend on the rows beside it. A refused row is answered as unexplained, with the
-    reason and the remedy.
+    The limit applies to each piece and to its answer. Whether a row is refused does not depend on the rows beside it. A
+    refused row is answered as unexplained, with the reason and the remedy.
     """
     bounds = sizes(block)
     if max(bounds.block, bounds.answer) <= LARGEST or block.refused:

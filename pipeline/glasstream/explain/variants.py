@@ -26,7 +26,7 @@ _CHUNK_VALUES = 1 << 20
 
 @runtime_checkable
 class SharesPaths(Protocol):
-    """A predictor whose variants of a row share work with the row. Its methods return None if that would not pay off."""
+    """A predictor whose variants of a row share work with the row. Methods return None if that would not pay."""
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """Like the function `replaced`."""
