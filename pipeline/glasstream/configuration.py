@@ -1,9 +1,9 @@
-"""Where settings come from: a TOML file, the environment, `--set`, in rising order of precedence.
+"""Read the settings from a TOML file, the environment and `--set`, in rising order of precedence.
 
 A key is ``section.name`` (``explain.alpha``), or a name alone at the top level (``seed``). In a TOML file sections
-are tables; in the environment the key is ``GLASSTREAM_SECTION_NAME`` (``GLASSTREAM_EXPLAIN_ALPHA``); on the command
-line ``--set section.name=value``. A preset (``drift.preset``) yields to all of them. Every error in them is reported at
-once.
+are tables. In the environment the key is ``GLASSTREAM_SECTION_NAME`` (``GLASSTREAM_EXPLAIN_ALPHA``). On the command
+line it is ``--set section.name=value``. All of them take precedence over a preset (``drift.preset``). Errors from all
+sources are reported together.
 """
 
 import re
@@ -35,10 +35,10 @@ NOT_SETTINGS = frozenset(
         "REQUIRE_KAFKA",
     }
 )
-"""Variables that begin like settings and are read elsewhere."""
+"""Variables with the prefix of settings that other code reads."""
 
 SECRET_SETTINGS = ("GLASSTREAM_KAFKA_SASL_PASSWORD", "GLASSTREAM_KAFKA_SSL_KEY_PASSWORD")
-"""Settings that may stand in a file as well, as `glasstream.secret` has it."""
+"""Settings that can also be read from a file: see `glasstream.secret`."""
 
 _SECTIONS = {
     field.name: field.type
@@ -54,23 +54,23 @@ def load(
     assignments: Iterable[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """The settings from all sources.
+    """Return the settings from all sources.
 
     Parameters
     ----------
     file
         A TOML file.
     environment
-        Variables; those that begin with ``GLASSTREAM_`` are read.
+        Environment variables; those that begin with ``GLASSTREAM_`` are read.
     assignments
         ``KEY=VALUE``, as given to ``--set``.
     defaults
-        Values by dotted key that yield to all of these.
+        Values by dotted key that all other sources override.
 
     Raises
     ------
     SettingsError
-        With a line for every error found, in all sources.
+        With one line for every error found, in all sources.
     """
     findings: list[str] = []
     values: dict[str, tuple[Any, str]] = {key: (value, "default") for key, value in (defaults or {}).items()}
@@ -138,12 +138,12 @@ def _kafka_key(variable: str) -> str:
 
 
 def _example(section: str) -> str:
-    """The name of a setting in a section."""
+    """Return the name of a setting in a section."""
     return "security.protocol" if section == "kafka" else _SECTIONS[section].__struct_fields__[0]
 
 
 def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settings | None:
-    """Each value is converted by itself, so that every error is found."""
+    """Build the settings. Each value is converted by itself, so that every error is found."""
     tables: dict[str, dict[str, Any]] = {}
     top: dict[str, Any] = {}
     kafka: dict[str, str] = {}
@@ -193,27 +193,27 @@ def _convert(
 
 
 def _service_link(source: str) -> str:
-    """Return what to add to a finding about a variable that Kubernetes may have set for a Service."""
+    """Return a hint for findings about a variable that Kubernetes may have set for a Service."""
     if not source.startswith(ENVIRONMENT) or _SERVICE_LINK.search(source) is None:
         return ""
     return "; Kubernetes may have set it for a Service of that name: set enableServiceLinks: false in the pod"
 
 
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$")
-"""Ends the names of the variables by which Kubernetes tells each container of the Services beside it."""
+"""Endings of the environment variables that Kubernetes sets in each container for Services in its namespace."""
 
 
 _KINDS = {bool: "the boolean", int: "the integer", float: "the number", str: "the text", list: "the array"}
 
 
 def _described(value: Any) -> str:
-    """A value of TOML with its kind: ``the integer 3``."""
+    """Return a TOML value with its kind: ``the integer 3``."""
     shown = str(value).lower() if isinstance(value, bool) else repr(value)
     return f"{_KINDS.get(type(value), 'the value')} {shown}"
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
-    """The settings as variables from which `load` makes the same settings again; defaults are left out."""
+    """Return the settings as variables from which `load` makes the same settings again. Defaults are left out."""
     values = flatten(msgspec.to_builtins(settings))
     defaults = {**flatten(msgspec.to_builtins(Settings())), **PRESETS.get(settings.drift.preset or "", {})}
     variables = {}

@@ -1,9 +1,9 @@
 """Random numbers that are a pure function of (seed, stream, row, purpose, index).
 
 The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
-a block cipher in counter mode: the key is made of the seed and the stream's name, the counter of the row, the purpose
-and an index. Nothing is carried from one draw to the next, so a row's draws do not depend on what was drawn before,
-on how rows are cut into blocks, or on a restart.
+a block cipher in counter mode. Seed and stream name form the key; row, purpose and index form the counter. No state is
+carried from one draw to the next. A row's draws therefore do not depend on earlier draws, on how rows are cut into
+blocks, or on a restart.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _ROUNDS = 10
 
 
 class Purpose(IntEnum):
-    """What a draw is for. A number once used is never given to another purpose: it is part of every result."""
+    """Purpose of a draw. Never reuse a number for another purpose: it is part of every result."""
 
     RESERVOIR = 1
     IPFI = 2
@@ -43,14 +43,14 @@ class Purpose(IntEnum):
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:
-    """The two 32-bit key words of a stream: the first 64 bits of BLAKE2b over seed and name."""
+    """Return the two 32-bit key words of a stream: the first 64 bits of BLAKE2b over seed and name."""
     digest = hashlib.blake2b(f"{seed}\0{stream}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.frombuffer(digest, dtype="<u4").astype(np.uint64)
 
 
 @kernel
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
-    """One Philox4x32-10 block: four 32-bit words (as uint64) for a 128-bit counter and a 64-bit key."""
+    """Return one Philox4x32-10 block: four 32-bit words (as uint64) for a 128-bit counter and a 64-bit key."""
     c0, c1, c2, c3 = uint64(c0), uint64(c1), uint64(c2), uint64(c3)
     k0, k1 = uint64(k0), uint64(k1)
     for _ in range(_ROUNDS):
@@ -69,10 +69,10 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 
 @kernel
 def below(bound, key, row, purpose, index):  # type: ignore[no-untyped-def]
-    """An integer uniform on 0 .. bound - 1, for 1 <= bound < 2**32.
+    """Return an integer uniform on 0 .. bound - 1, for 1 <= bound < 2**32.
 
-    64 random bits are scaled by multiplication (Lemire 2019, without the rejection step): no value's probability is
-    off by more than 2**-32 of itself.
+    64 random bits are scaled by multiplication (Lemire 2019, without the rejection step). The probability of a value is
+    off by at most 2**-32 of itself.
     """
     r = uint64(row)
     a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
@@ -82,7 +82,7 @@ def below(bound, key, row, purpose, index):  # type: ignore[no-untyped-def]
 
 @kernel
 def uniform(key, row, purpose, index):  # type: ignore[no-untyped-def]
-    """A number uniform on [0, 1), a multiple of 2**-53."""
+    """Return a number uniform on [0, 1), a multiple of 2**-53."""
     r = uint64(row)
     a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
     return np.float64((a << uint64(21)) | (b >> uint64(11))) * 2.0**-53
@@ -90,7 +90,7 @@ def uniform(key, row, purpose, index):  # type: ignore[no-untyped-def]
 
 @kernel
 def permute(key, row, purpose, out):  # type: ignore[no-untyped-def]
-    """Fill `out` int64[d] with a permutation of 0 .. d - 1, every one equally likely (Fisher and Yates)."""
+    """Fill `out` int64[d] with a random permutation of 0 .. d - 1, all equally likely (Fisher and Yates)."""
     for i in range(out.size):
         out[i] = i
     for i in range(out.size - 1, 0, -1):

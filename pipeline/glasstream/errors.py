@@ -1,23 +1,23 @@
 """Every error of Glasstream in one tree.
 
 GlasstreamError
-├── ContractError                 what is on a topic, or the topic itself, does not fit its contract
-│   ├── FrameError                a damaged, foreign or too new binary record
-│   ├── RecordError               a JSON record of the wrong form
-│   │   └── VersionError          one of a schema version that this release does not know
-│   └── TopicError                a missing or wrongly configured topic
-├── SettingsError                 configuration; all findings at once
-├── InputError                    a CSV file or an argument that cannot be used
-├── ModelError                    a model that cannot be made or used
-│   ├── ModelRaised               a model raised, or gave no finite number, in predict or learn
-│   └── NotCompilable             no compiled form for this model; the generic predictor serves it
+├── ContractError                 a topic or one of its records does not fit its contract
+│   ├── FrameError                a binary record is damaged, foreign or of an unknown version
+│   ├── RecordError               a JSON record has the wrong form
+│   │   └── VersionError          a JSON record has a schema version that this release does not know
+│   └── TopicError                a topic is missing or wrongly configured
+├── SettingsError                 the configuration is invalid; lists all findings
+├── InputError                    a CSV file or an argument cannot be used
+├── ModelError                    a model cannot be made or used
+│   ├── ModelRaised               a model raised an error, or returned no finite number, in predict or learn
+│   └── NotCompilable             the model has no compiled form; the generic predictor evaluates it
 ├── CheckFailed                   an implementation breaks a law of its kind: see `glasstream.checks`
-├── AuthenticationError           pickled state whose HMAC does not verify, or no key to verify with
-├── BrokerError                   no broker, or one that cannot do what is asked
-│   └── UnavailableError          brokers that do not answer or are too few for now: trying again helps
-└── StateError                    a stage cannot continue from what was committed
-    ├── FencedError               another worker has taken this partition over
-    └── LostInputError            input that is needed again is no longer kept by the broker
+├── AuthenticationError           the HMAC of pickled state does not verify, or there is no key to verify it
+├── BrokerError                   there is no broker, or it cannot do what is asked
+│   └── UnavailableError          brokers do not answer, or too few are up: retrying helps
+└── StateError                    a stage cannot resume from the committed state
+    ├── FencedError               another worker has taken over this partition
+    └── LostInputError            the broker no longer has input that is needed again
 """
 
 from glasstream_topics.errors import ContractError, FrameError, GlasstreamError, RecordError, TopicError, VersionError
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class SettingsError(GlasstreamError):
-    """Configuration that cannot be used. `findings` holds one line for each error found."""
+    """The configuration is invalid. `findings` has one line for each error found."""
 
     def __init__(self, findings: list[str]) -> None:
         self.findings = findings
@@ -56,7 +56,7 @@ class SettingsError(GlasstreamError):
 
 
 class InputError(GlasstreamError):
-    """A file or an argument of the user that cannot be used."""
+    """A file or an argument of the user cannot be used."""
 
 
 class ModelError(GlasstreamError):
@@ -64,48 +64,48 @@ class ModelError(GlasstreamError):
 
 
 class ModelRaised(ModelError):
-    """A model raised, or gave no finite number, while it predicted or learned one event."""
+    """A model raised an error, or returned no finite number, while it predicted or learned one event."""
 
 
 class NotCompilable(ModelError):
-    """This model has no compiled form; the message says why."""
+    """The model has no compiled form; the message says why."""
 
 
 class CheckFailed(GlasstreamError):
-    """A predictor, sampler, explainer or detector breaks a law that all of its kind keep."""
+    """A predictor, sampler, explainer or detector breaks a law of its kind."""
 
 
 class AuthenticationError(GlasstreamError):
-    """Pickled state is not authentic, or there is no key to tell."""
+    """Pickled state is not authentic, or there is no key to verify it."""
 
 
 class BrokerError(GlasstreamError):
-    """There is no broker, or it cannot do what is asked of it."""
+    """There is no broker, or it cannot do what is asked."""
 
 
 class UnavailableError(BrokerError):
-    """Brokers do not answer, or are too few to do what is asked of them; it heals when they come back."""
+    """Brokers do not answer, or too few are up for the request. Retrying helps once they are back."""
 
 
 class StageError(GlasstreamError):
-    """A worker cannot go on for reasons that are not in its state."""
+    """A worker cannot continue, for reasons outside its state."""
 
 
 class StalledError(StageError):
-    """A rebalance, or a run, has not moved on within any time that it may take."""
+    """A rebalance or a run has made no progress within the longest time it may take."""
 
 
 class StageDiedError(StageError):
-    """A stage ended that `run` does not start again."""
+    """A stage ended, and `run` does not restart it."""
 
 
 class StateError(GlasstreamError):
-    """A stage cannot go on from the state that was committed."""
+    """A stage cannot resume from the committed state."""
 
 
 class FencedError(StateError):
-    """Another worker owns the partition now; nothing of this one was committed."""
+    """Another worker owns the partition now. Nothing that this worker did was committed."""
 
 
 class LostInputError(StateError):
-    """Input that is needed again is no longer kept by the broker."""
+    """The broker no longer has input that is needed again."""

@@ -1,4 +1,4 @@
-"""Settings under one name, such as those of a paper's experiment."""
+"""Named sets of settings, such as those of a paper's experiment."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,4 +24,4 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "drift.shortest": 5,
     }
 }
-"""What a value of `drift.preset` stands for: values by key that yield to every value that is set anywhere."""
+"""Settings of each value of `drift.preset`, by key. Every value that is set elsewhere takes precedence."""

@@ -1,4 +1,4 @@
-"""Everything that can be configured, with defaults and bounds. Where values come from: `glasstream.configuration`."""
+"""All settings, with their defaults and bounds. `glasstream.configuration` reads their values."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -21,32 +21,32 @@ from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 from glasstream_topics.methods import METHODS
 
 BATCH_OVERHEAD = 12
-"""What Kafka's default for `max.message.bytes` allows beyond 1 MiB for the batch around a message."""
+"""Bytes that Kafka's default `max.message.bytes` allows beyond 1 MiB, for the header of a record batch."""
 
 NOVELTY = "novelty"
-"""Stands among the methods and is none: it explains no row, and the novelty detector tells it, not the explainers."""
+"""Value of `explain.methods` that starts the novelty detector. It is not an explanation method."""
 
 _METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
 _SOME_METHODS = f"one or more of {', '.join(METHODS)}, with commas between them, and {NOVELTY} beside them if wanted"
 
 _NAME = "1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-'"
-"""What the patterns mean, for messages."""
+"""Description of the pattern, for error messages."""
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is learned.
+    """The model that each stream learns.
 
     Attributes
     ----------
     name
         ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, a callable that returns a River model.
     task
-        ``classification`` or ``regression``; unset: a stream's first labelled event decides.
+        ``classification`` or ``regression``. If unset, the first labelled event of a stream decides.
     many_classes
-        More than two classes are to come, so that a binary model is put under one-vs-rest from the start.
+        Expect more than two classes: wrap a binary model in one-vs-rest from the start.
     """
 
     name: str = "forest"
@@ -60,22 +60,24 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes
     ----------
     methods
-        Of ``ipfi``, ``isage`` and ``ipdp``, separated by commas; beside them ``novelty``, for which `run` starts a
-        novelty detector as well.
+        Explanation methods, separated by commas: ``ipfi``, ``isage``, ``ipdp``. If the list also contains ``novelty``,
+        `run` starts the novelty detector too.
     alpha
-        α of the exponential smoothing, in (0, 1]; a window of N rows corresponds to 2 / (N + 1).
+        Smoothing factor α of the exponential smoothing, in (0, 1]. A window of N rows corresponds to 2 / (N + 1).
     sampling
-        Law of the background rows: ``geometric`` (recent ones), ``uniform`` (all) or ``window`` (the last L).
+        Distribution of the background rows: ``geometric`` prefers recent rows, ``uniform`` weighs all earlier rows
+        equally, ``window`` keeps the last L rows.
     reservoir
-        L, background rows kept for a stream.
+        Size L of each stream's reservoir, in rows.
     start
-        t0, the first row that is explained, from 1 on; unset: when the reservoir is full.
+        First row t0 that is explained, at least 1. If unset, explanations begin when the reservoir is full.
     draws
-        iPFI: background rows drawn for each feature of each row.
+        Number of background rows that iPFI draws for each feature of each row.
     loss
-        One of `glasstream.explain.losses.LOSSES`; unset: zero_one for classification, squared for regression.
+        Loss function, one of `glasstream.explain.losses.LOSSES`. If unset, zero_one for classification and squared
+        for regression.
     level
-        Of the intervals, below 1.
+        Confidence level of the intervals, below 1.
     """
 
     methods: Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)] = "ipfi"
@@ -89,19 +91,21 @@ class Explain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Isage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How iSAGE takes features away.
+    """How iSAGE removes features.
 
     Attributes
     ----------
     inner_samples
-        m, background rows whose mean prediction stands for a row without some of its features.
+        Number m of background rows. Their mean prediction replaces the prediction for a row without some of its
+        features.
     removal
-        ``marginal``: background rows come from the reservoir; ``conditional``: what is taken away is drawn given what
-        stays, by a tree a feature that the learner keeps.
+        ``marginal`` takes background rows from the reservoir. ``conditional`` draws the removed values given the
+        remaining ones, from a tree that the learner keeps for each feature.
     fresh
-        Draw background rows anew for each step along the order of features; conditional removal always does.
+        Draw new background rows for each step along the order of features. Conditional removal always does.
     corrected
-        Subtract what the expected loss exceeds for a finite m; for the losses squared and brier, m from 2 on.
+        Subtract the bias that a finite m adds to the expected loss. This applies to the losses squared and brier and
+        needs m of at least 2.
     """
 
     inner_samples: Positive = 5
@@ -111,23 +115,25 @@ class Isage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Ipdp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where effect curves are evaluated, and what is kept of them.
+    """Where effect curves are evaluated, and how much of them is kept.
 
     Attributes
     ----------
     grid
-        ``extremes``: equidistant points between the window's minimum and maximum; ``quantile_range``: between two
-        quantiles; ``quantiles``: at quantiles.
-    points, categories
-        Points of a numeric feature; most points of a text or boolean one.
+        ``extremes`` uses equidistant points between the minimum and the maximum of the window, ``quantile_range``
+        equidistant points between two quantiles, ``quantiles`` points at quantiles.
+    points
+        Number of grid points of a numeric feature.
+    categories
+        Largest number of grid points of a text or boolean feature.
     window
-        Rows that the grid looks back on.
+        Number of recent rows from which the grid is computed.
     store
-        Values of a feature from which quantiles are taken, at most `window`.
+        Largest number of values that are kept per feature to estimate quantiles, at most `window`.
     low, high
-        Levels of the outer quantiles.
+        Levels of the lowest and the highest quantile.
     ice
-        Curves of single rows kept for display, of each feature.
+        Number of single-row curves (ICE curves) kept per feature for display.
     """
 
     grid: Literal["extremes", "quantile_range", "quantiles"] = "quantile_range"
@@ -141,28 +147,33 @@ class Ipdp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Labels that come after their events.
+    """How labels that arrive after their events are matched.
 
     Attributes
     ----------
     window
-        A label finds its event among the newest so many of the stream, which learner and novelty detector keep; 0: none
-        is kept, and late labels are dead letters.
+        Number of recent events of a stream among which a label can find its event. Learner and novelty detector keep
+        these events. With 0 they keep none, and every late label becomes a dead letter.
     """
 
     window: Natural = 10_000
 
 
 class SnapshotOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the model is snapshotted.
+    """When the learner publishes a snapshot of the model.
 
     Attributes
     ----------
-    doubling, cadence
-        At 1, 2, 4, ... `doubling` learned rows, then at the multiples of `cadence`, or
-    target, shortest, longest
-        when the model has changed by `target` (see `glasstream.learn.staleness`), after so many rows at least and at
-        most; 0: at the multiples of `cadence` only. Models that are not compiled are not measured.
+    doubling
+        The first snapshots are taken after 1, 2, 4, ... `doubling` learned rows.
+    cadence
+        Later snapshots are taken at multiples of this number of rows, as long as no change is measured: while `target`
+        is 0, or fewer rows are learned, or the model is not compiled.
+    target
+        Otherwise the learner chooses intervals in which the model changes by about this much (see
+        `glasstream.learn.staleness`).
+    shortest, longest
+        Smallest and largest interval, in rows, that `target` can lead to.
     """
 
     doubling: Positive = 256
@@ -173,16 +184,16 @@ class SnapshotOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often the learner's state is kept, from which it goes on after a restart. Changes no number.
+    """How often the learner saves its state. These settings change no number.
 
     Attributes
     ----------
     seconds
-        Between two checkpoints of a stream, at least; 0: none, after a restart everything is learned again. After ten
-        times as long the state of a stream that has changed is kept in any case, the novelty detector's too, so that a
-        restart asks for no older event.
+        Shortest time between two checkpoints of a stream. With 0 there are no checkpoints, and a restart learns all
+        events again. After ten times as long, the learner and the novelty detector save each stream that has changed,
+        so that a restart needs no older event.
     share
-        Of the learner's time that checkpoints may take.
+        Largest share of the learner's time that checkpoints may take.
     """
 
     seconds: Annotated[float, Meta(ge=0)] = 30.0
@@ -190,57 +201,63 @@ class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def patience(self) -> float:
-        """Seconds after which a stream that has changed is kept as it is; 0: none is."""
+        """Seconds after which the state of a changed stream is saved in any case; 0 if never."""
         return 10 * self.seconds
 
 
 class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a record is published: when (row + 1) mod `every` is 0. Changes no number."""
+    """How often records are published: when (row + 1) mod `every` is 0. This changes no number."""
 
     every: Positive = 100
 
 
 class Block(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rows of one stream that travel together, at most: so many, and so many bytes of numbers."""
+    """Largest number of rows in a block, and largest number of bytes that its numbers take."""
 
     rows: Positive = 500
     bytes: Annotated[int, Meta(ge=65_536)] = 512 * 1024
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bounds.
+    """Limits on messages, streams, features and the work in flight.
 
     Attributes
     ----------
     message_bytes
-        Largest message on `events` that is read; larger ones are dead letters.
+        Largest message on `events` that is read. Larger messages become dead letters.
     dead_bytes
-        Largest dead letter: key, value and headers. Of a message that does not fit only the origin is kept; so too
-        where the broker refuses a letter for its size.
+        Largest dead letter, counting key, value and headers. A dead letter that would be larger, or that the broker
+        refuses for its size, carries only the origin of the message.
     streams
-        Streams of one partition of `events`; messages of further ones are dead letters.
+        Largest number of streams per partition of `events`. Messages of further streams become dead letters.
     stream_bytes
-        Longest stream name (the message key).
-    features, categories, text
-        Of one stream: features, whose names together may take 256 KiB; categories of one feature; characters of a name
-        or category.
-    classes, label_bytes
-        Of one stream: classes, whose names together may take 128 KiB; UTF-8 bytes of a class name. A label beyond
-        them is a dead letter: most often an id or a free text was taken for the target.
+        Longest stream name (the message key), in bytes.
+    features
+        Largest number of features per stream. All names together may take 256 KiB.
+    categories
+        Largest number of categories per feature.
+    text
+        Longest name or category, in characters.
+    classes
+        Largest number of classes per stream. All class names together may take 128 KiB. A label beyond this limit
+        becomes a dead letter; most often the target is an id or free text.
+    label_bytes
+        Longest class name, in UTF-8 bytes.
     lag
-        What the learner does at the next three bounds: ``wait`` for the aggregator, or ``shed``: it goes on, old
-        snapshots are ended, and rows that needed one count as unexplained (how many then depends on the speed of the
-        workers).
+        What the learner does when it reaches `rows_ahead`, `request_bytes` or `snapshot_bytes`. With ``wait`` it waits
+        for the aggregator. With ``shed`` it continues, deletes old snapshots, and counts the rows that needed them as
+        unexplained. The number of such rows depends on the speed of the workers.
     rows_ahead
-        C: rows that the learner may be ahead of the aggregator, per stream.
+        Largest number C of rows by which the learner may be ahead of the aggregator, per stream.
     request_bytes
-        Bytes of blocks beyond the aggregator's progress, or of the contributions to them where these can be more, per
-        partition of `events`. The learner keeps these blocks, to send them again if they are lost.
+        Largest size of the blocks that the aggregator has not passed yet, per partition of `events`. If the
+        contributions to a block can be larger than the block, their size counts. The learner keeps these blocks to send
+        them again if they are lost.
     snapshot_bytes
-        S: bytes of snapshots beyond the aggregator's progress, per partition of `events`; one snapshot of each stream
-        is always admitted. Every explainer holds the snapshots of all partitions.
+        Largest size S of the snapshots that the aggregator has not passed yet, per partition of `events`. One snapshot
+        of each stream is always admitted. Every explainer holds the snapshots of all partitions.
     snapshot_largest
-        Largest snapshot that is sent at all.
+        Largest snapshot that the learner sends.
     """
 
     message_bytes: Annotated[int, Meta(ge=1, le=64 * 1024 * 1024)] = 1024 * 1024
@@ -260,23 +277,23 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often learner and aggregator commit: after `seconds`, or `rows`."""
+    """How often learner and aggregator commit: after `seconds` or after `rows`, whichever comes first."""
 
     seconds: Annotated[float, Meta(gt=0, le=10)] = 0.2
     rows: Positive = 2_000
 
 
 class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Partition counts, replication, and how a key finds its partition of `events`.
+    """Number of partitions, replication, and the partitioner of `events`.
 
     Attributes
     ----------
     events, requests
         Number of partitions of `events` and of `explain.requests`.
     replication
-        Copies of each partition of a new topic; -1 for the broker's `default.replication.factor`.
+        Replication factor of new topics; -1 uses the broker's `default.replication.factor`.
     partitioner
-        How a producer finds the partition of a key.
+        Hash function with which producers choose the partition of a key.
     """
 
     events: Positive = 4
@@ -286,23 +303,24 @@ class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One worker's place in its group.
+    """Membership of a worker in its consumer group, and how it fetches, resumes and logs.
 
     Attributes
     ----------
     instance
-        Fixed name of this worker within its stage; unset: a name of its own at every start.
+        Fixed name of this worker within its stage. If unset, the worker takes a new name at every start.
     session_seconds, heartbeat_seconds
-        Of the group membership.
+        Session timeout and heartbeat interval of the consumer group.
     fetch_wait_ms
-        How long a broker may hold a fetch back when there is nothing new.
+        Longest time for which a broker may delay a fetch when there are no new messages.
     new_epoch
-        State of other settings is not gone on from and not refused: a new epoch begins where it ends. Where nothing
-        differs it has no effect.
+        If the settings differ from those of the saved state, start a new epoch where that state ends, instead of
+        failing. If nothing differs, this has no effect.
     check_crcs
-        Whether what is fetched is checked against its checksum; librdkafka's mock cluster writes wrong ones.
+        Verify the checksums of fetched batches. Turn this off for librdkafka's mock cluster, which writes wrong
+        checksums.
     debug
-        Say everything: what Faust, aiokafka and librdkafka tell of connections, groups and transactions too.
+        Log everything, including what Faust, aiokafka and librdkafka report about connections, groups and transactions.
     """
 
     instance: str | None = None
@@ -315,14 +333,16 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a worker answers `/healthz`, `/readyz` and `/metrics`, and when it counts as stalled.
+    """Where a worker serves `/healthz`, `/readyz` and `/metrics`, and when it counts as stalled.
 
     Attributes
     ----------
-    host, port
-        Nobody is asked who they are: keep it to this machine, or to a network of your own. Port unset: any free one.
+    host
+        Address to bind to. There is no authentication: bind to loopback or to a private network.
+    port
+        Port to bind to. If unset, any free port is used.
     stall_seconds
-        A worker whose event loop has not turned for so long ends with exit code 7.
+        A worker whose event loop is blocked for this long exits with code 7.
     """
 
     host: str = "127.0.0.1"
@@ -331,18 +351,23 @@ class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The live page. Its token stands in no setting: ``GLASSTREAM_PAGE_TOKEN`` or ``GLASSTREAM_PAGE_TOKEN_FILE``.
+    """The live page. Its access token is not a setting: set ``GLASSTREAM_PAGE_TOKEN`` or
+    ``GLASSTREAM_PAGE_TOKEN_FILE``.
 
     Attributes
     ----------
-    host, port
-        Where it listens; other hosts than this machine's own need a token. Port unset: 8642, or any free one; 0: any.
+    host
+        Address to bind to. Any address beyond loopback requires a token.
+    port
+        Port to bind to. If unset, 8642, or any free port if 8642 is taken. With 0, any free port.
     tls_cert, tls_key
-        PEM files of its certificate and the key to that, for https; the key may stand in the file of the certificate.
+        PEM files of the certificate and its private key, for https. The file of the certificate may also hold the key.
     history
-        Records of a partition that are read back at its start, at most.
-    streams, features
-        What is kept, at most; of each stream so many features.
+        Largest number of records per partition that the page reads back at startup.
+    streams
+        Largest number of streams that the page keeps.
+    features
+        Largest number of features that the page keeps per stream.
     """
 
     host: str = "127.0.0.1"
@@ -355,16 +380,18 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that can be configured.
+    """All settings.
 
     Attributes
     ----------
     prefix
-        Begins every topic, group and transactional id.
+        Prefix of every topic, consumer group and transactional id.
     broker
-        ``embedded``, ``local``, ``HOST:PORT,...``; ``none`` in `run`: no Kafka at all.
-    epoch, seed
-        Which life of a stream this is, at least (a new epoch counts on); what all randomness is derived from.
+        ``embedded``, ``local`` or ``HOST:PORT,...``. With ``none``, `run` uses no Kafka at all.
+    epoch
+        Smallest epoch of all streams. A reset stream has a later one.
+    seed
+        Random seed from which all draws are derived.
     kafka
         Further librdkafka client settings (``security.protocol``, ...).
     """
@@ -394,34 +421,34 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def start(self) -> int:
-        """t0: the first row that is explained."""
+        """The first explained row, t0."""
         return self.explain.start or self.explain.reservoir
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How the model is explained, in the order in which records are published."""
+        """The explanation methods, in the order in which records are published."""
         asked = self.explain.methods.split(",")
         return tuple(method for method in METHODS if method in asked)
 
     @property
     def detects_novelty(self) -> bool:
-        """Whether `run` is asked for novelty."""
+        """Whether `run` starts the novelty detector."""
         return NOVELTY in self.explain.methods.split(",")
 
     @property
     def partitions(self) -> dict[str, int]:
-        """Partition counts by what they count, as the contracts take them."""
+        """Partition counts, keyed by `events` and `requests` as the contracts expect."""
         return {"events": self.topics.events, "requests": self.topics.requests}
 
     @property
     def topic_overrides(self) -> dict[str, dict[str, str]]:
-        """Topic configuration that these settings put in place of the contract's: room for larger messages."""
+        """Topic configuration that replaces the contract's, to make room for larger messages."""
         if self.limits.message_bytes <= Limits().message_bytes:
             return {}
         return {"events": {"max.message.bytes": str(self.limits.message_bytes + BATCH_OVERHEAD)}}
 
     def learn(self) -> LearnSettings:
-        """What the learner must know.
+        """Return the settings of the learner.
 
         Raises
         ------
@@ -452,7 +479,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def background(self) -> BackgroundSettings:
-        """What the learner must keep and draw of earlier rows.
+        """Return the settings for what the learner keeps of earlier rows and draws from them.
 
         Raises
         ------
@@ -480,12 +507,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def aggregator(self) -> AggregatorSettings:
-        """What the aggregator must know.
+        """Return the settings of the aggregator.
 
         Raises
         ------
         SettingsError
-            Settings of the detector contradict each other.
+            Settings of the drift detector contradict each other.
         """
         return AggregatorSettings(
             epoch=self.epoch,
@@ -503,7 +530,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def novelty_detector(self) -> NoveltySettings:
-        """What the novelty detector must know.
+        """Return the settings of the novelty detector.
 
         Raises
         ------
@@ -531,12 +558,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def novelty_fingerprint(self) -> dict[str, str | int | float | bool | None]:
-        """As `fingerprint`, for what the novelty detector says: that depends on no model."""
+        """Return every setting that changes novelty scores, by key. They do not depend on the model."""
         values = flatten(msgspec.to_builtins(self))
         return {key: values[key] for key in (*_CHANGES_NOVELTY, *_CHANGES_SEQ)}
 
     def fingerprint(self) -> dict[str, str | int | float | bool | None]:
-        """Every setting that changes numbers, by key. Work begun under one fingerprint goes on under no other."""
+        """Return every setting that changes numbers, by key.
+
+        State that was saved under one fingerprint is not continued under another.
+        """
         values = flatten(msgspec.to_builtins(self))
         values["explain.start"] = self.start
         values["explain.methods"] = ",".join(self.methods)
@@ -555,7 +585,7 @@ _CHANGES_SEQ = (
     "limits.label_bytes",
     "topics.partitioner",
 )
-"""What is accepted, and what of it is kept."""
+"""Settings that decide which messages are accepted, and what is kept of them."""
 
 _CHANGES_NOVELTY = (
     "seed",
@@ -615,7 +645,7 @@ _CHANGES_NUMBERS = (
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables as one mapping with dotted keys.
+    """Return nested tables as one mapping with dotted keys.
 
     >>> flatten({"seed": 1, "explain": {"alpha": 0.1}})
     {'seed': 1, 'explain.alpha': 0.1}

@@ -1,4 +1,4 @@
-"""The contract: what is on which topic, in which form, under which key, and how the broker must keep it."""
+"""Contracts of all topics: the records, their form and keys, and how the broker must keep them."""
 
 from typing import Final
 
@@ -40,6 +40,6 @@ ALL: Final[tuple[Topic, ...]] = (
     drift.TOPIC,
     novelty.TOPIC,
 )
-"""Every topic, in the order of the flow."""
+"""All topics, in the order of the data flow."""
 
 __all__ = ["ALL", "DEFAULT_PREFIX", "Topic"]

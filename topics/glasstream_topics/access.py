@@ -1,8 +1,8 @@
-"""Who may do what on a Kafka with an authorizer: the least that each role needs.
+"""Access rights on a Kafka with an authorizer: the least that each role needs.
 
-Roles are the stages, `producer` (whoever sends events and labels), `consumer` (whoever reads what is published, in
-groups of any name that begins with the prefix) and `operator` (whoever makes, checks and removes the topics,
-sends dead letters again, and resets streams).
+Roles are the stages, `producer` (sends events and labels), `consumer` (reads the published topics, in groups whose
+names begin with the prefix) and `operator` (creates, checks and deletes the topics, resends dead letters, and resets
+streams).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ Kind = Literal["topic", "group", "transactional-id"]
 ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "producer", "consumer", "operator")
 
 READERS: Final = "glasstream-reader"
-"""The group that clients name which are in none: librdkafka looks for its coordinator all the same."""
+"""Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""
 
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "learner": (
@@ -38,30 +38,31 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _SENT_BY_USERS: Final = ("events", "labels")
-"""Whoever reads them looks, before it starts, how large their messages may be."""
+"""Topics whose readers check the largest message size at startup."""
 
 _WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels")
-"""They write in transactions."""
+"""Roles that write in transactions."""
 
 _OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One rule: a principal may do some operations on what has this name.
+    """One rule: a principal may run some operations on a resource.
 
     Attributes
     ----------
     role
         One of `ROLES`.
     principal
-        As the authorizer knows it, ``User:NAME``.
+        Name that the authorizer knows, ``User:NAME``.
     kind, name
         The resource.
     prefixed
-        Whether the rule is for every name that begins with `name`.
+        Whether the rule applies to every name that begins with `name`.
     operations
-        Words of Kafka's own tool. To read or write a topic implies to describe it.
+        Operations in the words of Kafka's own tool. Permission to read or write a topic implies permission to describe
+        it.
     """
 
     role: str
@@ -72,7 +73,7 @@ class Grant:
     operations: tuple[str, ...]
 
     def command(self, bootstrap: str) -> str:
-        """The line for Kafka's own tool that adds this rule."""
+        """Return the command line of Kafka's own tool that adds this rule."""
         words = [f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal '{self.principal}'"]
         words += [f"--operation {operation}" for operation in self.operations]
         words += [f"--{self.kind} '{self.name}'"]
@@ -81,19 +82,19 @@ class Grant:
 
 
 def grants(prefix: str = DEFAULT_PREFIX, principals: Mapping[str, str] | None = None) -> list[Grant]:
-    """The rules of every role.
+    """Return the rules of every role.
 
     Parameters
     ----------
     prefix
-        Begins every topic, group and transactional id.
+        Prefix of every topic, group and transactional id.
     principals
-        Names by role, in place of ``User:glasstream-ROLE``; ``User:`` is put before a name without a type.
+        Principals by role, which replace ``User:glasstream-ROLE``. A name without a type gets the prefix ``User:``.
 
     Raises
     ------
     TopicError
-        A role that there is not.
+        A role does not exist.
     """
     given = dict(principals or {})
     unknown = sorted(set(given) - set(ROLES))

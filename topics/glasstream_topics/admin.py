@@ -1,6 +1,6 @@
-"""Topics on a broker: create them as their contracts say, and say where a broker deviates.
+"""Create the topics on a broker as their contracts say, and report where a broker deviates.
 
-The client is confluent-kafka's `AdminClient`; nothing here prints.
+The client is confluent-kafka's `AdminClient`. Nothing in this module prints.
 """
 
 import time
@@ -27,12 +27,12 @@ TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
 
 COPIES: Final = "copies"
-"""What a finding about the number of replicas is about."""
+"""Subject of a finding about the number of replicas."""
 _IN_SYNC: Final = "min.insync.replicas"
 _UNCLEAN: Final = "unclean.leader.election.enable"
 
 Overrides = Mapping[str, Mapping[str, str]]
-"""Configuration by topic name (without prefix) that a user's settings put in place of the contract's."""
+"""Topic configuration by name (without prefix) with which a user's settings replace the contract's."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Description:
-    """A topic's contract under a prefix and with its number of partitions."""
+    """A topic's contract with its prefixed name and its number of partitions."""
 
     name: str
     partitions: int
@@ -61,12 +61,12 @@ class Description:
 def show(
     counts: Mapping[str, int], prefix: str = DEFAULT_PREFIX, overrides: Overrides | None = None
 ) -> list[Description]:
-    """The contract of every topic, as `create` would make it.
+    """Return the contract of every topic, as `create` would apply it.
 
     Parameters
     ----------
     counts
-        the settings `topics.events` and `topics.requests`, as `events` and `requests`.
+        the settings `topics.events` and `topics.requests`, under the keys `events` and `requests`.
     """
     return [
         Description(
@@ -87,21 +87,21 @@ def create(
     replication: int = -1,
     timeout: float = TIMEOUT_S,
 ) -> list[str]:
-    """Create every topic that is not there yet; returns when the broker lists them all, with leaders.
+    """Create every missing topic, and return when the broker lists all topics with leaders.
 
-    A new topic gets the `min.insync.replicas` that fits its number of copies (`contract.least_in_sync`). The number is
-    read back from the topic where -1 leaves it to the broker, whose configuration this client may not be
-    allowed to see.
+    A new topic gets the `min.insync.replicas` that fits its number of replicas (`contract.least_in_sync`). With a
+    replication of -1 the broker decides this number, and this client may not be allowed to see the broker's
+    configuration. The number is therefore read back from the topic.
 
     Parameters
     ----------
     replication
-        copies of each partition; -1 for the broker's default.
+        replication factor; -1 for the broker's default.
 
     Returns
     -------
     list of str
-        names of those created; the others were there and are as they were (see `verify`).
+        names of the created topics. Existing topics are left unchanged (see `verify`).
 
     Raises
     ------
@@ -120,7 +120,7 @@ def create(
     created = [
         name for name, future in futures.items() if _done(future, f"create {name}", KafkaError.TOPIC_ALREADY_EXISTS)
     ]
-    # The controller answers before the brokers have heard of it: whoever asked them next would miss the topics.
+    # The controller answers before all brokers know the topics. Without this wait, the next request could miss them.
     listed = _await(
         admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout
     )
@@ -131,7 +131,7 @@ def create(
 
 
 def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S) -> dict[str, int]:
-    """Return the topics that have fewer than three copies on a cluster of three brokers or more, with their copies.
+    """Return the replica count of each topic that has fewer than three replicas on a cluster of three or more brokers.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TI
 
 
 def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[str]:
-    """Delete every topic of a prefix that is there, and give their names.
+    """Delete every existing topic of a prefix, and return their names.
 
     Raises
     ------
@@ -171,12 +171,13 @@ def verify(
     replication: int = -1,
     timeout: float = TIMEOUT_S,
 ) -> list[Deviation]:
-    """Every deviation from the contract: missing topics, other numbers of partitions, other configuration, few copies.
+    """Return every deviation from the contract: missing topics, partition counts, configuration, and too few replicas.
 
     Parameters
     ----------
     replication
-        copies that each partition must have; -1 for three at least where the cluster has three brokers.
+        replication factor that each topic must have; -1 demands at least three replicas on a cluster of three or more
+        brokers.
 
     Raises
     ------
@@ -211,7 +212,7 @@ def verify(
 def _durability(
     name: str, copies: int, config: Mapping[str, str], replication: int, brokers: int
 ) -> Iterable[Deviation]:
-    """Whether committed records outlive a broker, and whether writes go on without one."""
+    """Yield deviations that risk committed records, or stop writes, when one broker is lost."""
     if replication > 0 and copies != replication:
         yield Deviation(name, COPIES, str(replication), str(copies))
     elif replication < 0 and copies < SAFE_COPIES <= brokers:
@@ -226,7 +227,7 @@ def _durability(
 
 
 def _metadata(admin: AdminClient, timeout: float) -> Any:
-    """The brokers and the topics, as a broker lists them."""
+    """Return the brokers and topics that a broker lists."""
     try:
         return admin.list_topics(timeout=timeout)
     except KafkaException as error:
@@ -234,18 +235,18 @@ def _metadata(admin: AdminClient, timeout: float) -> Any:
 
 
 def _present(admin: AdminClient, timeout: float) -> Mapping[str, Any]:
-    """The broker's metadata of each topic it lists."""
+    """Return the broker's metadata of each topic that it lists."""
     present: Mapping[str, Any] = _metadata(admin, timeout).topics
     return present
 
 
 def _copies(metadata: Any) -> int:
-    """The copies of the partition that has the fewest."""
+    """Return the smallest number of replicas of any partition."""
     return min(len(partition.replicas) for partition in metadata.partitions.values())
 
 
 def _alter(admin: AdminClient, configs: Overrides, timeout: float) -> None:
-    """Set configuration of topics."""
+    """Set the configuration of topics."""
     resources = [
         ConfigResource(
             ResourceType.TOPIC,
@@ -261,7 +262,7 @@ def _alter(admin: AdminClient, configs: Overrides, timeout: float) -> None:
 
 
 def _has_leaders(metadata: Any) -> bool:
-    """Whether a listed topic can be written to."""
+    """Return whether a listed topic accepts writes."""
     return (
         metadata is not None
         and metadata.error is None
@@ -272,9 +273,9 @@ def _has_leaders(metadata: Any) -> bool:
 def _await(
     admin: AdminClient, condition: Callable[[Mapping[str, Any]], bool], what: str, timeout: float
 ) -> Mapping[str, Any]:
-    """Ask until what the broker lists fulfils a condition, and return that.
+    """Poll the broker's topics until they fulfil a condition, and return them.
 
-    Brokers learn of a change one after the other, and the next request may go to another of them.
+    Brokers learn of a change one after the other, and the next request may go to another broker.
     """
     deadline = time.monotonic() + timeout
     while not condition(present := _present(admin, timeout)):
@@ -285,7 +286,7 @@ def _await(
 
 
 def _configs(admin: AdminClient, names: Iterable[str], timeout: float) -> dict[str, dict[str, str]]:
-    """The broker's configuration of each topic."""
+    """Return the broker's configuration of each topic."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
@@ -297,7 +298,7 @@ def _configs(admin: AdminClient, names: Iterable[str], timeout: float) -> dict[s
 
 
 def _same(expected: str, found: str) -> bool:
-    """Whether two values mean the same: numbers as numbers, lists in any order."""
+    """Return whether two values mean the same: numbers are compared as numbers, lists in any order."""
     try:
         return float(expected) == float(found)
     except ValueError:
@@ -305,7 +306,7 @@ def _same(expected: str, found: str) -> bool:
 
 
 def _done(future: "Future[Any]", what: str, harmless: int) -> bool:
-    """Wait for an operation; False where it failed in the harmless way."""
+    """Wait for an operation; return False if it failed with the harmless error."""
     try:
         future.result()
     except KafkaException as error:

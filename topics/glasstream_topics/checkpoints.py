@@ -1,7 +1,7 @@
 """`checkpoints`: the state of a stream's learner after some row, in chunks; see `glasstream_topics.versions`.
 
-The version of a checkpoint is the number of rows learned. What it says of itself is in the clear; the state itself is
-sealed (`glasstream.models.authentication`), for it is pickled: it is opened only after its HMAC has been verified.
+The version of a checkpoint is the number of rows learned. Its metadata is in the clear. The state is pickled and sealed
+(`glasstream.models.authentication`): readers unpickle it only after they have verified its HMAC.
 """
 
 from dataclasses import dataclass
@@ -45,15 +45,15 @@ class Checkpoint:
     Attributes
     ----------
     stream, epoch
-        whose state.
+        the stream and its epoch.
     rows, seqs
-        events learned, and accepted: the state is that after them.
+        number of rows learned and of events accepted when the state was saved.
     offset, used
-        where the stream goes on in its partition of `events`: the message, and the events of it that are used.
+        where the stream resumes in its partition of `events`: the message, and the number of its events that are used.
     fingerprint
         the settings and versions that change numbers, by name.
     sealed
-        the state, pickled, under its HMAC.
+        the pickled state, sealed with its HMAC.
     """
 
     stream: str
@@ -77,7 +77,7 @@ class _Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """The bytes of a checkpoint, to be split."""
+    """Return the bytes of a checkpoint, to be split into chunks."""
     meta = {
         "stream": checkpoint.stream,
         "epoch": checkpoint.epoch,
@@ -91,7 +91,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(data: bytes) -> Checkpoint:
-    """The checkpoint in `data`; its state is still sealed.
+    """Decode a checkpoint; its state stays sealed.
 
     Raises
     ------
@@ -110,17 +110,17 @@ def decode(data: bytes) -> Checkpoint:
 
 
 def split(checkpoint: Checkpoint, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:
-    """Key and value of each record that holds a checkpoint."""
+    """Return key and value of each record that holds a checkpoint."""
     return versions.split(_CHUNK_KIND, checkpoint.stream, checkpoint.epoch, checkpoint.rows, encode(checkpoint), limit)
 
 
 class Assembler(versions.Assembler):
-    """Checkpoints put together from the records of the topic.
+    """Assembler of checkpoints from the records of the topic.
 
     Parameters
     ----------
     limit
-        bytes that it holds at most; above it the oldest checkpoint is forgotten and counted.
+        largest number of bytes that it holds; above it the oldest checkpoint is dropped and counted.
     """
 
     def __init__(self, limit: int) -> None:

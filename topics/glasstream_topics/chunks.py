@@ -1,7 +1,7 @@
-"""Something large as several records, each below what a broker takes, and whole again from whatever order they come in.
+"""Split a large value into several records that a broker accepts, and assemble it again, in whatever order they arrive.
 
-Each chunk says how many there are, how long the whole is and what its checksum is; chunks belong together when they
-say the same. What arrives later under the same index replaces what was there, as on a compacted topic.
+Each chunk states the number of chunks, and the length and checksum of the whole. Chunks with the same statement belong
+together. A later chunk under the same index replaces the earlier one, as on a compacted topic.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from glasstream_topics.errors import FrameError
 
 VERSION: Final = 1
 _CHECKSUM_BYTES: Final = 16
-# What a held part costs beside its bytes, so that a limit on bytes also bounds how many parts there are.
+# Cost of a held part in addition to its bytes, so that a limit on bytes also bounds the number of parts.
 _OVERHEAD: Final = 512
 
 K = TypeVar("K")
@@ -27,7 +27,7 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Whole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a chunk says of the whole, and its place in it."""
+    """What a chunk states about the whole, and its place in it."""
 
     index: _Natural
     count: Annotated[int, msgspec.Meta(ge=1)]
@@ -37,14 +37,14 @@ class _Whole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Chunk:
-    """One part of something larger.
+    """One part of a larger value.
 
     Attributes
     ----------
     index
         place of this part, from 0.
     count, length, checksum
-        of the whole: number of parts, bytes, and blake2b-16 in hexadecimal.
+        number of parts, bytes, and blake2b-16 in hexadecimal, all of the whole.
     data
         the bytes of this part.
     """
@@ -56,12 +56,12 @@ class Chunk:
     data: bytes
 
     def whole(self) -> tuple[int, int, str]:
-        """What all parts of one whole have in common."""
+        """Return what all parts of one whole have in common."""
         return self.count, self.length, self.checksum
 
 
 def split(kind: str, data: bytes, limit: int = CHUNK_BYTES) -> list[bytes]:
-    """The values of the records that hold `data`, at least one, each with at most `limit` bytes of it."""
+    """Return the values of the records that hold `data`: at least one, each with at most `limit` bytes of it."""
     count = max(1, -(-len(data) // limit))
     meta = {"count": count, "length": len(data), "checksum": _checksum(data)}
     parts = (np.frombuffer(data[index * limit : (index + 1) * limit], np.uint8) for index in range(count))
@@ -69,21 +69,21 @@ def split(kind: str, data: bytes, limit: int = CHUNK_BYTES) -> list[bytes]:
 
 
 def room_for(values: Iterable[bytes]) -> int:
-    """A limit for an `Assembler` that holds all of these records' values, whole and in parts: it refuses none of them.
+    """Return a limit with which an `Assembler` can hold all of these records' values, in parts and assembled.
 
-    What a reader can hold follows from what was written, never from a bound of its own: nobody may write state that
-    cannot be read again.
+    What a reader can hold depends on what was written, never on a limit of its own. State that a stage could write can
+    therefore always be read again.
     """
     return sum(2 * (len(value) + _OVERHEAD) for value in values) + _OVERHEAD
 
 
 def decode(kind: str, value: bytes | memoryview) -> Chunk:
-    """The chunk in a record's value.
+    """Decode the chunk in a record's value.
 
     Raises
     ------
     FrameError
-        the value is damaged or is no chunk of this kind.
+        the value is damaged or is not a chunk of this kind.
     """
     frame = frames.decode(value, kind, VERSION)
     try:
@@ -103,7 +103,7 @@ def decode(kind: str, value: bytes | memoryview) -> Chunk:
 
 @dataclass
 class _Entry:
-    """What is held of one identity: parts of what is not complete, and the newest whole."""
+    """What is held for one identity: parts of an incomplete value, and the newest complete value."""
 
     parts: dict[int, Chunk] = field(default_factory=dict)
     whole: tuple[int, int, str] | None = None
@@ -115,21 +115,21 @@ class _Entry:
 
 
 class Assembler(Generic[K]):
-    """Puts wholes together, each under an identity, within a bound on the bytes it holds.
+    """Assembler of chunked values, each under an identity, with a limit on the bytes it holds.
 
     Parameters
     ----------
     kind
-        of the chunks' frames.
+        kind of the chunks' frames.
     limit
-        bytes that it holds at most, complete or not. Above it the identity that was begun first is forgotten.
+        largest number of bytes that it holds, complete or not. Above it the oldest identity is dropped.
 
     Attributes
     ----------
     rejected
-        values that were no chunk, or did not fit together, or are beyond the limit by themselves.
+        number of values that are not chunks, do not fit together, or exceed the limit by themselves.
     evicted
-        identities forgotten because of the limit.
+        number of identities dropped because of the limit.
     """
 
     def __init__(self, kind: str, limit: int) -> None:
@@ -142,11 +142,11 @@ class Assembler(Generic[K]):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held now, an allowance for each part included."""
+        """Number of bytes held now, with an allowance for each part."""
         return self._held
 
     def add(self, identity: K, index: int, value: bytes | memoryview) -> bool:
-        """Take one chunk; True when it completes the whole of `identity` and that is not what was complete before."""
+        """Add one chunk; return True if it completes a value of `identity` that differs from the last complete one."""
         try:
             chunk = decode(self._kind, value)
         except FrameError:
@@ -169,31 +169,31 @@ class Assembler(Generic[K]):
         return completed
 
     def get(self, identity: K) -> bytes | None:
-        """The verified bytes of a whole; None while it is not complete."""
+        """Return the verified bytes of a value, or None while it is incomplete."""
         entry = self._entries.get(identity)
         return None if entry is None or entry.whole is None else entry.data
 
     def parts(self, identity: K) -> int:
-        """How many parts a whole is of; 0 while it is not complete."""
+        """Return the number of parts of a complete value; 0 while it is incomplete."""
         entry = self._entries.get(identity)
         return 0 if entry is None or entry.whole is None else entry.whole[0]
 
     def forget(self, identity: K) -> None:
-        """Drop everything of an identity."""
+        """Drop everything held for an identity."""
         entry = self._entries.pop(identity, None)
         if entry is not None:
             self._held -= entry.cost()
 
     def incomplete(self) -> list[K]:
-        """Identities of which some parts are here that make no whole."""
+        """Return the identities that have parts of an incomplete value."""
         return [identity for identity, entry in self._entries.items() if entry.parts]
 
     def complete(self) -> list[K]:
-        """Identities of which a whole is here."""
+        """Return the identities that have a complete value."""
         return [identity for identity, entry in self._entries.items() if entry.whole is not None]
 
     def _complete(self, entry: _Entry, newest: Chunk) -> bool:
-        """Put the parts together if all that belong to the newest are here."""
+        """Assemble the value that the newest chunk belongs to, if all of its parts are here."""
         if len(entry.parts) < newest.count:
             return False
         whole = newest.whole()
@@ -210,7 +210,7 @@ class Assembler(Generic[K]):
         return True
 
     def _evict(self, newest: K) -> None:
-        """Forget the oldest until the limit holds, the newest last: it is what somebody is about to ask for."""
+        """Drop the oldest identities until the limit holds. The newest goes last, because it is about to be read."""
         while self._held > self._limit:
             oldest = next((identity for identity in self._entries if identity != newest), newest)
             self.forget(oldest)

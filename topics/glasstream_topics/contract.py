@@ -1,4 +1,4 @@
-"""What a topic promises: its name, what it holds, who reads it, and how the broker must keep it."""
+"""What a topic promises: its name, its records, its readers, and how the broker must keep it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ DEFAULT_PREFIX: Final = "glasstream."
 Count = Literal["events", "requests", "one"]
 
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-"""Of a record that a stage reads: it becomes a key, and a part of everything that is said of the stream."""
+"""A stream's name, as stages read it from records. It becomes a message key and appears in error messages."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -21,12 +21,12 @@ MIB: Final = 1024 * KIB
 # Kafka's own default for `max.message.bytes`: 1 MiB and the overhead of a batch of records.
 DEFAULT_MAX_MESSAGE_BYTES: Final = MIB + 12
 
-# A record larger than this goes in chunks (progress and snapshots). Half of what a broker takes by default, so that
-# key, headers and the batch around it never matter.
+# Records of progress and snapshots that are larger than this are split into chunks. This is half of a broker's default
+# limit, which leaves enough room for key, headers and the batch.
 CHUNK_BYTES: Final = 512 * KIB
 
-# An internal compacted topic is written to without end and read whole at a take-over: small segments, closed soon and
-# cleaned early, keep what must be read close to what is live.
+# A stage that takes over a partition reads the whole compacted topic. Small segments that are closed and cleaned early
+# keep the topic close to the size of its live records.
 COMPACTED: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * MIB),
@@ -34,8 +34,8 @@ COMPACTED: Final[Mapping[str, str]] = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 
-# An internal queue is bounded by size and never by age: what is still to be explained or aggregated waits through an
-# outage of any length, and the learner holds back long before this much is outstanding.
+# An internal queue is bounded by size and never by age, so that records survive an outage of any length. The learner
+# pauses long before the queue reaches this size.
 QUEUE: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
     "segment.bytes": str(64 * MIB),
@@ -45,17 +45,17 @@ QUEUE: Final[Mapping[str, str]] = {
 
 
 RENAMED: Final = ("work", "progress.fold", "progress.sentinel")
-"""Topics of 0.1.0 that have other names now, as have the groups and transactional ids of those that write them."""
+"""Topics of 0.1.0 that have new names now. The groups and transactional ids of their writers have new names too."""
 
 SAFE_COPIES: Final = 3
-"""Copies of a partition from which on one broker can be lost without stopping writes or risking records."""
+"""Smallest number of replicas with which the loss of one broker neither stops writes nor loses records."""
 
 
 def least_in_sync(copies: int) -> int:
-    """Return the `min.insync.replicas` of a topic with so many copies: 2 from three copies on, else 1.
+    """Return the `min.insync.replicas` for a number of replicas: 2 for three or more replicas, otherwise 1.
 
-    With three copies and two in sync, a committed record outlives any one broker, and writes go on without it. With
-    two copies, asking for both would stop writes whenever one broker is away.
+    With three replicas and two in sync, a committed record survives the loss of any one broker, and writes continue.
+    With two replicas, requiring both would stop writes whenever one broker is away.
 
     >>> [least_in_sync(copies) for copies in (1, 2, 3, 5)]
     [1, 1, 2, 2]
@@ -70,25 +70,25 @@ class Topic:
     Attributes
     ----------
     name
-        without the prefix.
+        name without the prefix.
     holds
-        what a record is, in a sentence.
+        what a record is, as a phrase.
     key
         what the key is.
     partitioning
-        how a record finds its partition.
+        how a record is assigned to a partition.
     partitions
-        which setting counts its partitions: `topics.events`, `topics.requests`, or always one.
+        the setting that sets the number of partitions: `topics.events`, `topics.requests`, or always one.
     codec
-        form of the value.
+        encoding of the value.
     read_by
-        who reads it.
+        the stages and people that read it.
     public
         whether its records are an interface for users.
     schema_version
-        version of the record's schema; None where the value is not ours (`events.dead`).
+        version of the record's schema; None if the value is not defined by us (`events.dead`).
     config
-        configuration the broker must have for it; everything else is the operator's.
+        broker configuration that the topic needs; the operator decides everything else.
     """
 
     name: str
@@ -103,21 +103,21 @@ class Topic:
     config: Mapping[str, str] = field(hash=False)
 
     def full_name(self, prefix: str = DEFAULT_PREFIX) -> str:
-        """Name on the broker."""
+        """Return the topic's name on the broker."""
         return prefix + self.name
 
     def partition_count(self, counts: Mapping[str, int]) -> int:
-        """Number of partitions.
+        """Return the number of partitions.
 
         Parameters
         ----------
         counts
-            the settings `topics.events` and `topics.requests`, as `events` and `requests`.
+            the settings `topics.events` and `topics.requests`, under the keys `events` and `requests`.
 
         Raises
         ------
         TopicError
-            a count is missing or below one.
+            a count is missing or less than one.
         """
         if self.partitions == "one":
             return 1

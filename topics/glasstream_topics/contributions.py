@@ -1,6 +1,6 @@
 """`contributions`: what each feature contributed to each row of a block, or why the block could not be explained.
 
-They come back in any order and possibly more than once; the aggregator puts them in order by the rows' numbers alone.
+Records arrive in any order and possibly more than once. The aggregator orders them by the rows' numbers alone.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ _VALUES: Final = "values/"  # begins the name of every array of contributions
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts
 
 LARGEST: Final = 1e125
-"""Numbers beyond ±this are refused: squares of squares of them would be infinite."""
-_LARGEST_SQUARED: Final = 1e63  # of what the loss squares
+"""Largest absolute value of a number. Fourth powers of larger values are too close to overflow."""
+_LARGEST_SQUARED: Final = 1e63  # limit for numbers that the loss squares
 _SQUARES: Final = ("squared", "brier")
 _OF_NUMBERS: Final = ("squared", "absolute")
 
@@ -45,30 +45,30 @@ _KINDS: Final = get_args(Kind)
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Contributions:
-    """What an explainer makes of a block of `count` rows with `d` features.
+    """An explainer's result for a block of `count` rows with `d` features.
 
     Attributes
     ----------
     stream, epoch, partition, first_row, version, flush_before, ends
         as in the block.
     kind
-        `ok`; `failed`: the model raised, the rows count as unexplained; `flush`: there are no rows, a flush mark
-        stands before `first_row`.
+        `ok`; `failed`: the model raised an error, and the rows count as unexplained; `flush`: there are no rows, and a
+        flush mark precedes `first_row`.
     reason
-        why it failed; empty otherwise.
+        why the block failed; empty otherwise.
     names, kinds, texts, staleness
         as in the block.
     classes
-        texts of the classes that predictions count, in the model's order; empty for regression.
+        class names that predictions index, in the model's order; empty for regression.
     outputs
-        what the curves are of, one an output: a class, or empty text for the number of a regression.
+        what each curve shows: a class, or empty text for the number of a regression.
     seqs
-        int64[count], increasing: the rows' events.
+        int64[count]: the rows' events, all different.
     values
-        what the methods gave, by the names and shapes of `glasstream_topics.methods.GIVEN`; empty unless `kind` is
+        results of the methods, by the names and shapes of `glasstream_topics.methods.GIVEN`; empty unless `kind` is
         `ok`.
     loss
-        name of the loss that contributions are differences of.
+        name of the loss of which contributions are differences.
     """
 
     stream: str
@@ -97,7 +97,7 @@ class Contributions:
 
 
 def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends: bool = False) -> Contributions:
-    """The item without rows that stands for a flush mark right before `first_row`, or with `ends` for a reset mark."""
+    """Return the item without rows for a flush mark before `first_row`, or with `ends` for a reset mark."""
     return Contributions(
         stream=stream,
         epoch=epoch,
@@ -134,17 +134,19 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's contributions."""
+    """Return the key of a stream's contributions."""
     return stream.encode()
 
 
 def partition(contributions: Contributions) -> int:
-    """Partition of a record: that of the stream's events, as the block said, whatever the key hashes to."""
+    """Return the partition of a record: the partition of the stream's events, as the block states, whatever the key
+    hashes to.
+    """
     return contributions.partition
 
 
 def encode(contributions: Contributions) -> bytes:
-    """Bytes of a record.
+    """Return the bytes of a record.
 
     Raises
     ------
@@ -175,12 +177,12 @@ def encode(contributions: Contributions) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> Contributions:
-    """The record in `data`; its arrays are read-only views.
+    """Decode a record; its arrays are read-only views.
 
     Raises
     ------
     FrameError
-        the bytes are not such a record, or one that contradicts itself.
+        the bytes are not such a record, or the record contradicts itself.
     """
     frame = frames.decode(data, _FRAME_KIND, VERSION)
     try:
@@ -216,7 +218,7 @@ def decode(data: bytes | memoryview) -> Contributions:
 
 
 def _check(record: Contributions) -> None:
-    """Refuse a record that contradicts itself."""
+    """Raise FrameError if a record contradicts itself."""
     findings: list[str] = []
     count, d = len(record.seqs), len(record.names)
     findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
@@ -254,7 +256,7 @@ def _check(record: Contributions) -> None:
 
 
 def _check_values(record: Contributions) -> list[str]:
-    """Refuse what an aggregator would index with, out of bounds, and numbers that would make its estimates infinite."""
+    """Return findings about indices that are out of bounds, and numbers that would make estimates infinite."""
     findings: list[str] = []
     squared = _LARGEST_SQUARED if record.loss in _SQUARES else LARGEST
     for name, array in record.values.items():
@@ -281,7 +283,7 @@ def _check_values(record: Contributions) -> list[str]:
 
 
 def _check_curves(record: Contributions, points: Array, curves: Array) -> list[str]:
-    """Refuse points without an answer, and categories without a text."""
+    """Return findings about points without a prediction, and categories without a text."""
     findings: list[str] = []
     there = ~np.isnan(points)
     answered = (np.abs(curves.transpose(0, 2, 1, 3)) <= LARGEST).all(axis=3)

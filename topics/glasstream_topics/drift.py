@@ -1,4 +1,4 @@
-"""`drift`: an alarm of a detector that watches what the explanations of a stream say, or its loss."""
+"""`drift`: alarms of the detectors that watch a stream's explanations and its loss."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypedDict
@@ -11,8 +11,8 @@ from glasstream_topics.record import decode_record, encode_record
 VERSION: Final = 1
 
 SIGNALS: Final = ("importance", "pd_importance", "curve_shape", "loss")
-"""What is watched: importance of a feature by one method, importance of its effect curve, how far rows' own curves are
-from the smoothed one, and the loss of the model."""
+"""Signals that detectors watch: the importance of a feature by one method, the importance of its effect curve, the
+distance of single rows' curves from the smoothed curve, and the loss of the model."""
 
 TOPIC: Final = Topic(
     name="drift",
@@ -33,7 +33,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class CurveFields(TypedDict):
-    """A curve as it is written."""
+    """A curve as `encode` takes it."""
 
     output: str | None
     grid: Sequence[float | str | bool]
@@ -41,7 +41,7 @@ class CurveFields(TypedDict):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """A feature's smoothed effect curve; the names are those of `effects`."""
+    """A feature's smoothed effect curve, with the field names of `effects`."""
 
     output: str | None
     grid: list[float | str | bool]
@@ -49,7 +49,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Detector(msgspec.Struct, frozen=True):
-    """Which detector raised the alarm."""
+    """The detector that raised the alarm."""
 
     name: str
     parameters: dict[str, float | int | str]
@@ -60,26 +60,30 @@ class Drift(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, row, seq
-        the row that raised it, and that row's event.
+    epoch, stream, row
+        the row that raised the alarm.
+    seq
+        the event of this row.
     signal
-        `importance`, `pd_importance` (of the effect curve), `curve_shape` (the distance of rows' own curves from the
-        smoothed one), or `loss`; more may come.
+        `importance`, `pd_importance` (of the effect curve), `curve_shape` (the distance of single rows' curves from the
+        smoothed curve), or `loss`; later releases may add signals.
     feature
-        whose; null for the loss.
+        the feature that changed; null for the loss.
     method
-        which method's; null for the loss.
+        the method whose values changed; null for the loss.
     model_version, coverage
         as in `importance`.
     before, after
-        mean of the watched numbers on the older and on the newer side of the change, as the detector sees it.
+        mean of the watched values before and after the change, as the detector sees it.
     width
-        numbers on the newer side.
-    curve_before, curve_after
-        the feature's effect curve some time before the change, and at the row; of several outputs the one that moved
-        furthest. Null where there is none.
+        number of values after the change.
+    curve_before
+        the feature's effect curve some time before the change; null if there is none. If the model has several outputs,
+        this is the curve that moved furthest.
+    curve_after
+        the same curve at the row of the alarm; null if there is none.
     detector
-        its name and parameters.
+        name and parameters of the detector.
     """
 
     schema_version: Literal[1]
@@ -104,7 +108,7 @@ _decoder: Final = msgspec.json.Decoder(Drift)
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's alarms."""
+    """Return the key of a stream's alarms."""
     return stream.encode()
 
 
@@ -127,7 +131,7 @@ def encode(
     detector: str,
     parameters: Mapping[str, float | int | str],
 ) -> bytes:
-    """Bytes of one alarm, the detector's parameters sorted by name.
+    """Return the bytes of one alarm, with the detector's parameters sorted by name.
 
     Raises
     ------
@@ -158,16 +162,16 @@ def encode(
 
 
 def _ordered(curve: CurveFields | None) -> CurveFields | None:
-    """The fields in their order, whatever way the curve came."""
+    """Return the curve with its fields in the order of the record."""
     return None if curve is None else {"output": curve["output"], "grid": curve["grid"], "curve": curve["curve"]}
 
 
 def decode(data: bytes) -> Drift:
-    """The alarm in `data`.
+    """Decode an alarm.
 
     Raises
     ------
     RecordError
-        the bytes are not one.
+        the bytes are not an alarm.
     """
     return decode_record("drift", data, _decoder)

@@ -1,4 +1,4 @@
-"""`effects`: how the prediction moves with one feature, as of one row (iPDP curves)."""
+"""`effects`: how the prediction depends on one feature, as of one row (iPDP curves)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -22,7 +22,7 @@ TOPIC: Final = Topic(
     read_by=("anyone",),
     public=True,
     schema_version=VERSION,
-    # The newest curve of every feature stays for whoever comes late; those of the last day stay for those who compare.
+    # Late consumers find the newest curve of every feature. All curves of the last day stay for comparisons.
     config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(DAY_MS)},
 )
 
@@ -32,33 +32,38 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class IceCurve(msgspec.Struct, frozen=True):
-    """One row's own curve: the points of then, and the prediction at each."""
+    """The curve of a single row: the grid at that time, and the prediction at each point."""
 
     grid: list[float | str | bool]
     curve: list[float]
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """One feature's effect on one output, smoothed, as of one row.
+    """One feature's smoothed effect on one output, as of one row.
 
     Attributes
     ----------
-    epoch, stream, row, seq
-        the row, the newest in the estimate, and its event.
+    epoch, stream, row
+        the newest row in the estimate.
+    seq
+        the event of this row.
     feature
-        its name.
+        name of the feature.
     output
-        the class whose probability the curve is of; null for the number of a regression.
+        the class whose probability the curve shows; null for regression.
     kind
-        `numeric`: the grid moves with the feature's range; `categorical`: a point for each category in use.
-    grid, curve
-        the points, and the smoothed prediction at each.
+        `numeric`: the grid follows the feature's range; `categorical`: the grid has one point per category in use.
+    grid
+        the points at which the curve is evaluated.
+    curve
+        the smoothed prediction at each point.
     importance
-        of the curve: the standard deviation of its values (numeric), or a quarter of their range (categorical).
+        importance of the curve: the standard deviation of its values (numeric), or a quarter of their range
+        (categorical).
     ice
-        curves of the last rows, oldest first; null where none are kept.
+        curves of the last single rows, oldest first; null if none are kept.
     n
-        rows in the estimate.
+        number of rows in the estimate.
     coverage, model_version
         as in `importance`.
     """
@@ -84,7 +89,7 @@ _decoder: Final = msgspec.json.Decoder(Effect)
 
 
 def key(stream: str, feature: str, output: str | None = None) -> bytes:
-    """Key of a feature's curve; `output` only where there are several."""
+    """Return the key of a feature's curve. Pass `output` only if the model has more than one."""
     parts = (stream, feature) if output is None else (stream, feature, output)
     return "/".join(parts).encode("utf-8", "surrogatepass")
 
@@ -106,7 +111,7 @@ def encode(
     coverage: float,
     model_version: int,
 ) -> bytes:
-    """Bytes of one curve.
+    """Return the bytes of one curve.
 
     Raises
     ------
@@ -136,11 +141,11 @@ def encode(
 
 
 def decode(data: bytes) -> Effect:
-    """The curve in `data`.
+    """Decode a curve.
 
     Raises
     ------
     RecordError
-        the bytes are not one.
+        the bytes are not a curve.
     """
     return decode_record("effects", data, _decoder)

@@ -1,4 +1,4 @@
-"""The root of the project's errors, and those of the contracts."""
+"""The root of the project's errors, and the errors of the contracts."""
 
 
 class GlasstreamError(Exception):
@@ -9,11 +9,11 @@ class GlasstreamError(Exception):
 
 
 class ContractError(GlasstreamError):
-    """Something on or about a topic does not fit its contract."""
+    """A topic or one of its records does not fit its contract."""
 
 
 class FrameError(ContractError):
-    """Bytes that should be a binary record are damaged, foreign or of a version this reader does not know."""
+    """The bytes of a binary record are damaged, foreign, or of a version that this reader does not know."""
 
 
 class RecordError(ContractError):
@@ -21,7 +21,7 @@ class RecordError(ContractError):
 
 
 class VersionError(RecordError):
-    """A JSON record of a schema version that this release does not know."""
+    """A JSON record has a schema version that this release does not know."""
 
 
 class TopicError(ContractError):

@@ -1,8 +1,10 @@
-"""`events`: what goes in. An event or a label, an array of them, or a mark, as JSON; the key is the stream's
-name. A label (`glasstream_topics.labels.Label`) is that of an event before it, on the same topic, without one.
+"""`events`: the input. A message is an event, a label, an array of them, or a mark, as JSON. Its key is the stream's
+name.
 
-This module says what a good message is. A reader that must say what is wrong with a bad one looks at it again, element
-by element; limits (size, length of names) are the reader's configuration.
+A label (`glasstream_topics.labels.Label`) belongs to an earlier event on the same topic that came without a target.
+
+This module defines valid messages. To report what is wrong with an invalid message, a reader checks it again element by
+element. Limits on sizes and names are settings of the reader.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +36,7 @@ TOPIC: Final = Topic(
 )
 
 LARGEST: Final = 1e60
-"""Numbers beyond ±this are refused: squares of squares of them, which estimates are made of, would be infinite."""
+"""Largest absolute value of a number. Estimates contain fourth powers, which would overflow for larger values."""
 
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | str | bool | None
 
@@ -45,14 +47,14 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     Attributes
     ----------
     x
-        features by name; null is a feature that is absent from this event. Numbers lie within ±1e60.
+        features by name; null means that the event lacks the feature. Numbers lie within ±1e60.
     id
-        name of the event, carried to its prediction as text; up to 256 bytes.
+        name of the event, up to 256 bytes; the prediction carries it as text.
     ts
-        time of the event in milliseconds; carried only.
+        time of the event in milliseconds; Glasstream does not use it.
     y
-        the target; absent or null: the event is predicted and not learned, unless a label with its `id` comes later.
-        For regression it lies within ±1e60.
+        the target. If it is absent or null, the event is predicted but not learned, unless a label with its `id`
+        follows. For regression it lies within ±1e60.
     """
 
     x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]
@@ -62,10 +64,10 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
 
 
 FLUSH: Final = b'{"flush":true}'
-"""The flush mark: what is unpublished is to be published. Alone in its message, never inside an array."""
+"""Flush mark: publish everything that is unpublished. It is a message of its own, never an element of an array."""
 
 RESET: Final = b'{"reset":true}'
-"""The reset mark: the stream ends here as at a flush mark, and begins anew after it, in its next epoch. Alone too."""
+"""Reset mark: publish as at a flush mark and start the stream's next epoch. It is a message of its own."""
 
 PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
     {"murmur2": murmur2_partition, "crc32": crc32_partition}
@@ -73,7 +75,7 @@ PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyTyp
 
 
 class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An event, or without `x` a label."""
+    """An event, or a label if `x` is missing."""
 
     x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
     id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
@@ -95,12 +97,12 @@ _any_many: Final = msgspec.json.Decoder(list[_Element])
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's events."""
+    """Return the key of a stream's events."""
     return stream.encode()
 
 
 def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
-    """Partition on which the events of a key belong; TopicError unless `partitioner` is one of `PARTITIONERS`."""
+    """Return the partition for the events of a key; raise TopicError unless `partitioner` is one of `PARTITIONERS`."""
     choose = PARTITIONERS.get(partitioner)
     if choose is None:
         raise TopicError(f"partitioner of events: expected {' or '.join(PARTITIONERS)}, got {partitioner!r}")
@@ -108,23 +110,23 @@ def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
 
 
 def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
-    """Bytes of one event or label, or of an array of them.
+    """Return the bytes of one event or label, or of an array of them.
 
     Raises
     ------
     RecordError
-        a value that JSON cannot hold, NaN and the infinities among them.
+        JSON cannot hold a value, for example NaN or an infinity.
     """
     return encode_record("events", events)
 
 
 def decode(data: bytes) -> list[Event]:
-    """The events of a message all of whose content is good, and which holds no labels.
+    """Decode a valid message that holds only events.
 
     Raises
     ------
     RecordError
-        anything in it is not an event; a label and the marks are none.
+        an element is not an event, for example a label or a mark.
     """
     try:
         return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
@@ -133,12 +135,12 @@ def decode(data: bytes) -> list[Event]:
 
 
 def decode_with_labels(data: bytes) -> list[Event | Label]:
-    """The events and labels of a message all of whose content is good; slower than `decode`.
+    """Decode a valid message that holds events and labels. This is slower than `decode`.
 
     Raises
     ------
     RecordError
-        anything in it is neither; the marks are none.
+        an element is neither an event nor a label, for example a mark.
     """
     try:
         found = _any_many.decode(data) if data[:1] == b"[" else [_any.decode(data)]
@@ -148,7 +150,7 @@ def decode_with_labels(data: bytes) -> list[Event | Label]:
 
 
 def is_flush(data: bytes) -> bool:
-    """Whether a message is the flush mark, however it is spaced.
+    """Return whether a message is the flush mark, with any whitespace.
 
     >>> is_flush(b'{"flush": true}'), is_flush(b'{"flush": false}'), is_flush(b'[{"flush": true}]')
     (True, False, False)
@@ -157,7 +159,7 @@ def is_flush(data: bytes) -> bool:
 
 
 def is_reset(data: bytes) -> bool:
-    """Whether a message is the reset mark, however it is spaced.
+    """Return whether a message is the reset mark, with any whitespace.
 
     >>> is_reset(b'{"reset": true}'), is_reset(b'{"reset": false}'), is_reset(b'[{"reset": true}]')
     (True, False, False)
@@ -166,7 +168,7 @@ def is_reset(data: bytes) -> bool:
 
 
 def _says(data: bytes, mark: str) -> bool:
-    if f'"{mark}"'.encode() not in data[:64]:  # no message of events pays for the parse
+    if f'"{mark}"'.encode() not in data[:64]:  # other messages are not parsed
         return False
     try:
         found = orjson.loads(data)

@@ -1,8 +1,8 @@
-"""`events.dead`: input that was rejected, with its original bytes; reason and origin are in the headers.
+"""`events.dead`: rejected input with its original bytes. The headers hold the reason and the origin.
 
-Key, value and partition are as received. A value or key that would make the letter larger than its bound is left out
-and its size stated: a letter is never refused for its size. Header values are text: numbers in decimal, `rejected` as
-JSON.
+A dead letter keeps the key, the value and the partition of the message. If a value or key would make the letter too
+large, the letter states its size instead. No letter is refused for its size. Header values are text: numbers in
+decimal, `rejected` as JSON.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,22 +17,22 @@ from glasstream_topics.errors import RecordError
 
 VERSION: Final = 1
 
-# Eight times what `events` takes by default: topics of users may be configured larger than ours.
+# Eight times the default size limit of `events`: topics of users may allow larger messages than ours.
 MAX_LETTER_BYTES: Final = 8 * MIB - 4 * KIB
-"""Largest letter, all of it: what our producers take, and this topic as we make it."""
+"""Largest letter in total. Our producers accept this size, and we create this topic for it."""
 
 ORIGIN_BYTES: Final = 64 * KIB
-"""Largest letter without key and value: whatever it says of where and why, it stays below this."""
+"""Upper bound on a letter without key and value: its headers are always smaller."""
 
 DETAIL_BYTES: Final = 4_000
 LISTED: Final = 1_000
-"""Rejected elements that the header `rejected` lists; of more the first, and `rejected_count` says how many."""
+"""Largest number of elements in the header `rejected`. If more are rejected, `rejected_count` has their number."""
 
 KEY_BYTES: Final = 1_024
-"""A key up to this is never left out while the value is there: no stream's name is longer."""
+"""A letter with a value always keeps a key up to this size. No stream name is longer."""
 
 REPLAYED: Final = "dead_letter"
-"""Header of a message of `events` that a dead letter was sent again as: `topic[partition]@offset` of the letter."""
+"""Header of a resent message on `events`: `topic[partition]@offset` of the dead letter."""
 
 TOPIC: Final = Topic(
     name="events.dead",
@@ -73,11 +73,11 @@ class Reason(StrEnum):
     TOO_MANY_STREAMS = "too_many_streams"
     MODEL_ERROR = "model_error"
     UNKNOWN_ID = "unknown_id"
-    """A label of which no event waits: it has not come, is too old, or never waited."""
+    """No event waits for the label: the event has not arrived, is too old, or already came with a label."""
     DOUBLED_LABEL = "doubled_label"
-    """A label of an event that has one."""
+    """The event already has a label."""
     REJECTED_ELEMENTS = "rejected_elements"
-    """Some elements of an array; header `rejected` says which and why. The others went on."""
+    """Some elements of an array were rejected; the header `rejected` lists them. The others were accepted."""
 
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -89,24 +89,24 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes
     ----------
     epoch
-        of the learner that rejected it.
+        epoch of the learner that rejected the message.
     reason
         a code of `Reason`.
     topic, partition, offset
-        where it was received.
+        where the message was received.
     time
         when it was rejected, in milliseconds since 1970.
     detail
-        the same reason for people: what was expected and what came.
+        the reason in words: what was expected and what came.
     rejected
-        [index, reason] of each rejected element of an array, of the first 1,000 if there are more; absent where the
-        whole message was rejected.
+        [index, reason] of each rejected element of an array, at most the first 1,000; absent if the whole message was
+        rejected.
     omitted_bytes
-        size of the value, where it was too large to be kept.
+        size of the value, if it was too large to be kept.
     rejected_count
-        how many elements were rejected, where `rejected` does not list all of them.
+        number of rejected elements, if `rejected` does not list all of them.
     omitted_key_bytes
-        size of the key, where it was too large to be kept.
+        size of the key, if it was too large to be kept.
     """
 
     schema_version: Literal[1]
@@ -136,7 +136,7 @@ def headers(
     omitted_bytes: int | None = None,
     omitted_key_bytes: int | None = None,
 ) -> list[tuple[str, bytes]]:
-    """Headers of a dead letter, in the order of `DeadLetter`'s fields; together they are below `ORIGIN_BYTES`."""
+    """Return the headers of a dead letter, in the order of `DeadLetter`'s fields and smaller than `ORIGIN_BYTES`."""
     cut = rejected is not None and len(rejected) > LISTED
     texts = {
         "schema_version": str(VERSION),
@@ -164,24 +164,24 @@ def headers(
 
 
 def size(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> int:
-    """Bound what a letter takes in a batch of its own, in bytes."""
+    """Return an upper bound on the bytes that a letter takes in a record batch of its own."""
     parts = (len(name.encode()) + len(data) + _HEADER_BYTES for name, data in headers)
     return len(key or b"") + len(value or b"") + sum(parts) + _RECORD_BYTES
 
 
 _HEADER_BYTES: Final = 10
-"""Of the two lengths of a header."""
+"""Bytes for the two length fields of a header."""
 _RECORD_BYTES: Final = 128
-"""Of a record and the batch around it."""
+"""Bytes for the other fields of a record and for the header of its batch."""
 
 
 def decode(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter:
-    """The headers of a dead letter; those of others are skipped.
+    """Decode the headers of a dead letter. Headers of other producers are skipped.
 
     Raises
     ------
     RecordError
-        a header is missing or is not what it should be.
+        a header is missing or invalid.
     """
     fields: dict[str, object] = {}
     try:

@@ -10,8 +10,8 @@
     40      ...    header: {"arrays": [[name, dtype, shape], ...], "kind": ..., "meta": {...}, "version": ...}
     ...            each array in the order of the header: zeros up to a multiple of 8, then C order, little endian
 
-The bytes are a function of the content: keys and arrays are sorted by name. The checksum tells damage from content;
-it authenticates nobody. Reading a frame executes nothing and allocates nothing that its own bytes do not fill.
+The bytes are a function of the content: keys and arrays are sorted by name. The checksum detects damage, but it does
+not authenticate the writer. Reading a frame executes nothing and allocates no more memory than its own bytes take.
 """
 
 import math
@@ -46,13 +46,13 @@ class Frame:
     Attributes
     ----------
     kind
-        what the record is, such as `explain.requests`.
+        kind of the record, such as `explain.requests`.
     version
         version of the record's schema (the container has its own).
     meta
-        what is not an array; JSON values.
+        everything that is not an array, as JSON values.
     arrays
-        read-only views on the bytes that were decoded, by name.
+        read-only views on the decoded bytes, by name.
     """
 
     kind: str
@@ -62,17 +62,17 @@ class Frame:
 
 
 def encode(kind: str, version: int, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> bytes:
-    """Bytes of a frame; the same content always gives the same bytes.
+    """Return the bytes of a frame; the same content always gives the same bytes.
 
     Parameters
     ----------
     kind, version
-        what the record is and the version of its schema; the reader must name the same.
+        kind of the record and version of its schema; the reader must name the same.
     meta
-        JSON values under text keys. NaN and the infinities are refused: JSON has no word for them; put numbers that
-        may be one into an array.
+        JSON values under text keys. NaN and the infinities are refused, because JSON cannot express them; put numbers
+        that may be one into an array.
     arrays
-        numeric or boolean arrays of up to 8 dimensions, in any memory layout; objects are refused.
+        numeric or boolean arrays of up to 8 dimensions, in any memory layout; object arrays are refused.
 
     Raises
     ------
@@ -104,13 +104,13 @@ def encode(kind: str, version: int, meta: Mapping[str, object], arrays: Mapping[
 
 
 def decode(data: bytes | bytearray | memoryview, kind: str, version: int) -> Frame:
-    """The frame in `data`, its arrays as read-only views (a copy only where the memory is not aligned to 8 bytes).
+    """Decode a frame. Its arrays are read-only views, copied only if the memory is not aligned to 8 bytes.
 
     Raises
     ------
     FrameError
-        whatever is wrong with the bytes: foreign, damaged, truncated, of another kind or version. Nothing else is
-        raised, whatever the bytes.
+        the bytes are foreign, damaged, truncated, or of another kind or version. No other error is raised, whatever the
+        bytes.
     """
     view = memoryview(data)
     if not view.c_contiguous:
@@ -145,7 +145,7 @@ def decode(data: bytes | bytearray | memoryview, kind: str, version: int) -> Fra
 
 
 def mismatch(name: str, array: Array, dtype: str, shape: tuple[int, ...]) -> list[str]:
-    """What a record says of an array that is not as its schema demands; nothing if it is.
+    """Return a finding if an array does not have the dtype and shape that its schema demands.
 
     >>> mismatch("y", np.zeros(3), "float64", (2,))
     ['y: expected float64[2], got float64[3]']
@@ -156,7 +156,7 @@ def mismatch(name: str, array: Array, dtype: str, shape: tuple[int, ...]) -> lis
 
 
 def repeated(name: str, array: Array) -> list[str]:
-    """What a record says of an array of numbers from 0 on, each once, that is not; nothing if it is.
+    """Return a finding if an array contains negative or repeated numbers.
 
     >>> repeated("seqs", np.array([4, 0, 4]))
     ['seqs: expected different numbers from 0 on, got 0 below and 1 twice']
@@ -170,7 +170,7 @@ def repeated(name: str, array: Array) -> list[str]:
 
 
 def _check_envelope(view: memoryview, kind: str) -> int:
-    """Check magic, checksum and lengths; give the length of the header."""
+    """Check magic, checksum and lengths, and return the length of the header."""
     if len(view) < _HEADER:
         raise FrameError(f"a {kind} frame: expected at least {_HEADER} bytes, got {len(view)}")
     magic = bytes(view[: len(_MAGIC)])
@@ -190,7 +190,7 @@ def _check_envelope(view: memoryview, kind: str) -> int:
 
 
 def _header(view: memoryview, kind: str) -> dict[str, Any]:
-    """The header as JSON, its own fields checked."""
+    """Return the header as JSON, with its own fields checked."""
     try:
         header = orjson.loads(view)
     except orjson.JSONDecodeError as error:
@@ -208,7 +208,7 @@ def _header(view: memoryview, kind: str) -> dict[str, Any]:
 
 
 def _table_row(row: object, kind: str) -> tuple[str, np.dtype[Any], tuple[int, ...], int]:
-    """Name, dtype, shape and length in bytes of one array."""
+    """Return name, dtype, shape and length in bytes of one array."""
     if not isinstance(row, list) or len(row) != 3:
         raise FrameError(f"a {kind} frame: expected [name, dtype, shape] in its table of arrays, got {row!r:.200}")
     name, code, shape = row
@@ -229,7 +229,7 @@ def _table_row(row: object, kind: str) -> tuple[str, np.dtype[Any], tuple[int, .
 
 
 def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, kind: str) -> Array:
-    """A read-only array over `view`."""
+    """Return a read-only array over `view`."""
     if dtype.kind == "b" and np.frombuffer(view, np.uint8).max(initial=0) > 1:
         raise FrameError(f"array {name!r} of a {kind} frame: expected booleans, got other bytes than 0 and 1")
     array: Array = np.frombuffer(view, dtype).reshape(shape)
@@ -240,7 +240,7 @@ def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], name:
 
 
 def _json(header: dict[str, object], kind: str) -> bytes:
-    """The header's bytes; refuses what would not come back as it was."""
+    """Return the header's bytes; refuse values that decoding would not restore."""
     try:
         data = orjson.dumps(header, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:

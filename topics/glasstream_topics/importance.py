@@ -1,4 +1,4 @@
-"""`importance`: what the model relies on, per feature, as of one row."""
+"""`importance`: how much the model relies on each feature, as of one row."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
@@ -30,7 +30,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """What kind of interval `low` and `high` are, and at which level; null where there is none."""
+    """Kind and level of the intervals `low` to `high`; both are null if there are none."""
 
     kind: str | None
     level: _Share | None
@@ -41,14 +41,16 @@ class Feature(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    value, raw
-        smoothed contributions, without and with the bias of their start at 0.
+    value
+        smoothed contributions, corrected for the bias of their start at 0.
+    raw
+        smoothed contributions, without this correction.
     variance
-        of the contributions, smoothed likewise.
+        smoothed variance of the contributions.
     low, high
-        interval of `value`; null where there is none.
+        bounds of the interval of `value`; null if there is none.
     rank
-        1 for the largest value; ties go by name.
+        1 for the largest value; equal values are ranked by name.
     """
 
     value: float
@@ -64,29 +66,37 @@ class Importance(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, row, seq
-        the row, the newest in the estimate, and its event.
-    method, loss, alpha, sampling
-        what was estimated: the method's name, the loss, the smoothing, how background rows are drawn.
+    epoch, stream, row
+        the newest row in the estimate.
+    seq
+        the event of this row.
+    method
+        name of the method.
+    loss
+        name of the loss.
+    alpha
+        smoothing factor α.
+    sampling
+        distribution of the background rows.
     interval
-        kind and level of the intervals of the features.
+        kind and level of the features' intervals.
     n
-        rows in the estimate.
+        number of rows in the estimate.
     coverage
-        rows explained over rows that could have been, since the start.
+        explained rows divided by the rows that could have been explained, from t0 on.
     model_version
         version of the model that explained the row.
     lag
-        events learned before the row minus `model_version`.
+        number of rows learned before this row, minus `model_version`.
     staleness
-        how far that version's explanations can be from those of the scheduled one before it, in units of the loss: the
-        largest bound over the features (paper 004, Theorem 4), or for other losses the measured distance; null where
-        it was not measured.
+        how far the explanations of that version can be from those of the snapshot before it, in units of the loss: the
+        largest bound over the features (paper 004, Theorem 4), or for other losses the measured distance between
+        predictions; null if it was not measured.
     marginal_loss, model_loss, total
-        iSAGE: the smoothed loss of the mean prediction, that of the model, and their difference, to which the features'
-        values add up; absent for other methods.
+        iSAGE only: the smoothed loss of the mean prediction, the smoothed loss of the model, and their difference. The
+        features' values add up to this difference.
     features
-        by name.
+        importance of each feature, by name.
     """
 
     schema_version: Literal[1]
@@ -114,12 +124,12 @@ _decoder: Final = msgspec.json.Decoder(Importance)
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's importances."""
+    """Return the key of a stream's records."""
     return stream.encode()
 
 
 def ranks(names: Sequence[str], values: Sequence[float]) -> list[int]:
-    """Rank of each feature: 1 for the largest value, ties by name.
+    """Return the rank of each feature: 1 for the largest value, ties by name.
 
     >>> ranks(["salary", "age", "loan", "car"], [0.4, 0.0, 0.0, 0.5])
     [2, 3, 4, 1]
@@ -156,14 +166,14 @@ def encode(
     staleness: float | None = None,
     totals: Mapping[str, float] | None = None,
 ) -> bytes:
-    """Bytes of one estimate, features sorted by name and ranked.
+    """Return the bytes of one estimate, with features sorted by name and ranked.
 
     Parameters
     ----------
     names, value, raw, variance, low, high
-        per feature, in any one order (lists or numpy arrays); without low and high both are null.
+        one entry per feature, all in the same order (lists or numpy arrays); without low and high both are null.
     totals
-        of iSAGE: marginal_loss, model_loss and total.
+        marginal_loss, model_loss and total of iSAGE.
 
     Raises
     ------
@@ -215,11 +225,11 @@ def encode(
 
 
 def decode(data: bytes) -> Importance:
-    """The estimate in `data`.
+    """Decode an estimate.
 
     Raises
     ------
     RecordError
-        the bytes are not one.
+        the bytes are not an estimate.
     """
     return decode_record("importance", data, _decoder)

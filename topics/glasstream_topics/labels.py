@@ -1,7 +1,7 @@
-"""`labels`: labels that come after their events, for those who cannot write to `events` themselves.
+"""`labels`: late labels from producers that cannot write to `events`.
 
-Two topics have no common order. `glasstream worker labels` moves each message, as it is, to the same partition of
-`events`; the order that it gives them there is from then on the log's.
+Two topics have no common order. `glasstream worker labels` moves each message unchanged to the same partition of
+`events`. The log of `events` then fixes the order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,16 +30,16 @@ TOPIC: Final = Topic(
 
 
 class Label(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """The label of an event that came before, without one.
+    """The label of an earlier event that came without one.
 
     Attributes
     ----------
     id
-        that of the event; 7 and "7" are the same.
+        id of the event; 7 and "7" are the same.
     y
         the target; for regression it lies within ±1e60.
     ts
-        time of the label in milliseconds; carried only.
+        time of the label in milliseconds; Glasstream does not use it.
     """
 
     id: Annotated[str, msgspec.Meta(max_length=256)] | int
@@ -52,23 +52,23 @@ _many: Final = msgspec.json.Decoder(list[Label])
 
 
 def encode(labels: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
-    """Bytes of one label or of an array of labels.
+    """Return the bytes of one label or of an array of labels.
 
     Raises
     ------
     RecordError
-        a value that JSON cannot hold, NaN and the infinities among them.
+        JSON cannot hold a value, for example NaN or an infinity.
     """
     return encode_record(TOPIC.name, labels)
 
 
 def decode(data: bytes) -> list[Label]:
-    """The labels of a message all of whose content is good.
+    """Decode a valid message of labels.
 
     Raises
     ------
     RecordError
-        anything in it is not a label.
+        an element is not a label.
     """
     try:
         return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]

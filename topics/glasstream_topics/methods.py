@@ -1,7 +1,7 @@
-"""The methods, and the arrays that each takes with a block and gives for one, by name.
+"""The explanation methods, and the arrays that each one reads from a block and returns for it, by name.
 
-A shape is a tuple of a number, of ``count`` (rows of the block), ``d`` (features), ``k`` (outputs: classes, or the one
-number of a regression), or None for any size.
+A shape is a tuple of numbers, ``count`` (rows of the block), ``d`` (features), ``k`` (outputs: classes, or the one
+number of a regression), and None for any size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from glasstream_topics import frames
 from glasstream_topics.frames import Array
 
 METHODS: Final = ("ipfi", "isage", "ipdp")
-"""In the order in which their records are published."""
+"""All methods, in the order in which their records are published."""
 
 MOST_POINTS: Final = 1_000
-"""Of a grid: readers make room for so many, whatever a record says."""
+"""Largest number of points of a grid. Readers allocate no more, whatever a record says."""
 
 MOST_OUTPUTS: Final = 10
-"""Of curves: every output is a number a point, feature and row."""
+"""Largest number of outputs with curves. Each output costs one number per point, feature and row."""
 
 Shape = tuple[str, tuple[str | int | None, ...]]
 
@@ -29,8 +29,8 @@ TAKEN: Final[Mapping[str, Shape]] = {
     "ipdp.place": ("int32", (None,)),
     "ipdp.value": ("float64", (None,)),
 }
-"""iPFI: background values; iSAGE: background rows of every step (or of all), and the order in which features are added;
-iPDP: what changes in the grids from row to row, from which `glasstream.background.grids` makes the points."""
+"""Arrays in a block. iPFI: background values. iSAGE: background rows for each step (or for all), and the order in which
+features are added. iPDP: changes of the grids from row to row; `glasstream.background.grids` makes the points."""
 
 GIVEN: Final[Mapping[str, Shape]] = {
     "loss": ("float64", ("count",)),
@@ -43,13 +43,13 @@ GIVEN: Final[Mapping[str, Shape]] = {
     "ipdp": ("float64", ("count", "d", None, None)),
     "ipdp.points": ("float64", ("count", None, "d")),
 }
-"""The loss of the model itself, whatever the method; contributions; of iSAGE also the feature whose first difference
-the aggregator completes, loss and prediction of the model and the target; of iPDP the ICE curves, one an output, and
-points that they were evaluated at."""
+"""Arrays in the contributions. All methods: the loss of the model, and the contributions. iSAGE: also the feature whose
+first difference the aggregator completes, the model's loss and prediction, and the target. iPDP: the ICE curves, one
+per output, and the points at which they were evaluated."""
 
 
 def method_of(name: str) -> str:
-    """The method that an array belongs to.
+    """Return the method that an array belongs to.
 
     >>> method_of("isage.order")
     'isage'
@@ -60,7 +60,7 @@ def method_of(name: str) -> str:
 def findings(
     arrays: Mapping[str, Array], shapes: Mapping[str, Shape], sizes: Mapping[str, int], what: str
 ) -> list[str]:
-    """What is wrong with the arrays: unknown names, methods that are not whole, wrong types and shapes."""
+    """Return what is wrong with the arrays: unknown names, incomplete methods, wrong types and shapes."""
     found: list[str] = []
     unknown = sorted(arrays.keys() - shapes.keys())
     if unknown:

@@ -1,7 +1,7 @@
-"""Which partition a keyed record belongs on: murmur2 as Java's producers hash, and CRC32 as librdkafka does by default.
+"""Partition of a record with a key: murmur2 as in Java producers, and CRC32 as librdkafka's default.
 
-Java's default partitioner, aiokafka and librdkafka's `murmur2_random` agree on murmur2 of the key's bytes;
-librdkafka's default, `consistent_random`, takes CRC32. One stream written by both would lose its order.
+Java's default partitioner, aiokafka and librdkafka's `murmur2_random` all use murmur2 of the key's bytes. librdkafka's
+default, `consistent_random`, uses CRC32. A stream that is written with both loses its order.
 """
 
 import zlib
@@ -13,7 +13,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32 bits of `org.apache.kafka.common.utils.Utils.murmur2`, unsigned.
+    """Return the 32 bits of `org.apache.kafka.common.utils.Utils.murmur2` as an unsigned number.
 
     >>> murmur2(b"21")  # Java: -973932308
     3321034988
@@ -33,7 +33,7 @@ def murmur2(data: bytes) -> int:
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
-    """Partition of a key by murmur2, its sign bit cleared as Java's `toPositive` does.
+    """Return the partition of a key by murmur2, with the sign bit cleared as Java's `toPositive` does.
 
     >>> [murmur2_partition(name, 4) for name in (b"elec2", b"agrawal", b"21")]
     [1, 1, 0]
@@ -42,5 +42,7 @@ def murmur2_partition(key: bytes, partitions: int) -> int:
 
 
 def crc32_partition(key: bytes, partitions: int) -> int:
-    """Partition of a key by CRC32: librdkafka's `consistent` and, for keys that are not empty, `consistent_random`."""
+    """Return the partition of a key by CRC32, as librdkafka's `consistent` and (for non-empty keys) `consistent_random`
+    do.
+    """
     return zlib.crc32(key) % partitions

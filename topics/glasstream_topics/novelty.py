@@ -1,4 +1,4 @@
-"""`novelty`: of one event, labelled or not, whether the model of its stream should be trusted with it."""
+"""`novelty`: whether the model should be trusted with an event, labelled or not."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -12,7 +12,7 @@ VERSION: Final = 1
 
 TOPIC: Final = Topic(
     name="novelty",
-    holds="one event's novelty: how far its prediction is from what its neighbours support, and whether that is a lot",
+    holds="one event's novelty score: how far the map's prediction is from what the event's neighbours support",
     key="stream",
     partitioning="murmur2 of the key",
     partitions="events",
@@ -35,9 +35,9 @@ class Alarm(msgspec.Struct, frozen=True):
     Attributes
     ----------
     before, after
-        share of flagged events on the older and on the newer side of the change, as the detector sees it.
+        share of flagged events before and after the change, as the detector sees it.
     width
-        events on the newer side, the newest of them that of the record.
+        number of events after the change, up to and including this one.
     """
 
     before: _Share
@@ -53,21 +53,22 @@ class Novelty(msgspec.Struct, frozen=True):
     epoch, stream, seq, id
         the event, as in `predictions`.
     indicator
-        distance of the map's value at the event from the mean of its nearest reference events (paper 003, section
-        4.5): in units of the target, for classes in log-odds, of several classes the largest.
+        distance between the map's prediction at the event and the mean of its nearest reference events (paper 003,
+        section 4.5), in units of the target, or in log-odds for classes. With several classes, the largest of their
+        distances.
     baseline
         Euclidean distance, in standardised features, to the k-th nearest reference event.
     threshold
-        what the indicator is compared with: in-distribution events exceed it at the rate that is configured.
+        threshold of the indicator; in-distribution events exceed it at the configured rate.
     flagged
-        whether it is exceeded.
+        whether the indicator exceeds the threshold.
     map_version
-        seq of the newest event in the window that the map is of.
+        seq of the newest event in the map's window.
     attribution
-        of a flagged event, if asked for: the map's slope in each feature, by name, for one standard deviation of a
-        number, or for having the category.
+        slope of the map in each feature, by name, for one standard deviation of a number, or for having the category.
+        Only flagged events have it, if `novelty.attribution` is on.
     alarm
-        with this event the share of flagged ones has changed.
+        present if the share of flagged events changes with this event.
     """
 
     schema_version: Literal[1]
@@ -88,7 +89,7 @@ _decoder: Final = msgspec.json.Decoder(Novelty)
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's records."""
+    """Return the key of a stream's records."""
     return stream.encode()
 
 
@@ -106,7 +107,7 @@ def encode(
     attribution: Mapping[str, float] | None = None,
     alarm: Alarm | None = None,
 ) -> bytes:
-    """Bytes of one event's record, its attribution sorted by name; what is None is left out.
+    """Return the bytes of one event's record, with its attribution sorted by name. Fields that are None are left out.
 
     Raises
     ------
@@ -133,11 +134,11 @@ def encode(
 
 
 def decode(data: bytes) -> Novelty:
-    """The record in `data`.
+    """Decode a record.
 
     Raises
     ------
     RecordError
-        the bytes are not one.
+        the bytes are not such a record.
     """
     return decode_record("novelty", data, _decoder)

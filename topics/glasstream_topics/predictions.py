@@ -1,4 +1,6 @@
-"""`predictions`: for every accepted event what the model said before it saw the label, and how well it does so far."""
+"""`predictions`: the model's prediction for each accepted event before it learned the label, and its running
+performance.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from glasstream_topics.record import decode_record, encode_record
 VERSION: Final = 1
 
 NAMED: Final = 100
-"""Classes that a record names; of more classes the most probable, so that a record stays below what a broker takes."""
+"""Largest number of classes in a record, so that a record stays below the broker's size limit."""
 
 TOPIC: Final = Topic(
     name="predictions",
@@ -31,14 +33,14 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A running metric and its value with this event; null before the first event that has one."""
+    """A running metric and its value including this event; null before the first event that has one."""
 
     name: str
     value: float | None
 
 
 class Others(msgspec.Struct, frozen=True):
-    """The classes that a record does not name: how many, and the sum of their probabilities."""
+    """The classes that a record does not name: their number, and the sum of their probabilities."""
 
     classes: Annotated[int, msgspec.Meta(ge=1)]
     probability: float
@@ -50,23 +52,24 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes
     ----------
     stream, epoch, seq
-        name the event: the seq-th accepted one of its stream, in this epoch of it.
+        the event: number `seq` among the accepted events of its stream in this epoch.
     id
-        as the event says, or partition-offset-index of where it stands in `events`.
+        id of the event, or partition-offset-index of its place in `events` if it has none.
     prediction
-        class or number; null when the model gives nothing yet.
+        class or number; null as long as the model predicts nothing.
     probabilities
-        by class; null for regression. Of more than 100 classes the 100 most probable; see `others`.
+        probability of each class; null for regression. If there are more than 100 classes, the 100 most probable ones;
+        see `others`.
     target
-        class or number; null for an event that came without its label: one that comes late changes no record.
+        class or number; null for an event without a label. A late label changes no record.
     loss, loss_name
-        of this prediction; null without prediction or target.
+        loss of this prediction and its name; the loss is null without prediction or target.
     metric
-        over all labels until this event, those that came late included, and what was predicted before them.
+        running metric over all labels up to this event, late labels included.
     model_version
-        number of events that the model had learned.
+        number of rows that the model had learned.
     others
-        the classes that `probabilities` leaves out; absent where it names all of them.
+        the classes that `probabilities` leaves out; absent if it names all of them.
     """
 
     schema_version: Literal[1]
@@ -88,14 +91,14 @@ _decoder: Final = msgspec.json.Decoder(Prediction)
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's predictions."""
+    """Return the key of a stream's predictions."""
     return stream.encode()
 
 
 class Encoder:
-    """Writes the predictions of one stream.
+    """Encoder for the predictions of one stream.
 
-    On the hot path: types are not checked, and what the records have in common is filled in once.
+    This is on the hot path: types are not checked, and fields that all records share are filled in once.
 
     >>> encoder = Encoder(epoch=0, stream="meters")
     >>> record = encoder.encode(
@@ -126,7 +129,7 @@ class Encoder:
         metric_value: float | None,
         model_version: int,
     ) -> bytes:
-        """Bytes of one event's prediction, classes sorted by name.
+        """Return the bytes of one event's prediction, with classes sorted by name.
 
         Raises
         ------
@@ -163,7 +166,7 @@ class Encoder:
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float], Others]:
-    """The `NAMED` most probable classes, of equally probable ones the first by name, and what is left of more.
+    """Return the `NAMED` most probable classes and a summary of the others. Ties are resolved by name.
 
     >>> named, others = most_probable({f"{number:03}": 0.0 if number else 1.0 for number in range(150)})
     >>> len(named), max(named), others
@@ -176,16 +179,16 @@ def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float],
 
 
 def encode(*, epoch: int, stream: str, **event: Any) -> bytes:
-    """Bytes of one prediction by itself: see `Encoder.encode`."""
+    """Return the bytes of a single prediction; see `Encoder.encode`."""
     return Encoder(epoch, stream).encode(**event)
 
 
 def decode(data: bytes) -> Prediction:
-    """The prediction in `data`.
+    """Decode a prediction.
 
     Raises
     ------
     RecordError
-        the bytes are not one.
+        the bytes are not a prediction.
     """
     return decode_record("predictions", data, _decoder)

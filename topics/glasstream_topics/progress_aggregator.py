@@ -1,7 +1,7 @@
-"""`progress.aggregator`: how far the aggregator is, and its state, committed in one transaction with what it sent.
+"""`progress.aggregator`: the aggregator's progress and state, committed in one transaction with its output.
 
-Three kinds of records, told apart by their keys: one for the partition (where to go on in `contributions`), one small
-one per stream for those who watch (how far it is), and per stream its state, in chunks.
+Keys tell three kinds of records apart. The partition's record says where to resume in `contributions`. A small record
+per stream says how far the stream is. The state of each stream follows in chunks.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
-    """Where to go on.
+    """Where to resume.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
     Attributes
     ----------
     stream, epoch
-        whose progress.
+        the stream and its epoch.
     next_row
         all rows below it are aggregated.
     published_row
@@ -80,14 +80,14 @@ class StreamProgress(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AggregatorState:
-    """A stream's aggregator as of its progress.
+    """The state of a stream's aggregator as of its progress.
 
     Attributes
     ----------
     progress
-        whose state, and as of which row.
+        the stream, and the row as of which this is its state.
     meta, arrays
-        what the aggregator goes on with: JSON values and numeric arrays, by names of its own.
+        the state: JSON values and numeric arrays, under names that the aggregator chooses.
     """
 
     progress: StreamProgress
@@ -97,10 +97,10 @@ class AggregatorState:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a successor finds: where to go on (None on a new partition), and how far each stream is.
+    """What a successor restores: where to resume (None on a new partition), and how far each stream is.
 
-    The streams' states are put together one by one, when they are asked for, so that a partition with many streams
-    takes little more memory than its records.
+    Each stream's state is assembled when it is asked for. A partition with many streams therefore takes little more
+    memory than its records.
     """
 
     partition: PartitionProgress | None
@@ -108,20 +108,20 @@ class Restored:
     _parts: dict[str, dict[int, bytes]] = field(default_factory=dict, compare=False)
 
     def chunks(self, stream: str) -> int:
-        """In how many chunks the state of a stream is there."""
+        """Return the number of chunks of a stream's state."""
         return max(self._parts.get(stream, {}), default=-1) + 1
 
     def state(self, stream: str) -> AggregatorState:
-        """A stream's state.
+        """Return a stream's state.
 
         Raises
         ------
         FrameError
-            it is not whole, or not of the row that the stream's progress says: the aggregator must not go on with less
-            than was committed.
+            the state is incomplete, or belongs to another row than the stream's progress says. The aggregator must not
+            resume with less than was committed.
         """
         parts = self._parts.get(stream, {})
-        # Room for all that was read, whole and in parts: what was written is never too much to be read.
+        # Room for everything that was read, in parts and assembled: what was written can always be read again.
         whole: chunks.Assembler[str] = chunks.Assembler(_CHUNK, chunks.room_for(parts.values()))
         for index, value in parts.items():
             whole.add(stream, index, value)
@@ -133,7 +133,7 @@ _stream: Final = msgspec.json.Decoder(StreamProgress)
 
 
 def encode_partition(record: PartitionProgress) -> tuple[bytes, bytes]:
-    """Key and value of the partition's record."""
+    """Return key and value of the partition's record."""
     value = {
         "schema_version": record.schema_version,
         "epoch": record.epoch,
@@ -146,12 +146,12 @@ def encode_partition(record: PartitionProgress) -> tuple[bytes, bytes]:
 def encode_stream(
     state: AggregatorState, previous_chunks: int = 0, limit: int = CHUNK_BYTES
 ) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values of a stream's records, its state in chunks of at most `limit` bytes.
+    """Return keys and values of a stream's records, with its state in chunks of at most `limit` bytes.
 
     Parameters
     ----------
     previous_chunks
-        how many chunks the state had that this one replaces; those that it no longer has get tombstones.
+        number of chunks of the state that this one replaces; chunks that no longer exist get tombstones.
 
     Raises
     ------
@@ -176,12 +176,12 @@ def encode_stream(
 
 
 def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
-    """The record under a key, for those who watch; None for a part of a state.
+    """Decode the record under a key, for tools that watch progress; None for a part of a state.
 
     Raises
     ------
     RecordError
-        the value is not what the key says.
+        the value does not fit the key.
     """
     if key == PARTITION_KEY:
         return decode_record("progress.aggregator, the partition's record", value, _partition)
@@ -196,17 +196,24 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | Non
 
 
 def is_progress(key: bytes) -> bool:
-    """Whether a key is that of progress, and not of a part of a stream's state, which only the aggregator needs."""
+    """Return whether a key belongs to a progress record. Parts of a stream's state, which only the aggregator needs, do
+    not.
+    """
     return not key.startswith(_STATE_PREFIX)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Everything on a partition of the topic, from the newest value of every key (without those with a tombstone).
+    """Restore everything on a partition of the topic.
+
+    Parameters
+    ----------
+    latest
+        the newest value of every key, without keys that have a tombstone.
 
     Raises
     ------
     RecordError, FrameError
-        a record is damaged, or there is a state without a stream's progress.
+        a record is damaged, or a state has no progress record.
     """
     partition: PartitionProgress | None = None
     progress: dict[str, StreamProgress] = {}

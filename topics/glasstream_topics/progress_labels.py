@@ -1,4 +1,4 @@
-"""`progress.labels`: how far the forwarder of labels is, committed with what it moved to `events`."""
+"""`progress.labels`: the label forwarder's progress, committed with the messages that it moved to `events`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -27,12 +27,12 @@ TOPIC: Final = Topic(
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
-    """Where to go on.
+    """Where to resume.
 
     Attributes
     ----------
     offset
-        of the message of `labels` to go on with.
+        offset of the next message of `labels`.
     """
 
     offset: Annotated[int, msgspec.Meta(ge=0)]
@@ -43,18 +43,18 @@ _partition: Final = msgspec.json.Decoder(PartitionProgress)
 
 
 def encode(record: PartitionProgress) -> tuple[bytes, bytes]:
-    """Key and value of the record."""
+    """Return key and value of the record."""
     fields = {"schema_version": record.schema_version, "offset": record.offset}
     return PARTITION_KEY, encode_record(TOPIC.name, fields)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> PartitionProgress | None:
-    """The record of a partition of the topic, from the newest value of every key; None on an untouched one.
+    """Restore the record of a partition from the newest value of every key; None for an untouched partition.
 
     Raises
     ------
     RecordError
-        it is damaged, or there is something else.
+        the record is damaged, or the partition holds another record.
     """
     if unknown := sorted(latest.keys() - {PARTITION_KEY}):
         raise RecordError(f"progress.labels: expected the partition's record only, got the key {unknown[0]!r}")

@@ -1,6 +1,6 @@
-"""`progress.learner`: how far the learner is, committed in one transaction with what it sent.
+"""`progress.learner`: the learner's progress, committed in one transaction with its output.
 
-One record for the partition says where to go on in `events`; one per stream says what had been accepted, learned and
+The partition's record says where to resume in `events`. A record per stream says what had been accepted, learned and
 sent by then.
 """
 
@@ -30,7 +30,7 @@ TOPIC: Final = Topic(
 )
 
 PARTITION_KEY: Final = b"\xffpartition"
-"""Key of the partition's record: a compacted topic needs one, and no stream's name is this, for it is not UTF-8."""
+"""Key of the partition's record, as a compacted topic requires. It is not UTF-8, so no stream has this name."""
 
 Setting = str | int | float | bool | None
 
@@ -38,18 +38,18 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
-    """Where to go on.
+    """Where to resume.
 
     Attributes
     ----------
     epoch
         epoch of the partition's streams.
     first_offset
-        the first offset of `events` in this epoch: what is learned again starts here.
+        the first offset of `events` in this epoch: learning everything again starts here.
     offset
-        offset of the message to go on with.
+        offset of the message to resume with.
     used
-        rows of that message that are already used.
+        number of rows of that message that are already used.
     fingerprint
         the settings and versions that change numbers, by name.
     """
@@ -68,22 +68,22 @@ class StreamProgress(msgspec.Struct, frozen=True):
     Attributes
     ----------
     stream, epoch
-        whose progress.
+        the stream and its epoch.
     seqs
-        events accepted: the next one gets this seq.
+        number of events accepted: the next one gets this seq.
     rows
-        rows learned: the next one gets this number.
+        number of rows learned: the next one gets this number.
     first_offset
-        the offset of `events` that the stream began with: without a checkpoint it is learned again from there.
+        the offset of `events` at which the stream began: without a checkpoint it is learned again from there.
     after
-        the offset behind the newest message that may have changed the stream: a state as of there or later is as of
-        the partition's offset.
+        the offset after the newest message that may have changed the stream. State saved at this offset or later is
+        still valid at the partition's offset.
     snapshots
-        versions of the model that are published and not ended, with the number of records of each.
+        versions of the model that are published and not deleted, with the number of records of each.
     counts
         running counters by name, such as events without a label.
     stalled
-        why the aggregator stands still with the stream, what was done and what to check; empty while it moves.
+        why the aggregator is stuck on the stream, what was done and what to check; empty while it makes progress.
     """
 
     stream: str
@@ -103,17 +103,17 @@ _stream: Final = msgspec.json.Decoder(StreamProgress)
 
 
 def key(stream: str) -> bytes:
-    """Key of a stream's record."""
+    """Return the key of a stream's record."""
     return stream.encode()
 
 
 def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
-    """Key and value of a record.
+    """Return key and value of a record.
 
     Raises
     ------
     RecordError
-        a value that JSON cannot hold.
+        JSON cannot hold a value.
     """
     fields = msgspec.structs.asdict(record)
     fields = {"schema_version": fields.pop("schema_version"), **fields}
@@ -128,12 +128,12 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress:
-    """The record under a key.
+    """Decode the record under a key.
 
     Raises
     ------
     RecordError
-        the value is not what the key says.
+        the value does not fit the key.
     """
     if key == PARTITION_KEY:
         return decode_record("progress.learner, the partition's record", value, _partition)
@@ -145,14 +145,19 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a successor finds: where to go on (None on an untouched partition), and how far each stream is."""
+    """What a successor restores: where to resume (None on an untouched partition), and how far each stream is."""
 
     partition: PartitionProgress | None
     streams: dict[str, StreamProgress] = field(default_factory=dict)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Everything on a partition of the topic, from the newest value of every key (without those with a tombstone).
+    """Restore everything on a partition of the topic.
+
+    Parameters
+    ----------
+    latest
+        the newest value of every key, without keys that have a tombstone.
 
     Raises
     ------

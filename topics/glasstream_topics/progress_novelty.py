@@ -1,8 +1,9 @@
-"""`progress.novelty`: how far the novelty detector is, and its state, committed in one transaction with what it sent.
+"""`progress.novelty`: the novelty detector's progress and state, committed in one transaction with its output.
 
-Three kinds of records, told apart by their keys: one for the partition (where to go on in `events`), one small one per
-stream (how many events it has used), and per stream an anchor, in chunks: the whole state, as of some earlier position.
-A successor restores the anchors and reads from the earliest of them again, in silence, up to the partition's position.
+Keys tell three kinds of records apart. The partition's record says where to resume in `events`. A small record per
+stream says how many events it has used. An anchor per stream, in chunks, holds its whole state as of an earlier
+position. A successor restores the anchors. It reads again from the earliest of them up to the partition's position,
+without publishing.
 """
 
 from collections.abc import Mapping
@@ -42,14 +43,14 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
-    """Where to go on.
+    """Where to resume.
 
     Attributes
     ----------
     epoch
         epoch of the partition's streams.
     offset, used
-        the message to go on with, and how many of its events are used.
+        the message to resume with, and the number of its events that are used.
     fingerprint
         the settings and versions that change numbers, by name.
     """
@@ -67,13 +68,13 @@ class StreamProgress(msgspec.Struct, frozen=True):
     Attributes
     ----------
     stream, epoch
-        whose progress.
+        the stream and its epoch.
     first_offset
-        the offset of `events` that the stream began with: without an anchor it is read again from there.
+        the offset of `events` at which the stream began: without an anchor it is read again from there.
     seqs
-        events accepted, and late labels that found theirs.
+        number of accepted events and of late labels that found their event.
     anchor
-        how many that were when its newest anchor was made; -1: it has none.
+        value of `seqs` at the stream's newest anchor; -1 if it has none.
     """
 
     stream: StreamName
@@ -85,7 +86,7 @@ class StreamProgress(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What an anchor says of itself."""
+    """Where an anchor was taken."""
 
     stream: StreamName
     epoch: _Natural
@@ -101,13 +102,13 @@ class Anchor:
     Attributes
     ----------
     stream, epoch
-        whose.
+        the stream and its epoch.
     offset, used
-        the position: the message to go on with, and how many of its events are in the state.
+        the position: the message to resume with, and the number of its events that are in the state.
     seqs
-        events accepted before it, and late labels that found theirs.
+        number of accepted events, and of late labels that found their event, before the position.
     meta, arrays
-        the state: JSON values and numeric arrays, by names of the novelty detector's own.
+        the state: JSON values and numeric arrays, under names that the novelty detector chooses.
     """
 
     stream: str
@@ -121,8 +122,11 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a successor finds: where to go on (None on a partition that nobody has read), how far each stream is, and
-    in how many chunks an anchor of a stream is there, of whichever epoch."""
+    """What a successor restores.
+
+    This is where to resume (None on an untouched partition), how far each stream is, and the number of chunks of each
+    stream's anchor, of whichever epoch.
+    """
 
     partition: PartitionProgress | None
     streams: dict[str, StreamProgress] = field(default_factory=dict)
@@ -130,13 +134,13 @@ class Restored:
     _anchors: Assembler[str] = field(default_factory=lambda: Assembler(_CHUNK, 0), compare=False)
 
     def anchor(self, stream: str) -> Anchor | None:
-        """A stream's anchor; None if it has none.
+        """Return a stream's anchor, or None if it has none.
 
         Raises
         ------
         FrameError
-            the anchor that the stream's progress names is not whole: the novelty detector must not go on with less than
-            was committed.
+            the anchor that the stream's progress names is incomplete. The novelty detector must not resume with less
+            than was committed.
         """
         progress = self.streams[stream]
         return _anchor(progress, self._anchors.get(stream)) if progress.anchor >= 0 else None
@@ -147,12 +151,12 @@ _stream: Final = msgspec.json.Decoder(StreamProgress)
 
 
 def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
-    """Key and value of a record.
+    """Return key and value of a record.
 
     Raises
     ------
     RecordError
-        a value that JSON cannot hold.
+        JSON cannot hold a value.
     """
     fields = msgspec.structs.asdict(record)
     fields = {"schema_version": fields.pop("schema_version"), **fields}
@@ -165,12 +169,12 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
 def encode_anchor(
     anchor: Anchor, previous_chunks: int = 0, limit: int = CHUNK_BYTES
 ) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values of an anchor's chunks, each of at most `limit` bytes.
+    """Return keys and values of an anchor's chunks, each of at most `limit` bytes.
 
     Parameters
     ----------
     previous_chunks
-        how many the anchor had that this one replaces; those that it no longer has get tombstones.
+        number of chunks of the anchor that this one replaces; chunks that no longer exist get tombstones.
 
     Raises
     ------
@@ -185,12 +189,12 @@ def encode_anchor(
 
 
 def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
-    """The record under a key, for those who watch; None for a part of an anchor.
+    """Decode the record under a key, for tools that watch progress; None for a part of an anchor.
 
     Raises
     ------
     RecordError
-        the value is not what the key says.
+        the value does not fit the key.
     """
     if key == PARTITION_KEY:
         return decode_record("progress.novelty, the partition's record", value, _partition)
@@ -203,7 +207,12 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | Non
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Everything on a partition of the topic, from the newest value of every key (without those with a tombstone).
+    """Restore everything on a partition of the topic.
+
+    Parameters
+    ----------
+    latest
+        the newest value of every key, without keys that have a tombstone.
 
     Raises
     ------
@@ -212,7 +221,7 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
     """
     partition: PartitionProgress | None = None
     streams: dict[str, StreamProgress] = {}
-    # Room for all that was read, whole and in parts: a damaged part may say what it likes of its whole.
+    # Room for everything that was read, in parts and assembled, because a damaged part may state any size.
     whole: Assembler[str] = Assembler(_CHUNK, room_for(latest.values()))
     counts: dict[str, int] = {}
     for key, value in latest.items():
@@ -231,7 +240,7 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
 
 
 def tombstones(stream: str, chunks: int) -> list[tuple[bytes, None]]:
-    """What ends all that is there of a stream, an anchor of so many chunks among it."""
+    """Return the tombstones that delete everything of a stream, including an anchor of `chunks` chunks."""
     keys = [b"%s%s/%d" % (_ANCHOR_PREFIX, stream.encode(), index) for index in range(chunks)]
     return [(key, None) for key in (*keys, stream.encode())]
 

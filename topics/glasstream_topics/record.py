@@ -1,4 +1,4 @@
-"""What the JSON records have in common: bytes of a fixed order, strictly decoded, never a NaN."""
+"""Encoding of the JSON records: fields in a fixed order, strict decoding, no NaN."""
 
 import math
 from typing import Final, TypeVar
@@ -10,37 +10,37 @@ from glasstream_topics.errors import RecordError
 
 T = TypeVar("T")
 
-_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # numpy scalars reach records; their Python types cost more to make
+_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
 
 
 def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
-    """Bytes of a record in the order of its keys.
+    """Return the bytes of a record, with its keys in their order.
 
     Parameters
     ----------
     topic
-        name for messages.
+        name of the topic, for error messages.
     record
         JSON values and numpy scalars.
     nulls
-        how many of them are None, if that is known.
+        number of values that are None, if it is known.
 
     Raises
     ------
     RecordError
-        a value that JSON cannot hold.
+        JSON cannot hold a value.
     """
     try:
         data = orjson.dumps(record, option=_OPTIONS)
     except orjson.JSONEncodeError as error:
         raise RecordError(f"{topic}: expected JSON values: {error}") from error
-    if data.count(b"null") != nulls:  # orjson writes NaN and the infinities as null: else there is none
+    if data.count(b"null") != nulls:  # orjson writes NaN and the infinities as null
         refuse_non_finite(topic, record)
     return data
 
 
 def decode_record(topic: str, data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """The record in `data`. Fields that a later release adds under the same version are skipped.
+    """Decode a record. Fields that a later release adds under the same version are skipped.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def decode_record(topic: str, data: bytes, decoder: msgspec.json.Decoder[T]) -> 
 
 
 def refuse_non_finite(topic: str, value: object, where: str = "$") -> None:
-    """Raise RecordError if there is a NaN or an infinity anywhere in a JSON value."""
+    """Raise RecordError if a JSON value contains a NaN or an infinity."""
     if isinstance(value, float) or hasattr(value, "dtype"):
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise RecordError(f"{topic}: expected a finite number at {where}, got {value}")

@@ -35,24 +35,24 @@ _ASYNCAPI: Final = "3.0.0"
 
 
 def generate() -> dict[str, bytes]:
-    """The documents by their file names."""
+    """Return the documents by their file names."""
     document = orjson.dumps(asyncapi(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     return {"topics.md": page().encode(), "asyncapi.json": document}
 
 
 def findings(directory: Path = DIRECTORY) -> list[str]:
-    """The documents that are not today's."""
+    """Return the names of the documents that are out of date."""
     return [name for name, content in generate().items() if (directory / name).read_bytes() != content]
 
 
 def page() -> str:
-    """The reference as Markdown."""
+    """Return the topic reference as Markdown."""
     lines = [
         "# Topics",
         "",
-        "Generated from the contracts in `topics/` by `python -m glasstream_topics.reference`; the same for machines:",
-        "[asyncapi.json](asyncapi.json). Names begin with the prefix, `glasstream.` by default. What is not listed",
-        "under the configuration is the operator's to choose.",
+        "`python -m glasstream_topics.reference` generates this page from the contracts in `topics/`. The same content",
+        "in machine-readable form is in [asyncapi.json](asyncapi.json). Topic names begin with the prefix, which is",
+        "`glasstream.` by default. The operator chooses all configuration that is not listed.",
         "",
         "| topic | holds | key | for |",
         "|---|---|---|---|",
@@ -69,14 +69,14 @@ def page() -> str:
 
 
 def asyncapi() -> dict[str, Any]:
-    """The public topics as an AsyncAPI document."""
+    """Return the public topics as an AsyncAPI document."""
     public = [topic for topic in ALL if topic.public]
     return {
         "asyncapi": _ASYNCAPI,
         "info": {
             "title": "Glasstream",
             "version": "1",
-            "description": "What is sent to Glasstream, and what it publishes. Consume with isolation.level="
+            "description": "The topics that Glasstream reads and publishes. Consume with isolation.level="
             "read_committed; keys are UTF-8 text.",
             "license": {"name": "Apache-2.0"},
         },
@@ -97,7 +97,7 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "schemaFormat": "application/schema+json;version=draft-2020-12",
         "schema": {"$ref": f"{_SCHEMAS}/{topic.name}.v{topic.schema_version}.json"},
     }
-    # Of a dead letter the headers are ours; its value is what was rejected.
+    # We define the headers of a dead letter; its value is the rejected message.
     message = {"name": topic.name, "summary": topic.holds, "bindings": {"kafka": {"key": {"type": "string"}}}}
     message |= {"headers": schema} if topic.codec == "raw" else {"payload": schema}
     return {
@@ -139,9 +139,11 @@ def _fields(record: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _meanings(record: type[msgspec.Struct]) -> dict[str, str]:
-    """What a docstring says of each attribute."""
+    """Return the description of each attribute in a docstring."""
     _, _, attributes = (getdoc(record) or "").partition("Attributes\n----------\n")
-    meanings = {"schema_version": "of this record."} if "schema_version" in record.__struct_fields__ else {}
+    meanings = (
+        {"schema_version": "version of this record's schema."} if "schema_version" in record.__struct_fields__ else {}
+    )
     names: list[str] = []
     for line in attributes.splitlines():
         if re.match(r"[a-z_]+(, [a-z_]+)*$", line):

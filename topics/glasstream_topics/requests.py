@@ -1,7 +1,8 @@
-"""`explain.requests`: blocks of rows to be explained, with everything that depends on their order already fixed.
+"""`explain.requests`: blocks of rows to be explained. Everything that depends on the order of rows is already fixed.
 
 A block holds consecutive rows of one stream that are explained with one version of its model: the rows, their labels
-and the background rows drawn for them. Where a block is cut means nothing; a row is known by its number alone.
+and the background rows drawn for them. The places where blocks are cut have no meaning. A row is identified by its
+number alone.
 """
 
 from collections.abc import Mapping
@@ -47,59 +48,60 @@ class NewCategories(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """How the changes of a block's grids are to be read: see `glasstream.background.knots`."""
+    """How to read the changes of a block's grids: see `glasstream.background.knots`."""
 
     knots: int
-    """Numbers a feature and row."""
+    """Number of knots per feature and row."""
     points: int
-    """Points of a numeric feature."""
+    """Number of points of a numeric feature."""
     equidistant: bool
-    """Whether a numeric feature's knots are the ends between which its points lie."""
+    """Whether the knots of a numeric feature are the ends of an equidistant grid."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ExplainRequest:
-    """A block of `count` rows with `d` features; one without rows says that a flush mark stands before `first_row`.
+    """A block of `count` rows with `d` features. A block without rows is a flush mark before `first_row`.
 
     Attributes
     ----------
     stream, epoch, partition
-        whose rows, in which epoch of it, and the stream's `events` partition.
+        the rows' stream, its epoch, and its partition of `events`.
     first_row
-        number of the first row; the others follow without a hole.
+        number of the first row; the other rows follow without gaps.
     version
-        version of the model to explain with, at most `first_row`: it has learned nothing of the block.
+        version of the model to explain with, at most `first_row`: it has learned no row of the block.
     task, loss
-        `classification` or `regression`, and the name of the loss; both empty where there are no rows.
+        `classification` or `regression`, and the name of the loss; both are empty if there are no rows.
     names, kinds
-        per slot the feature's name and kind (0 number, 1 boolean, 2 text).
+        name and kind of each slot's feature (0 number, 1 boolean, 2 text).
     classes
-        texts of the classes that `y` counts; empty for regression.
+        class names that the numbers in `y` index; empty for regression.
     seqs
-        int64[count], each another: the rows' events, in the order in which their labels came.
+        int64[count]: the rows' events, all different, in the order in which their labels came.
     x
-        float64[count, d], NaN where a feature is absent.
+        float64[count, d], NaN if a feature is absent.
     y
-        float64[count]: index into `classes`, or the number to be predicted.
+        float64[count]: index into `classes`, or the target number.
     draws
         what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.TAKEN`.
     new_categories
-        per slot of kind text what the snapshot of `version` does not know.
+        per slot of kind text, the categories that the snapshot of `version` does not know.
     texts
-        per slot of kind text the texts of the codes among its grid points.
+        per slot of kind text, the texts of the codes among its grid points.
     grid
-        of iPDP: how its changes are to be read; None where there are none.
+        iPDP: how to read the changes of the grids; None if there are none.
     corrected
-        whether iSAGE subtracts the excess of a finite number of background rows.
+        whether iSAGE subtracts the bias that a finite number of background rows adds to the loss.
     staleness
-        how far the model of `version` is from the scheduled one before it; None where that was not measured.
+        distance between the model of `version` and the snapshot before it; None if it was not measured.
     flush_before
-        whether a flush mark stands right before `first_row`.
+        whether a flush mark precedes `first_row`.
     ends
-        whether a reset mark stands there: the stream has no rows from `first_row` on in this epoch. Without rows only.
+        whether a reset mark precedes `first_row`: the stream has no further rows in this epoch. Only for blocks without
+        rows.
     refused
-        why the rows are not to be explained, but answered as failed with this reason; empty for all others. Such a
-        block has the rows' `seqs` and no features.
+        why these rows must not be explained; empty for all other blocks. The explainer answers such a block as failed
+        with this reason. The block has the rows' `seqs` and no features.
     """
 
     stream: str
@@ -132,7 +134,7 @@ class ExplainRequest:
 
 
 def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends: bool = False) -> ExplainRequest:
-    """The item without rows that stands for a flush mark right before `first_row`, or with `ends` for a reset mark."""
+    """Return the item without rows for a flush mark before `first_row`, or with `ends` for a reset mark."""
     return ExplainRequest(
         stream=stream,
         epoch=epoch,
@@ -154,7 +156,7 @@ def flush_item(*, stream: str, epoch: int, partition: int, first_row: int, ends:
 
 
 def refused(block: ExplainRequest, reason: str) -> ExplainRequest:
-    """The rows of a block without what they would be explained with: they are answered as failed, with a reason."""
+    """Return a block that the explainer answers as failed: the same rows, with a reason instead of their data."""
     return ExplainRequest(
         stream=block.stream,
         epoch=block.epoch,
@@ -201,17 +203,17 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def key(stream: str, first_row: int) -> bytes:
-    """Key of the block that begins with a row."""
+    """Return the key of the block that begins with a row."""
     return f"{stream}/{first_row}".encode()
 
 
 def partition(key: bytes, partitions: int) -> int:
-    """Partition of a block by its key."""
+    """Return the partition of a block by its key."""
     return murmur2_partition(key, partitions)
 
 
 def encode(request: ExplainRequest) -> bytes:
-    """Bytes of a block.
+    """Return the bytes of a block.
 
     Raises
     ------
@@ -245,12 +247,12 @@ def encode(request: ExplainRequest) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> ExplainRequest:
-    """The block in `data`; its arrays are read-only views.
+    """Decode a block; its arrays are read-only views.
 
     Raises
     ------
     FrameError
-        the bytes are not a block, or one that contradicts itself.
+        the bytes are not a block, or the block contradicts itself.
     """
     frame = frames.decode(data, _KIND, VERSION)
     try:
@@ -297,7 +299,7 @@ def decode(data: bytes | memoryview) -> ExplainRequest:
 
 
 def _check(request: ExplainRequest) -> None:
-    """Refuse a block that contradicts itself."""
+    """Raise FrameError if a block contradicts itself."""
     findings: list[str] = []
     count, d = len(request.seqs), len(request.names)
     findings += frames.mismatch("seqs", request.seqs, "int64", (count,))
@@ -319,7 +321,7 @@ def _check(request: ExplainRequest) -> None:
             f"expected first row, epoch, partition and version from 0 on, got {request.first_row}, {request.epoch}, "
             f"{request.partition}, {request.version}"
         )
-    if not findings:  # the rest reads what was found whole above
+    if not findings:  # the checks below rely on those above
         findings += _check_rows(request) if count else _check_flush(request)
     if findings:
         raise FrameError(f"request of stream {request.stream!r}, first row {request.first_row}: {'; '.join(findings)}")
@@ -358,7 +360,7 @@ def _check_rows(request: ExplainRequest) -> list[str]:
 
 
 def _check_sizes(request: ExplainRequest) -> list[str]:
-    """Refuse what a reader would index with, or make room for, beyond bounds."""
+    """Return findings about sizes with which a reader would index or allocate beyond bounds."""
     findings: list[str] = []
     d, grid = len(request.names), request.grid
     values, rows = request.draws.get("ipfi"), request.draws.get("isage")

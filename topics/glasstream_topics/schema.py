@@ -1,8 +1,8 @@
 """JSON Schemas of the public records, generated from their types and checked in.
 
-`python -m glasstream_topics.schema` rewrites `topics/glasstream_topics/schemas/`. A version's schema never changes: its
-digest is on the list from its first day, and whoever changes a record raises the version of its module, which adds a
-file beside the old one. Only descriptions may change under a version.
+`python -m glasstream_topics.schema` rewrites `topics/glasstream_topics/schemas/`. The schema of a version never
+changes; `digests.json` holds its digest from the first day. To change a record, raise the version of its module, which
+adds a file beside the old one. Only descriptions may change within a version.
 """
 
 import sys
@@ -34,14 +34,14 @@ _MARKS: Final = [
         "additionalProperties": False,
     }
     for mark, description in (
-        ("flush", "The flush mark: what is unpublished is to be published."),
-        ("reset", "The reset mark: the stream ends here as at a flush mark, and begins anew in its next epoch."),
+        ("flush", "The flush mark: publish everything that is unpublished."),
+        ("reset", "The reset mark: publish as at a flush mark, and start the stream's next epoch."),
     )
 ]
 
 
 def generate() -> dict[str, dict[str, Any]]:
-    """The schemas of today's types, by file name without its ending, such as `predictions.v1`."""
+    """Return the schemas of the current types, by file name without extension, such as `predictions.v1`."""
     event, parts = _parts(events.Event)
     label, parts_of_label = _parts(labels.Label)
     both = {"anyOf": [event, label]}
@@ -61,12 +61,12 @@ def generate() -> dict[str, dict[str, Any]]:
 
 
 def digest(schema: Mapping[str, Any]) -> str:
-    """sha256 of what a schema demands: everything but titles and descriptions, the order of fields included."""
+    """Return the sha256 of a schema without titles and descriptions. The order of fields counts."""
     return sha256(orjson.dumps(_demands(schema))).hexdigest()
 
 
 def findings(directory: Path = DIRECTORY) -> list[str]:
-    """What is wrong with the checked-in schemas, a line each; none if they are those of today's types."""
+    """Return what is wrong with the checked-in schemas, one line each; none if they match the current types."""
     listed = _digests(directory)
     result: list[str] = []
     for name, schema in generate().items():
@@ -89,7 +89,7 @@ def findings(directory: Path = DIRECTORY) -> list[str]:
 
 
 def write(directory: Path = DIRECTORY) -> list[str]:
-    """Rewrite the schemas of today's types and give the names of those that changed.
+    """Rewrite the schemas of the current types, and return the names of those that changed.
 
     Raises
     ------

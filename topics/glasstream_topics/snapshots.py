@@ -26,17 +26,17 @@ TOPIC: Final = Topic(
 
 
 def split(stream: str, epoch: int, version: int, data: bytes, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:
-    """Key and value of each record that holds a snapshot's bytes."""
+    """Return key and value of each record that holds a snapshot's bytes."""
     return versions.split(_KIND, stream, epoch, version, data, limit)
 
 
 class Assembler(versions.Assembler):
-    """Snapshots put together from the records of the topic.
+    """Assembler of snapshots from the records of the topic.
 
     Parameters
     ----------
     limit
-        bytes that it holds at most; above it the oldest snapshot is forgotten and counted.
+        largest number of bytes that it holds; above it the oldest snapshot is dropped and counted.
     """
 
     def __init__(self, limit: int) -> None:

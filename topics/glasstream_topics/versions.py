@@ -1,6 +1,6 @@
-"""Versions of something large of a stream's, in chunks: keys, and putting wholes together.
+"""Versions of a stream's large objects (snapshots, checkpoints), in chunks: their keys and their assembly.
 
-A key is never reused for other content, and gets a tombstone when nobody needs the version any more.
+A key is never reused for other content. It gets a tombstone when no stage needs the version any more.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from glasstream_topics.errors import FrameError
 
 
 class Identity(NamedTuple):
-    """One version of one stream's."""
+    """One version of an object of one stream."""
 
     stream: str
     epoch: int
@@ -28,21 +28,23 @@ class Key(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What the chunk is a part of."""
+        """The version that the chunk belongs to."""
         return Identity(self.stream, self.epoch, self.version)
 
     def encode(self) -> bytes:
-        """stream/epoch/version/chunk. The stream's name may hold any characters: the last three parts are numbers."""
+        """Return stream/epoch/version/chunk. The stream's name may hold any characters: the last three parts are
+        numbers.
+        """
         return f"{self.stream}/{self.epoch}/{self.version}/{self.chunk}".encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "Key":
-        """The key in `data`.
+        """Decode a key.
 
         Raises
         ------
         FrameError
-            it is no such key.
+            the bytes are not such a key.
 
         >>> Key.decode(b"a/b/0/64/1")
         Key(stream='a/b', epoch=0, version=64, chunk=1)
@@ -53,7 +55,7 @@ class Key(NamedTuple):
         except ValueError as error:  # not UTF-8, too few parts, or not numbers
             raise FrameError(f"a key: expected stream/epoch/version/chunk, got {data!r}") from error
         key = cls(stream, epoch, version, chunk)
-        if min(epoch, version, chunk) < 0 or key.encode() != data:  # int() takes more spellings than the one of ours
+        if min(epoch, version, chunk) < 0 or key.encode() != data:  # int() accepts other spellings too
             raise FrameError(f"a key: expected plain numbers, got {data!r}")
         return key
 
@@ -61,7 +63,7 @@ class Key(NamedTuple):
 def split(
     kind: str, stream: str, epoch: int, version: int, data: bytes, limit: int = CHUNK_BYTES
 ) -> list[tuple[bytes, bytes]]:
-    """Key and value of each record that holds the bytes of a version."""
+    """Return key and value of each record that holds the bytes of a version."""
     return [
         (Key(stream, epoch, version, index).encode(), value)
         for index, value in enumerate(chunks.split(kind, data, limit))
@@ -69,19 +71,19 @@ def split(
 
 
 def tombstones(stream: str, epoch: int, version: int, count: int) -> list[bytes]:
-    """Keys of a version's `count` records, for the tombstones that end it."""
+    """Return the keys of a version's `count` records, for the tombstones that delete it."""
     return [Key(stream, epoch, version, index).encode() for index in range(count)]
 
 
 class Assembler:
-    """Versions put together from the records of a topic, in any order, with duplicates and tombstones.
+    """Assembler of versions from the records of a topic, in any order, with duplicates and tombstones.
 
     Parameters
     ----------
     kind
-        of the chunks' frames.
+        kind of the chunks' frames.
     limit
-        bytes that it holds at most; above it the oldest version is forgotten and counted.
+        largest number of bytes that it holds; above it the oldest version is dropped and counted.
     """
 
     def __init__(self, kind: str, limit: int) -> None:
@@ -90,21 +92,21 @@ class Assembler:
 
     @property
     def rejected(self) -> int:
-        """Records ignored because they are damaged or foreign."""
+        """Number of records ignored because they are damaged or foreign."""
         return self._foreign + self._chunks.rejected
 
     @property
     def evicted(self) -> int:
-        """Versions forgotten because of the limit."""
+        """Number of versions dropped because of the limit."""
         return self._chunks.evicted
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held now."""
+        """Number of bytes held now."""
         return self._chunks.held_bytes
 
     def add(self, key: bytes, value: bytes | memoryview | None) -> Identity | None:
-        """Take one record; gives the version that it completed, if it did. A tombstone forgets its version."""
+        """Add one record and return the version that it completed, if any. A tombstone drops its version."""
         try:
             parsed = Key.decode(key)
         except FrameError:
@@ -116,17 +118,17 @@ class Assembler:
         return parsed.identity if self._chunks.add(parsed.identity, parsed.chunk, value) else None
 
     def get(self, stream: str, epoch: int, version: int) -> bytes | None:
-        """The verified bytes of a version; None while it is not complete."""
+        """Return the verified bytes of a version, or None while it is incomplete."""
         return self._chunks.get(Identity(stream, epoch, version))
 
     def forget(self, stream: str, epoch: int, version: int) -> None:
-        """Drop what is held of a version."""
+        """Drop everything that is held of a version."""
         self._chunks.forget(Identity(stream, epoch, version))
 
     def complete(self) -> list[Identity]:
-        """The versions that are whole."""
+        """Return the complete versions."""
         return self._chunks.complete()
 
     def chunks_of(self, identity: Identity) -> int:
-        """How many records a whole version is of; 0 while it is not."""
+        """Return the number of records of a complete version; 0 while it is incomplete."""
         return self._chunks.parts(identity)

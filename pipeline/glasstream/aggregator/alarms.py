@@ -37,7 +37,7 @@ class _Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Alarms:
-    """Watches one stream; a function of its rows in order, however they are cut."""
+    """Drift alarms of one stream. They are a function of its rows in order, however blocks are cut."""
 
     settings: AggregatorSettings
     drift: DriftSettings
@@ -46,20 +46,20 @@ class Alarms:
 
     @classmethod
     def empty(cls, settings: AggregatorSettings) -> "Alarms | None":
-        """Nothing seen yet; None if nothing is to be watched."""
+        """Return the state before any row, or None if nothing is watched."""
         return cls(settings, settings.drift, DriftMonitor(settings.drift)) if settings.drift is not None else None
 
     def update(
         self, methods: Sequence[MethodAggregator], block: Contributions, rows: slice, moment: Callable[[int], Moment]
     ) -> Iterator[OutputRecord]:
-        """Let rows of a block enter the methods in order, and watch.
+        """Add rows of a block to the methods in order, and feed the detectors.
 
         Parameters
         ----------
         methods
             The methods' parts of the aggregator.
         moment
-            What a record states of the i-th of the rows.
+            Function that returns the moment of the i-th row, for its records.
         """
         before = next((method.copy() for method in methods if isinstance(method, IpdpAggregator)), None)
         watched = []
@@ -80,7 +80,7 @@ class Alarms:
                 yield self._record(found, moment(at), {})
 
     def keep(self, methods: Sequence[MethodAggregator], row: int) -> None:
-        """Keep the curves if their turn has come; `row` is the newest that has been aggregated."""
+        """Keep the curves if they are due; `row` is the newest aggregated row."""
         if (row + 1) % EVERY == 0:
             now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, IpdpAggregator)]
             self.kept = [*self.kept, *now][-KEPT:]
@@ -90,7 +90,7 @@ class Alarms:
         return WatchedSignal(signal, method, said[signal], smooth=not curve_importance)
 
     def _tells(self, found: Detection, curves: IpdpAggregator) -> bool:
-        """Whether a change of a curve is large beside all curves together."""
+        """Return whether a change of a curve is large compared with the importance of all curves together."""
         if found.signal not in _OF_CURVES or self.drift.min_change == 0.0:
             return True
         squares = self.drift.squares and found.signal == "pd_importance"
@@ -132,7 +132,7 @@ class Alarms:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: JSON values, and arrays."""
+        """Return the state for a successor: JSON values and arrays."""
         meta, arrays = self.watch.state()
         kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()]] for one in self.kept]
         return {"detectors": meta, "kept": kept}, arrays
@@ -141,12 +141,12 @@ class Alarms:
     def restore(
         cls, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "Alarms | None":
-        """The alarms as they were when `state` was taken.
+        """Restore the alarms from a saved state.
 
         Raises
         ------
         StateError, KeyError, TypeError, ValueError
-            The state lacks something.
+            The state is incomplete.
         """
         made = cls.empty(settings)
         if made is None:
@@ -160,7 +160,7 @@ class Alarms:
 
 
 def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:
-    """The curves before and after of the output that moved furthest; of the first if none can be compared."""
+    """Return the curves before and after for the output that moved furthest, or the first if none can be compared."""
     known = {one["output"]: one for one in before}
     pairs = [(known.get(one["output"]), one) for one in after]
     if not pairs:

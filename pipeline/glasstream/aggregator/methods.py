@@ -1,7 +1,7 @@
-"""What the aggregator keeps of each method, and the records that it makes of it.
+"""The aggregator's part for each method, and the records that it publishes.
 
-A method's part takes the rows of a block in order, makes the records of the newest row when asked, and can be written
-as JSON values and arrays and made again from them.
+Each part takes the rows of a block in order and makes the records of the newest row on request. Its state can be saved
+as JSON values and arrays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,10 +29,10 @@ Signals = Mapping[str, NDArray[np.float64]]
 
 
 class OutputRecord(NamedTuple):
-    """What is to be published."""
+    """A record to be published."""
 
     topic: str
-    """Without the prefix."""
+    """Name of the topic, without the prefix."""
     key: bytes
     value: bytes
 
@@ -58,29 +58,29 @@ class MethodAggregator(Protocol):
 
     @classmethod
     def empty(cls, settings: AggregatorSettings) -> Self:
-        """Nothing explained yet."""
+        """Return the part before any row."""
 
     @property
     def count(self) -> int:
-        """n, the rows in the estimate."""
+        """n, the number of rows in the estimate."""
 
     def update(self, block: Contributions, rows: slice) -> Signals:
-        """Let rows of a block enter, in order; what each of them says."""
+        """Add rows of a block in order; return the values of each row that detectors may watch."""
 
     def records(self, moment: Moment) -> Iterator[OutputRecord]:
-        """The records as of the newest row."""
+        """Return the records as of the newest row."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: JSON values, and arrays."""
+        """Return the state for a successor: JSON values and arrays."""
 
     @classmethod
     def restore(cls, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The part as it was when `state` was taken.
+        """Restore the part from a saved state.
 
         Raises
         ------
         StateError, KeyError, TypeError, ValueError
-            The state lacks something.
+            The state is incomplete.
         """
 
 
@@ -91,7 +91,7 @@ def importance_record(
     moment: Moment,
     totals: Mapping[str, float] | None = None,
 ) -> OutputRecord:
-    """One `importance` record."""
+    """Return one `importance` record."""
     value, ends = smoothing.value, normal(smoothing, settings.level)
     return OutputRecord(
         importance.TOPIC.name,
@@ -125,7 +125,7 @@ def importance_record(
 
 @dataclass(slots=True)
 class IpfiAggregator:
-    """iPFI: contributions, smoothed."""
+    """iPFI: smooth the contributions."""
 
     name: ClassVar[str] = "ipfi"
     settings: AggregatorSettings
@@ -158,7 +158,7 @@ class IpfiAggregator:
 
 @dataclass(slots=True)
 class IsageAggregator:
-    """iSAGE: the first difference of each row completed, then smoothed."""
+    """iSAGE: complete the first difference of each row, then smooth the contributions."""
 
     name: ClassVar[str] = "isage"
     settings: AggregatorSettings
@@ -201,14 +201,14 @@ class IsageAggregator:
 
 @dataclass(slots=True)
 class IpdpAggregator:
-    """iPDP: ICE curves and their grids, smoothed."""
+    """iPDP: smooth the ICE curves and their grids."""
 
     name: ClassVar[str] = "ipdp"
     settings: AggregatorSettings
     curves: Curves
     kinds: list[int] = field(default_factory=list)
     texts: dict[int, dict[int, str]] = field(default_factory=dict)
-    """Per slot of kind text the texts of the codes that are in use."""
+    """Texts of the codes in use, per slot of kind text."""
 
     @classmethod
     def empty(cls, settings: AggregatorSettings) -> Self:
@@ -229,20 +229,20 @@ class IpdpAggregator:
         return {"pd_importance": _over_outputs(self._importance(said)), "curve_shape": _over_outputs(said.distance)}
 
     def _importance(self, said: PerRow) -> NDArray[np.float64]:
-        """The form of PD importance that is watched."""
+        """Return the form of PD importance that is watched."""
         drift = self.settings.drift
         if drift is None or not drift.smoothed:
             return said.deviation if drift is not None and drift.squares else said.importance
         return said.smoothed_deviation if drift.squares else said.smoothed_importance
 
     def copy(self) -> "IpdpAggregator":
-        """One that goes on from here by itself."""
+        """Return an independent copy."""
         return IpdpAggregator(
             self.settings, self.curves.copy(), list(self.kinds), {s: dict(t) for s, t in self.texts.items()}
         )
 
     def named_curves(self) -> dict[int, list[CurveFields]]:
-        """The smoothed curves of every feature that has one, one an output, as a reader knows them."""
+        """Return the smoothed curves of every feature, one per output, with points in readable form."""
         found: dict[int, list[CurveFields]] = {}
         for effect in self.curves.effects():
             grid, curve = self._named(effect.slot, effect.grid, effect.curve)
@@ -309,7 +309,7 @@ class IpdpAggregator:
 
 
 def _over_outputs(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows, d) the mean over the outputs of (rows, d, k); NaN where there is no curve."""
+    """Return (rows, d) the mean over the outputs of (rows, d, k); NaN where there is no curve."""
     if values.shape[2] == 0:
         return np.full(values.shape[:2], np.nan)
     total: NDArray[np.float64] = values[:, :, 0].copy()
@@ -322,4 +322,4 @@ def _over_outputs(values: NDArray[np.float64]) -> NDArray[np.float64]:
 METHOD_AGGREGATORS: Mapping[str, type[MethodAggregator]] = {
     one.name: one for one in (IpfiAggregator, IsageAggregator, IpdpAggregator)
 }
-"""In the order in which their records are published."""
+"""Parts by method, in the order in which their records are published."""

@@ -1,4 +1,4 @@
-"""All streams of one `contributions` partition, and the offset from which a successor must read."""
+"""All streams of one `contributions` partition, and the offset at which a successor resumes."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +10,7 @@ from glasstream_topics.contributions import Contributions
 
 @dataclass(slots=True)
 class PartitionAggregator:
-    """Aggregates the streams of one partition."""
+    """Aggregator of the streams of one partition."""
 
     partition: int
     settings: AggregatorSettings
@@ -23,14 +23,15 @@ class PartitionAggregator:
     """Blocks of epochs that their streams have left."""
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Take one message of the partition; a later epoch begins a stream anew, blocks of an earlier one are over.
+        """Process one message of the partition.
 
-        An epoch begins with its first block, or with the end of the one before it.
+        An epoch begins with its first block, or with the end of the epoch before it. A later epoch restarts its stream,
+        and blocks of earlier epochs are dropped.
 
         Raises
         ------
         FrameError
-            Its features are not those of its stream.
+            The block's features are not those of its stream.
         """
         self.next_offset = offset + 1
         stream = self.streams.get(block.stream)
@@ -48,7 +49,7 @@ class PartitionAggregator:
         self.changed[block.stream] = min(first, self.changed.get(block.stream, first))
 
     def _begin(self, name: str, epoch: int) -> StreamAggregator:
-        """Forget a stream, but not its records."""
+        """Drop a stream's state, but not its records."""
         fresh = StreamAggregator.empty(name, replace(self.settings, epoch=epoch))
         if name in self.streams:
             fresh.records = self.streams[name].records
@@ -57,13 +58,13 @@ class PartitionAggregator:
 
     @property
     def offset(self) -> int:
-        """The lowest offset of a row that no state taken so far includes: where a successor begins to read."""
+        """The lowest offset of a row that no saved state includes: a successor resumes here."""
         waiting = (stream.oldest_waiting for stream in self.streams.values())
         unfinished = (offset for offset in waiting if offset is not None)
         return min((*unfinished, *self.changed.values()), default=self.next_offset)
 
     def take_next(self) -> tuple[StreamAggregator, list[OutputRecord]]:
-        """Return the stream that has waited longest for its state to be written, and what it has published since."""
+        """Return the stream whose state has waited longest to be saved, and the records it has published since."""
         name = next(iter(self.changed))
         del self.changed[name]
         stream = self.streams[name]
@@ -71,5 +72,5 @@ class PartitionAggregator:
         return stream, records
 
     def take_records(self) -> list[OutputRecord]:
-        """Return what was published since the last call, each stream in row order, without keeping its state."""
+        """Return the records published since the last call, each stream in row order, without saving its state."""
         return [record for _ in range(len(self.changed)) for record in self.take_next()[1]]

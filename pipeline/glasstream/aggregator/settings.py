@@ -1,4 +1,4 @@
-"""What the aggregator must know."""
+"""Settings of the aggregator."""
 
 from dataclasses import dataclass
 
@@ -16,18 +16,18 @@ class AggregatorSettings:
     sampling: str
     reservoir: int
     draws: int
-    """Background rows of iPFI, for each feature."""
+    """Number of background rows that iPFI draws for each feature."""
     inner: int
-    """Background rows that one contribution of iSAGE depends on."""
+    """Number of background rows on which one contribution of iSAGE depends."""
     level: float
-    """Of the intervals."""
+    """Confidence level of the intervals."""
     start: int
     every: int
     ice: int
-    """ICE curves kept of each feature."""
+    """Number of ICE curves kept per feature."""
     drift: DriftSettings | None = None
-    """What is watched; None: nothing."""
+    """Settings of the drift detectors; None if nothing is watched."""
 
     def overlap(self, draws: int) -> Overlap:
-        """How contributions that each depend on so many background rows depend on each other."""
+        """Return the dependence between contributions that each use this many background rows."""
         return Overlap.of(self.sampling, self.reservoir, draws)

@@ -1,8 +1,8 @@
-"""The aggregator of one stream: contributions back in the order of their rows, smoothed, published.
+"""Aggregator of one stream: put contributions in the order of their rows, smooth them, and publish estimates.
 
-Blocks may come in any order, twice, and cut differently each time; what counts is the row. Rows that are already
-aggregated are dropped, a block that straddles is trimmed, a block that is ahead waits. After the item of a reset
-mark nothing comes.
+Blocks may arrive in any order, twice, and cut differently each time. Only the row numbers count. Aggregated rows are
+dropped, a block that contains some of them is trimmed, and a block that is ahead waits. No row follows the item of a
+reset mark.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from glasstream_topics.errors import FrameError
 
 @dataclass(slots=True)
 class _Waiting:
-    """A block that is ahead, and the offset it came from."""
+    """A block that is ahead, and the offset of its message."""
 
     block: Contributions
     offset: int
@@ -29,12 +29,12 @@ class _Waiting:
 
 @dataclass(slots=True)
 class StreamAggregator:
-    """Aggregates one stream.
+    """Aggregator of one stream.
 
     Parameters
     ----------
     stream
-        Its name.
+        Name of the stream.
     settings
         See `AggregatorSettings`.
     """
@@ -68,33 +68,33 @@ class StreamAggregator:
 
     @classmethod
     def empty(cls, stream: str, settings: AggregatorSettings) -> "StreamAggregator":
-        """A stream of which no row has been aggregated; the first is row t0."""
+        """Return the aggregator of a new stream. Its first row is t0."""
         methods = [METHOD_AGGREGATORS[name].empty(settings) for name in settings.methods]
         return cls(stream, settings, settings.start, methods, Alarms.empty(settings))
 
     @property
     def coverage(self) -> float:
-        """Explained rows over those that could be; 1 before the first."""
+        """Explained rows divided by the rows that could have been explained; 1 before the first."""
         explainable = self.next_row - self.settings.start
         return self.explained / explainable if explainable else 1.0
 
     @property
     def waiting(self) -> int:
-        """Blocks that are ahead."""
+        """Number of blocks that are ahead."""
         return len(self._waiting)
 
     @property
     def oldest_waiting(self) -> int | None:
-        """The lowest offset that holds a row that is not aggregated yet; None if nothing waits."""
+        """The lowest offset of a waiting block; None if nothing waits."""
         return min((waiting.offset for waiting in self._waiting.values()), default=None)
 
     def offer(self, block: Contributions, offset: int) -> None:
-        """Take a block: aggregate what can be aggregated, keep what is ahead.
+        """Accept a block: aggregate the rows that are next, and keep rows that are ahead.
 
         Raises
         ------
         FrameError
-            Its features are not those of the blocks before it, as far as both go: it is not of this stream.
+            The block's features contradict those of earlier blocks, so it does not belong to this stream.
         """
         self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
         if block.first_row > self.next_row:
@@ -147,7 +147,7 @@ class StreamAggregator:
                 self._publish()
 
     def _enter(self, block: Contributions, rows: slice) -> None:
-        """Let the next rows enter every method."""
+        """Add the next rows to every method."""
         if self.alarms is None:
             for method in self.methods:
                 method.update(block, rows)
@@ -176,7 +176,7 @@ class StreamAggregator:
             self._publish()
 
     def _publish(self) -> None:
-        """The records of every method as of the newest aggregated row; none while nothing has been explained."""
+        """Publish the records of every method as of the newest aggregated row, unless no row has been explained yet."""
         row = self.published_row = self.next_row - 1
         moment = self._moment(row, self.seq, self.explained)
         for method in self.methods:
@@ -184,7 +184,7 @@ class StreamAggregator:
                 self.records.extend(method.records(moment))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs, without the blocks that wait: those are read again."""
+        """Return the state for a successor, without waiting blocks: the successor reads them again."""
         meta: dict[str, Any] = {
             "next_row": self.next_row,
             "published_row": self.published_row,
@@ -211,12 +211,12 @@ class StreamAggregator:
     def restore(
         cls, stream: str, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "StreamAggregator":
-        """The aggregator as it was when `state` was taken.
+        """Restore the aggregator from a saved state.
 
         Raises
         ------
         StateError
-            The state lacks something.
+            The state is incomplete.
         """
         try:
             methods = [
@@ -248,7 +248,7 @@ class StreamAggregator:
 
 
 def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The longer of two lists of features of which one begins with the other."""
+    """Return the longer of two lists of features, of which one begins with the other."""
     for slot, (before, now) in enumerate(zip(known, given, strict=False)):
         if before != now:
             raise FrameError(
@@ -258,5 +258,5 @@ def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[
 
 
 def _of(method: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """A method's arrays, under their own names."""
+    """Return a method's arrays under their own names."""
     return {name.removeprefix(f"{method}/"): array for name, array in arrays.items() if name.startswith(f"{method}/")}

@@ -57,7 +57,7 @@ class Background:
         block
             (count, d) consecutive rows, NaN where a feature is absent. d may have grown since the last call.
         kinds
-            Of the d features.
+            Kinds of the d features.
         first_row
             The number of the block's first row; rows below t0 enter and draw nothing.
         """

@@ -140,7 +140,7 @@ class Grids:
         block
             (count, d) consecutive rows, NaN where a feature is absent. d may have grown since the last call.
         kinds
-            Of the d features, see `glasstream.ingest.features.Kind`.
+            Kinds of the d features, see `glasstream.ingest.features.Kind`.
         first_row
             The number of the block's first row.
         start

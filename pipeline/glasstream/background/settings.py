@@ -1,4 +1,4 @@
-"""What of earlier rows is kept and drawn, and within which bounds."""
+"""Settings of what the learner keeps of earlier rows and draws from them."""
 
 from dataclasses import dataclass
 
@@ -55,22 +55,22 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundSettings:
-    """What is kept and drawn. See `glasstream.settings` for meaning and defaults.
+    """Settings of background rows and grids. See `glasstream.settings` for meaning and defaults.
 
     Attributes
     ----------
     methods
-        Of `glasstream_topics.methods.METHODS`.
+        Methods, from `glasstream_topics.methods.METHODS`.
     start
-        t0, the first row that is explained.
+        The first explained row, t0.
     draws
-        iPFI: background rows drawn for each feature.
+        iPFI: number of background rows drawn for each feature.
     inner, fresh
-        iSAGE: background rows drawn for a row, and whether anew for each of its steps.
+        iSAGE: number of background rows drawn for a row, and whether they are drawn anew for each of its steps.
     storage
-        iSAGE: removal is conditional, by storage trees; None: marginal, from the reservoir.
+        iSAGE: bounds of the storage trees for conditional removal; None for marginal removal from the reservoir.
     grid
-        iPDP.
+        iPDP: settings of the grids.
     """
 
     methods: tuple[str, ...]

@@ -137,7 +137,7 @@ class ConditionalStorage:
         draws
             Background rows for each step of a permutation.
         kinds
-            Of the d features, as `FeatureTable.kinds` has them.
+            Kinds of the d features, as `FeatureTable.kinds` has them.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What watches series of numbers and says when one has changed."""
+"""Interface of the drift detectors, which watch series of numbers."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -14,14 +14,14 @@ class Alarm(NamedTuple):
     """One series has changed."""
 
     row: int
-    """Place in the block of the number that raised it."""
+    """Index in the block of the number that raised the alarm."""
     series: int
     before: float
-    """Mean of the numbers on the older side of the change, as the detector sees it."""
+    """Mean of the numbers before the change, as the detector sees it."""
     after: float
-    """Mean of those on the newer side, up to the one that raised the alarm."""
+    """Mean of the numbers after the change, up to the one that raised the alarm."""
     width: int
-    """How many there are on the newer side."""
+    """Number of values after the change."""
 
 
 class Detectors(Protocol):
@@ -39,7 +39,7 @@ class Detectors(Protocol):
 
     @classmethod
     def empty(cls) -> Self:
-        """No series yet."""
+        """Return detectors for no series yet."""
 
     def update(self, values: Floats, parameters: Parameters) -> list[Alarm]:
         """Feed rows in order.
@@ -47,24 +47,24 @@ class Detectors(Protocol):
         Parameters
         ----------
         values
-            (rows, s), a column a series. Columns that were not there before are new series.
+            (rows, s), one column per series. New columns are new series.
         parameters
-            Of every detector.
+            Parameters of every detector.
 
         Returns
         -------
-        By row, then by series.
+        Alarms, ordered by row and then by series.
         """
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: JSON values, and arrays."""
+        """Return the state for a successor: JSON values and arrays."""
 
     @classmethod
     def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The detectors as they were when `state` was taken.
+        """Restore the detectors from a saved state.
 
         Raises
         ------
         KeyError, TypeError, ValueError
-            The state lacks something, or its arrays do not fit each other.
+            The state is incomplete, or its arrays do not fit each other.
         """

@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 
 class WatchedSignal(NamedTuple):
-    """What a method says of each row that is watched."""
+    """Values of one signal, one per row and series."""
 
     signal: str
     """One of `glasstream_topics.drift.SIGNALS`."""
     method: str
-    """Empty if it is of none."""
+    """Name of the method; empty if the signal belongs to none."""
     values: Floats
     """(rows, s) a column a feature, or one; NaN: nothing is said."""
     smooth: bool = True
@@ -29,7 +29,7 @@ class WatchedSignal(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """One alarm, and what raised it."""
+    """One alarm, and the signal that raised it."""
 
     signal: str
     method: str
@@ -39,9 +39,9 @@ class Detection(NamedTuple):
 
 @dataclass(slots=True)
 class DriftMonitor:
-    """The detectors of one stream, one for each column of what is watched.
+    """The detectors of one stream, one per watched column.
 
-    What is found is a function of the rows in order: how they are cut into calls changes nothing.
+    Alarms are a function of the rows in order. The places where rows are cut into calls change nothing.
     """
 
     settings: DriftSettings
@@ -51,11 +51,11 @@ class DriftMonitor:
     """Likewise, for what is smoothed first."""
 
     def feed(self, watched: Sequence[WatchedSignal]) -> list[Detection]:
-        """Feed rows in order, the same rows of everything that is watched.
+        """Feed rows in order. All watched signals must have the same rows.
 
         Returns
         -------
-        By row, then in the order of `watched` and of its columns.
+        Alarms, ordered by row, then by `watched` and its columns.
         """
         parameters = self.settings.parameters_of(sum(one.values.shape[1] for one in watched))
         found = []
@@ -72,7 +72,7 @@ class DriftMonitor:
         return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: JSON values, and arrays."""
+        """Return the state for a successor: JSON values and arrays."""
         meta: dict[str, Any] = {}
         arrays: dict[str, NDArray[Any]] = {}
         for name, detectors in self.detectors.items():
@@ -85,12 +85,12 @@ class DriftMonitor:
     def restore(
         cls, settings: DriftSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "DriftMonitor":
-        """The detectors as they were when `state` was taken.
+        """Restore the detectors from a saved state.
 
         Raises
         ------
         StateError
-            The state lacks something, or its arrays do not fit each other.
+            The state is incomplete, or its arrays do not fit each other.
         """
         made = cls(settings)
         try:

@@ -15,36 +15,50 @@ _Positive = Annotated[int, Meta(ge=1)]
 
 
 class DriftOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which alarms are raised when explanations change.
+    """Which changes of the explanations raise an alarm.
 
     Attributes
     ----------
     preset
-        ``paper``: the settings of the iPDP paper's experiment (001, section 4.1) for whatever is not set otherwise,
-        here and in other sections; see `glasstream.presets`.
+        ``paper`` takes the settings of the iPDP paper's experiment (001, section 4.1) for everything that is not set
+        otherwise, in this section and in others; see `glasstream.presets`.
     watch
-        Of ``importance`` (a series for each feature and method), ``pd_importance`` and ``curve_shape`` (for each
-        feature; iPDP), and ``loss`` (iSAGE), separated by commas; or ``none``.
+        Signals to watch, separated by commas: ``importance`` (one series per feature and method), ``pd_importance`` and
+        ``curve_shape`` (one per feature; iPDP), ``loss`` (iSAGE). ``none`` watches nothing.
     values
-        ``rows``: detectors see what single rows say; ``smoothed``: what is published, smoothed, whose numbers depend on
-        each other, so that no rate of false alarms is promised.
+        ``rows`` gives the detectors the contributions of single rows. ``smoothed`` gives them the published values,
+        which depend on each other, so that no rate of false alarms is guaranteed.
     pd
-        Form of PD importance: ``usual``, that of `effects`, or ``squares``, the sum of squared deviations.
+        Form of PD importance: ``usual`` as in `effects`, or ``squares``, the sum of squared deviations.
     min_change
-        A change of a curve is told if it is at least this share of the importance of all curves of the stream together;
-        smaller ones come with every step that a model learns.
+        Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves of the
+        stream. Smaller changes occur at every step that a model learns.
     detector
         ``adwin``, ``page_hinkley`` or ``kswin``.
     bonferroni
-        Divide `delta` (of KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
+        Divide `delta` (for KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
     grace
-        ADWIN, Page-Hinkley: numbers before a detector first tests, and again after each of its alarms.
-    delta, test_interval, buckets, shortest
-        ADWIN: δ; it tests after every `test_interval` numbers; buckets of a size; shortest side of a change.
-    threshold, tolerance, forgetting_factor
-        Page-Hinkley: the alarm is raised at `threshold`; deviations up to `tolerance` are none; how the sums fade.
-    alpha, window, stat_size
-        KSWIN: level of the test; numbers it holds; how many of these are the newer side.
+        ADWIN, Page-Hinkley: number of values before a detector's first test, and before the next test after an alarm.
+    delta
+        ADWIN: significance level δ.
+    test_interval
+        ADWIN: number of values between two tests.
+    buckets
+        ADWIN: number of buckets of each size.
+    shortest
+        ADWIN: smallest number of values on either side of a change.
+    threshold
+        Page-Hinkley: value of the test statistic that raises an alarm.
+    tolerance
+        Page-Hinkley: size of deviations from the mean that are ignored.
+    forgetting_factor
+        Page-Hinkley: factor by which the sums decay with each value.
+    alpha
+        KSWIN: significance level of the test.
+    window
+        KSWIN: number of values in the window.
+    stat_size
+        KSWIN: number of newest values that are compared with the rest of the window.
     """
 
     preset: Literal["paper"] | None = None
@@ -68,7 +82,7 @@ class DriftOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def parameters(self) -> Parameters:
-        """The detector's parameters but for a seed, in River's names."""
+        """The detector's parameters without the seed, under River's names."""
         if self.detector == "page_hinkley":
             return {
                 "min_instances": self.grace,
@@ -87,14 +101,14 @@ class DriftOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         }
 
     def watched(self, seed: int, alpha: float) -> DriftSettings | None:
-        """What detectors must know; None: nothing is watched.
+        """Return the settings of the drift detectors, or None if nothing is watched.
 
         Parameters
         ----------
         seed
-            Of detectors that draw.
+            Random seed for detectors that sample.
         alpha
-            α of the smoothing, if smoothed numbers are watched.
+            Smoothing factor α, used if smoothed values are watched.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What is watched, and by which detector."""
+"""Settings of the drift detectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from glasstream.drift.page_hinkley import PageHinkley
 DETECTORS: Final[Mapping[str, type[Detectors]]] = {one.name: one for one in (Adwin, PageHinkley, Kswin)}
 
 _LEVELS: Final = {Adwin.name: "delta", Kswin.name: "alpha"}
-"""The parameter that bounds the false alarms of a detector."""
+"""Parameter of each detector that bounds its false alarms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftSettings:
-    """What is watched, and how. See `glasstream.settings` for meaning and defaults."""
+    """Signals to watch and detector to use. See `glasstream.settings` for meaning and defaults."""
 
     signals: tuple[str, ...]
     detector: str
     parameters: Parameters
-    """Of the detector, in River's names."""
+    """Parameters of the detector, under River's names."""
     bonferroni: bool
-    """The parameter that bounds false alarms is for all watched series together, each gets an equal part."""
+    """Whether all watched series share the parameter that bounds false alarms in equal parts."""
     smoothed: bool
-    """Watch smoothed numbers, not those of single rows."""
+    """Whether detectors watch smoothed values instead of the values of single rows."""
     alpha: float
-    """α of that smoothing."""
+    """Smoothing factor α of these values."""
     squares: bool
-    """PD importance is the sum of squared deviations, not the usual form."""
+    """Whether PD importance is the sum of squared deviations instead of the usual form."""
     min_change: float
-    """Least change of a curve that is told, as a share of the importance of all curves together."""
+    """Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves."""
 
     def parameters_of(self, series: int) -> Parameters:
         """The parameters of each detector when so many series are watched.

@@ -51,7 +51,7 @@ def batch_grid(rows: Floats, kinds: Sequence[int], settings: GridSettings | None
     rows
         (n, d), NaN where a feature is absent.
     kinds
-        Of the features, see `glasstream.ingest.features.Kind`.
+        Kinds of the features, see `glasstream.ingest.features.Kind`.
     settings
         As for `glasstream.background.grids.Grids`; `window` and `store` are not read. Of more categories than there is
         place for the most frequent have a point.
@@ -93,7 +93,7 @@ def batch_pdp(
     rows
         (n, d), NaN where a feature is absent.
     kinds
-        Of the features.
+        Kinds of the features.
     grid
         (m, d) points; None: `batch_grid` of the rows with `settings`.
     output

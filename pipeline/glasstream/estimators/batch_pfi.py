@@ -38,7 +38,7 @@ def batch_pfi(
     permutations
         M, how many are drawn for each feature; or (M, N) the permutations themselves, for every feature the same.
     seed, first_permutation
-        Of the draws; another call with numbers of its own draws independently.
+        Random seed, and number of the first permutation. Calls with different numbers draw independently.
 
     Returns
     -------

@@ -88,7 +88,7 @@ def batch_sage(
     fresh, corrected
         As `glasstream.background.reservoir.Wanted` and `glasstream.explain.isage.contributions` have it.
     seed
-        Of the draws.
+        Random seed of the draws.
     first_draw
         Number of the first of the N · passes draws; another call with numbers of its own draws independently.
 

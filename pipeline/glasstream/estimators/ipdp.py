@@ -160,7 +160,7 @@ class IncrementalPDP:
         rows
             (n, d), NaN where a feature is absent; d may have grown.
         kinds
-            Of the features; None: all are numbers.
+            Kinds of the features; None if all are numbers.
 
         Returns
         -------

@@ -173,7 +173,7 @@ class IncrementalSAGE:
         targets
             (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
         kinds
-            Of the features, which conditional removal needs to know; None: all are numbers.
+            Kinds of the features, which conditional removal needs; None if all are numbers.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The explainer: a block and the model it names go in, contributions come out. No state, no order."""
+"""Explain a block with the model that it names and return contributions. Explainers have no state and need no order."""
 
 from itertools import pairwise
 from typing import Any
@@ -18,27 +18,27 @@ from glasstream_topics.contributions import LARGEST, Contributions
 from glasstream_topics.requests import ExplainRequest
 
 Given = dict[str, NDArray[Any]]
-"""What the methods give for a block, under the names of `glasstream_topics.methods.GIVEN`."""
+"""Results of the methods for a block, under the names of `glasstream_topics.methods.GIVEN`."""
 
 
 def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contributions]:
     """Explain a block with the model version that it names.
 
-    Rows on which the model raises, or gives a contribution that is not finite or is beyond ±1e125, become
-    contributions of kind ``failed``, with the reason; they count as unexplained, for every method. Which rows those
-    are does not depend on the rows beside them. All rows of a block that was refused become ``failed``, too. A block
-    without rows passes on its mark.
+    Rows on which the model raises an error, or with a contribution that is not finite or is beyond ±1e125, become
+    contributions of kind ``failed``, with the reason. They count as unexplained for every method. Which rows fail does
+    not depend on the rows beside them. All rows of a refused block become ``failed``, too. A block without rows passes
+    on its mark.
 
     Parameters
     ----------
     block
         See `glasstream_topics.requests.ExplainRequest`.
     predictor
-        The model of `block.version`; not read for a block that was refused or has no rows.
+        The model of `block.version`; not read if the block was refused or has no rows.
 
     Returns
     -------
-    Usually one; more where some rows of the block failed.
+    Usually one record; more if some rows of the block failed.
     """
     if block.refused:
         return [unexplained(block, block.refused)]
@@ -64,12 +64,12 @@ def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contribu
 
 
 def unexplained(block: ExplainRequest, reason: str) -> Contributions:
-    """What is sent of a block that nobody can explain."""
+    """Return the contributions of kind ``failed`` for a block that cannot be explained."""
     return _answer(block, slice(0, block.count), kind="failed", reason=reason)
 
 
 class _Request:
-    """What is asked of a model about a block, for any part of its rows."""
+    """A block and its model, to be explained for any part of the rows."""
 
     def __init__(self, block: ExplainRequest, predictor: Predictor) -> None:
         self.block = block
@@ -84,7 +84,7 @@ class _Request:
             self.points = knots.expand(found, categorical(block.kinds), laid.points, equidistant=laid.equidistant)
 
     def explain(self, rows: slice) -> Given:
-        """The answers for a part of the rows."""
+        """Return the results for a part of the rows."""
         block, draws = self.block, self.block.draws
         x, y = block.x[rows], self.targets[rows]
         given: Given = {"loss": self._loss(x, y)}
@@ -107,7 +107,7 @@ class _Request:
         return losses(with_classes(self.block.loss, self.predictor.classes), said.values, said.labels, y)
 
     def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
-        """The answers for every row that has one, so that a row that fails takes no other with it; which failed."""
+        """Explain each row alone, so that a failing row affects no other. Return the results and which rows failed."""
         answers: list[Given | None] = []
         for row in range(self.block.count):
             try:
@@ -121,7 +121,7 @@ class _Request:
         return given, ~_finite(given) | np.array([answer is None for answer in answers])
 
     def answer(self, rows: slice, given: Given) -> Contributions:
-        """What is sent of rows that all have an answer."""
+        """Return the record for rows that were all explained."""
         return _answer(
             self.block,
             rows,
@@ -133,7 +133,7 @@ class _Request:
 
 
 def _finite(given: Given) -> NDArray[np.bool_]:
-    """(count,) whether all that must be a number is one, and not so large that its square is none."""
+    """Return (count,) whether all numbers of a row are finite and small enough to be squared."""
     checks = [
         (np.abs(given[name]) <= LARGEST).reshape(len(given[name]), -1).all(axis=1)
         for name in ("loss", "ipfi", "isage", "isage.model_loss", "isage.prediction")
@@ -145,7 +145,7 @@ def _finite(given: Given) -> NDArray[np.bool_]:
 
 
 def _runs(failed: NDArray[np.bool_]) -> list[slice]:
-    """Consecutive rows that all failed or all did not."""
+    """Return runs of consecutive rows that all failed or all succeeded."""
     edges = [0, *(np.flatnonzero(failed[1:] != failed[:-1]) + 1).tolist(), len(failed)]
     return [slice(begin, end) for begin, end in pairwise(edges)]
 
@@ -183,7 +183,7 @@ def _answer(
 
 
 def _targets(block: ExplainRequest, predictor: Predictor) -> NDArray[np.float64]:
-    """The block's targets in the predictor's own numbering of classes; -1 for a class that it does not know."""
+    """Return the block's targets in the predictor's own numbering of classes; -1 for a class that it does not know."""
     if block.task == Task.REGRESSION:
         return block.y
     place = {name: index for index, name in enumerate(predictor.classes)}

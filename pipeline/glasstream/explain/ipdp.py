@@ -1,10 +1,11 @@
-"""iPDP: the answers of a model along each feature (paper 001).
+"""iPDP: the predictions of a model along each feature (paper 001).
 
-The m answers to row i with feature j at its grid points are the ICE curve of the row (lines 4 to 6 of Algorithm 1),
+The m predictions for row i with feature j at its grid points are the ICE curve of the row (lines 4 to 6 of
+Algorithm 1),
 
     ŷ_ijk = f(x_i with x_ij at the k-th point).
 
-Their mean over rows is the partial dependence; smoothing it, and the grid with it, belongs to the aggregator.
+Their mean over rows is the partial dependence. The aggregator smooths the curves together with their grids.
 """
 
 from typing import NamedTuple
@@ -32,10 +33,11 @@ class OutputOf(NamedTuple):
 
 
 def outputs(predictor: Predictor, chosen: str | None = None, most: int = MOST_OUTPUTS) -> tuple[OutputOf, ...]:
-    """The outputs that have curves, sorted by name.
+    """Return the outputs that have curves, sorted by name.
 
-    Regression: the value. Two classes: the probability of the second by name, which says all. More: that of every
-    class, of the first `most` that came if there are more. One class or none: no output, for there is no effect.
+    Regression has one output, the value. With two classes it is the probability of the second by name, which determines
+    the other. With more classes there is one output per class, for the first `most` classes that appeared. With one
+    class or none there is no output, because there is no effect.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def outputs(predictor: Predictor, chosen: str | None = None, most: int = MOST_OU
     chosen
         Only this class; no output while the model does not know it.
     most
-        Bound of the number of outputs.
+        Largest number of outputs.
 
     Raises
     ------
@@ -64,22 +66,22 @@ def outputs(predictor: Predictor, chosen: str | None = None, most: int = MOST_OU
 
 
 def curves(predictor: Predictor, rows: Floats, points: Floats, columns: tuple[OutputOf, ...]) -> Floats:
-    """The ICE curves of a block.
+    """Return the ICE curves of a block.
 
     Parameters
     ----------
     predictor
         The model.
     rows
-        (count, d), NaN where a feature is absent.
+        (count, d), NaN if a feature is absent.
     points
-        (count, m, d): at [i, k, j] the k-th point of feature j for row i; NaN: there is none.
+        (count, m, d): at [i, k, j] the k-th point of feature j for row i; NaN if there is none.
     columns
-        As `outputs` gives them, k of them.
+        The k outputs from `outputs`.
 
     Returns
     -------
-    (count, d, m, k). NaN where there is no point: it is not asked what the model says when the feature is absent.
+    (count, d, m, k), NaN where there is no point. The model is never evaluated with the feature absent.
     """
     count, m, width = points.shape
     out = np.full((count, width, m, len(columns)), np.nan)
@@ -94,7 +96,7 @@ def curves(predictor: Predictor, rows: Floats, points: Floats, columns: tuple[Ou
 def surfaces(
     predictor: Predictor, rows: Floats, points: Floats, pair: tuple[int, int], columns: tuple[OutputOf, ...]
 ) -> Floats:
-    """The answers of a block along two features at once.
+    """Return the predictions of a block along two features at once.
 
     Parameters
     ----------
@@ -105,8 +107,8 @@ def surfaces(
 
     Returns
     -------
-    (count, m, m, k): at [i, k, l] the answer to row i with a at its k-th and b at its l-th point; NaN where one of the
-    two has no point.
+    (count, m, m, k): at [i, k, l] the prediction for row i with a at its k-th and b at its l-th point; NaN if one of
+    the two has no point.
     """
     count, m, _ = points.shape
     a, b = pair
@@ -122,14 +124,14 @@ def surfaces(
 
 
 def unanswered(points: Floats, ice: Floats) -> NDArray[np.bool_]:
-    """(count,) the rows in which an answer of the model is not finite, or is beyond ±1e125: they cannot be aggregated.
+    """Return (count,) the rows that cannot be aggregated: a prediction is not finite, or is beyond ±1e125.
 
     Parameters
     ----------
     points
         (count, m, d)
     ice
-        (count, d, m, k) as from `curves`.
+        (count, d, m, k) from `curves`.
     """
     asked = ~np.isnan(points).transpose(0, 2, 1)[:, :, :, np.newaxis]
     return np.asarray((asked & ~(np.abs(ice) <= LARGEST)).any(axis=(1, 2, 3)))

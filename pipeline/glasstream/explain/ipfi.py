@@ -1,12 +1,12 @@
 """iPFI: incremental permutation feature importance (paper 004).
 
-The contribution of feature j to the explanation of row i is the rise of the loss when the feature's value is taken
-from a background row r instead (equation 5 and Algorithm 1 of the paper),
+The contribution of feature j to the explanation of row i is the rise of the loss when a background row r replaces the
+feature's value (equation 5 and Algorithm 1 of the paper),
 
-    λ_ij = L(f(x_i with x_ij from r), y_i) - L(f(x_i), y_i),
+    λ_ij = L(f(x_i with x_ij from r), y_i) - L(f(x_i), y_i).
 
-the mean over the rows drawn when there are several. A set of features takes the place of j just so: all of them come
-from r together. Smoothing belongs to the aggregator.
+If several rows are drawn, it is their mean. A set of features is replaced jointly: all values come from the same r. The
+aggregator smooths the contributions.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def contributions(
     targets: NDArray[np.float64],
     draws: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The contributions λ of a block.
+    """Return the contributions λ of a block.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def contributions(
     loss
         A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
     rows
-        (count, d), NaN where a feature is absent.
+        (count, d), NaN if a feature is absent.
     targets
         (count,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
     draws
-        (count, n, d) background values: at [i, k, j] that of feature j in the k-th row drawn for it.
+        (count, n, d) background values: at [i, k, j] the value of feature j in the k-th row drawn for row i.
 
     Returns
     -------
-    (count, d). A feature whose background value is its own contributes exactly 0.
+    (count, d). A feature whose background value equals its own contributes exactly 0.
     """
     count, n, width = draws.shape
     out = np.zeros((count, width))
@@ -67,7 +67,7 @@ def set_contributions(
     draws: NDArray[np.float64],
     members: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """The contributions of sets of features, each replaced jointly.
+    """Return the contributions of sets of features, each replaced jointly.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def set_contributions(
     draws
         (count, n, g, d) at [i, k, s] the k-th row drawn for set s of row i.
     members
-        (g, d) which features belong to which set; they may overlap.
+        (g, d) which features belong to which set; sets may overlap.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def set_contributions(
 
 @kernel
 def _write_sets(rows, draws, members):  # type: ignore[no-untyped-def]
-    """The rows, then their variants that differ; and for every variant the place of what is said of it."""
+    """Return the rows and the variants that differ from them, and for each variant the index of its prediction."""
     count, n, sets, width = draws.shape
     batch = np.empty((count * (1 + n * sets), width))
     place = np.empty(count * n * sets, np.int64)

@@ -27,11 +27,11 @@ from glasstream.jit import kernel
 from glasstream.models.predictor import NO_LABEL, Predictor
 
 CORRECTABLE = ("brier", "squared")
-"""Losses whose excess for a finite m is known."""
+"""Losses whose bias for a finite m is known."""
 
 
 class OpenContributions(NamedTuple):
-    """What iSAGE says of n rows with d features before the aggregator completes the first differences."""
+    """iSAGE contributions of n rows with d features, before the aggregator completes the first differences."""
 
     contributions: NDArray[np.float64]
     """(n, d) loss before minus loss after; at `first` the loss before is left out."""
@@ -54,9 +54,9 @@ class OpenContributions(NamedTuple):
 
         Returns
         -------
-        (n, d) the contributions, and (n,) the marginal losses: a row's contributions add up to its marginal minus
-        its model loss. The marginal loss is `before`; a row without features has nothing to distribute, and it is the
-        model's own loss.
+        (n, d) the contributions, and (n,) the marginal losses. A row's contributions add up to its marginal loss minus
+        its model loss. The marginal loss is `before`. A row without features has nothing to distribute, so its marginal
+        loss is the model's own loss.
         """
         whole = self.contributions.copy()
         if whole.shape[1] == 0:
@@ -91,7 +91,7 @@ def contributions(
     background: NDArray[np.float64],
     corrected: bool = False,
 ) -> OpenContributions:
-    """The contributions of a block, the first differences left open.
+    """Return the contributions of a block, without the first differences.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def contributions(
     loss
         A name of `glasstream.explain.losses.LOSSES`, or a `CustomLoss`.
     rows
-        (n, d), NaN where a feature is absent.
+        (n, d), NaN if a feature is absent.
     targets
         (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
     order
@@ -108,11 +108,11 @@ def contributions(
     background
         (n, s, m, d) the m background rows of each row for all its steps (s = 1), or for each of d - 1 steps.
     corrected
-        Subtract the finite-m excess.
+        Whether to subtract the bias for a finite m.
 
     Returns
     -------
-    See `OpenContributions`. With one feature the whole contribution is left to the aggregator, but for -L(f(x), y).
+    See `OpenContributions`. With one feature, only -L(f(x), y) is known here; the aggregator adds the rest.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def contributions(
 def marginalised(
     said: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """The means of groups of predictions.
+    """Return the means of groups of predictions.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def marginalised(
 
 @kernel
 def first_largest(values):  # type: ignore[no-untyped-def]
-    """(n,) the first largest of each of n predictions (n, k); -1 where nothing is predicted, all being 0."""
+    """Return (n,) the index of the first largest value of each prediction (n, k); -1 if all values are 0."""
     labels = np.full(values.shape[0], NO_LABEL)
     for i in range(values.shape[0]):
         largest = 0.0

@@ -10,8 +10,8 @@ name               task            value
 ``squared``        regression      squared error
 =================  ==============  ==============================================================================
 
-A class that the model does not know has probability 0; no prediction at all counts as a wrong label, probabilities 0.
-Wherever the name of a loss is taken, a `CustomLoss` is taken too.
+A class that the model does not know has probability 0. A missing prediction counts as a wrong label with all
+probabilities 0. Functions that take the name of a loss also take a `CustomLoss`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +86,7 @@ class CustomLoss:
         return self.name
 
     def of(self, values: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) losses; the arrays as for `losses`."""
+        """Return (n,) losses; the arrays are those of `losses`."""
         if self.block is not None:
             return np.asarray(self.block(values, targets), np.float64)
         if self.task == Task.REGRESSION:
@@ -109,7 +109,7 @@ Loss = str | CustomLoss
 
 
 def with_classes(loss: Loss, classes: Sequence[str]) -> Loss:
-    """The same loss, told which classes a predictor's columns are; a name stays as it is."""
+    """Return the loss with the classes of a predictor's columns; a name is returned unchanged."""
     return loss if isinstance(loss, str) else replace(loss, classes=tuple(classes))
 
 
@@ -144,7 +144,7 @@ def loss_for(task: Task, name: Loss | None) -> Loss:
 def loss_one(
     name: Loss, label: str | None, probabilities: Mapping[str, float] | None, value: float, target: str | float
 ) -> float:
-    """The loss of one prediction.
+    """Return the loss of one prediction.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def loss_one(
 def losses(
     name: Loss, values: NDArray[np.float64], labels: NDArray[np.int64], targets: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The losses of a block of predictions.
+    """Return the losses of a block of predictions.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def losses(
     labels
         (n,) index of the predicted class, -1 for none; not read for regression.
     targets
-        (n,) index of the true class among the predictor's, -1 for one that it does not know; regression: the number.
+        (n,) index of the true class among the predictor's classes, -1 for an unknown class; regression: the number.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""How many bytes a block takes on its way, and blocks cut so that no record is larger than a broker takes.
+"""Upper bounds on the bytes of a block and its answers, and cutting of blocks to the size that a broker accepts.
 
-The bounds follow from the block alone: from the shapes of its arrays, its texts, and the most outputs that have curves.
-They hold whatever the model answers.
+The bounds follow from the block alone: from the shapes of its arrays, its texts, and the largest number of outputs with
+curves. They hold whatever the model predicts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,10 +53,10 @@ def sizes(block: ExplainRequest) -> Sizes:
 
 
 def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
-    """Cut a block until each piece, and the answer to it, is at most `LARGEST`; a row that is larger is refused.
+    """Cut a block into pieces of at most `LARGEST` bytes, and refuse a single row that is larger.
 
-    Whether a row is refused does not depend on the rows beside it. A refused row is answered as one that could not be
-    explained, with the reason and the remedy.
+    The limit applies to each piece and to its answer. Whether a row is refused does not depend on the rows beside it. A
+    refused row is answered as unexplained, with the reason and the remedy.
     """
     bounds = sizes(block)
     if max(bounds.block, bounds.answer) <= LARGEST or block.refused:
@@ -83,7 +83,7 @@ def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
 
 
 def _numbers_of_a_row(block: ExplainRequest) -> int:
-    """Return the most numbers of eight bytes that an answer has for each row."""
+    """Return the largest number of eight-byte values that an answer has for each row."""
     width, outputs = len(block.names), max(1, len(block.classes))
     numbers = 2  # seq and loss
     if "ipfi" in block.draws:
@@ -97,7 +97,7 @@ def _numbers_of_a_row(block: ExplainRequest) -> int:
 
 
 def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
-    """Return some rows of a block as a block of their own."""
+    """Return some rows of a block as a separate block."""
     draws: dict[str, NDArray[Any]] = {
         name: array[rows] for name, array in block.draws.items() if not name.startswith("ipdp.")
     }

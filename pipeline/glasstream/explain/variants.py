@@ -1,12 +1,12 @@
-"""What a model says of rows in which some features have been replaced: the evaluations that every method is made of.
+"""Evaluate a model on rows in which some features are replaced. Every method consists of such evaluations.
 
-Two shapes of question cover the papers:
+Two kinds of evaluation cover the papers:
 
 *replaced*: one feature of a row at a time takes another value (iPFI: that of a background row; iPDP: a grid point);
 *built up*: the features of a row are put into background rows one after the other (iSAGE: along a permutation).
 
-A predictor that can answer such a question faster than row by row says so by a method of the same name (see
-`SharesPaths`); the answer is the same, to the last bit, as that of `evaluate` on the rows written out.
+A predictor that can evaluate variants faster than row by row has a method of the same name (see `SharesPaths`). Its
+result equals that of `evaluate` on the written-out rows, to the last bit.
 """
 
 from typing import Protocol, runtime_checkable
@@ -26,44 +26,44 @@ _CHUNK_VALUES = 1 << 20
 
 @runtime_checkable
 class SharesPaths(Protocol):
-    """A predictor whose variants of a row share work with the row; None where that would not pay."""
+    """A predictor whose variants of a row share work with the row. Methods return None if that would not pay."""
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
-        """As the function `replaced`."""
+        """Like the function `replaced`."""
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
-        """As the function `built_up`."""
+        """Like the function `built_up`."""
 
 
 def replaced(predictor: Predictor, rows: Floats, values: Floats) -> tuple[Output, Output]:
-    """Evaluate rows, and each with one feature at a time replaced.
+    """Evaluate rows, and each row with one feature at a time replaced.
 
     Parameters
     ----------
     predictor
         The model.
     rows
-        (n, d), NaN where a feature is absent.
+        (n, d), NaN if a feature is absent.
     values
-        (n, r, d): at [i, k, j] what takes the place of feature j in row i, the k-th time; NaN takes it away.
+        (n, r, d): at [i, k, j] the k-th replacement of feature j in row i; NaN removes the feature.
 
     Returns
     -------
-    What the model says of the n rows, and of the n·r·d variants in the order [i, k, j].
+    The predictions for the n rows, and for the n·r·d variants in the order [i, k, j].
     """
     said = predictor.replaced(rows, values) if isinstance(predictor, SharesPaths) else None
     return written_out_replaced(predictor, rows, values) if said is None else said
 
 
 def built_up(predictor: Predictor, rows: Floats, order: Integers, background: Floats) -> Output:
-    """Evaluate background rows into which the features of a row have been put one after the other.
+    """Evaluate background rows into which the features of a row are put one after the other.
 
     Parameters
     ----------
     predictor
         The model.
     rows
-        (n, d), NaN where a feature is absent.
+        (n, d), NaN if a feature is absent.
     order
         (n, d) a permutation of the d features for each row.
     background
@@ -71,9 +71,9 @@ def built_up(predictor: Predictor, rows: Floats, order: Integers, background: Fl
 
     Returns
     -------
-    What the model says of the n·(d-1)·m variants in the order [i, step, k]: at step 0, 1, ... the first one, two, ...
+    The predictions for the n·(d-1)·m variants in the order [i, step, k]. At step 0, 1, ... the first one, two, ...
     features of `order[i]` come from row i and the others from its k-th background row (of that step). The last step,
-    all features, is the row itself and is not among them.
+    with all features, is the row itself and is not included.
     """
     said = predictor.built_up(rows, order, background) if isinstance(predictor, SharesPaths) else None
     return written_out_built_up(predictor, rows, order, background) if said is None else said
@@ -118,7 +118,7 @@ def same(a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def _write_replaced(rows, values):  # type: ignore[no-untyped-def]
-    """The rows, then their variants that differ from them; and for every variant the place of what is said of it."""
+    """Return the rows and the variants that differ from them, and for each variant the index of its prediction."""
     count, n, width = values.shape
     total = count
     for i in range(count):

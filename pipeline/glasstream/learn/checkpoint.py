@@ -1,10 +1,10 @@
-"""The state of a stream's learner as bytes under an HMAC, and the learner again.
+"""Save the state of a stream's learner as bytes with an HMAC, and restore it.
 
-The model is River's or the user's, so the state is a pickle; nothing of it is opened before the tag has been verified.
-A checkpoint is taken right after a snapshot: no block is open then, and every later row is explained with that version
-of the model or a later one, so that the state needs no earlier one. Taken elsewhere, when open blocks have been cut, it
-holds the newest snapshot too; but not of a model that is not compiled, which stays on `snapshots` until later rows are
-aggregated.
+The model comes from River or from the user, so the state is a pickle. It is unpickled only after its HMAC has been
+verified. A checkpoint is normally taken right after a snapshot. At that point no block is open, and every later row is
+explained with this version of the model or a later one, so the state needs no earlier version. A checkpoint at another
+point, after open blocks have been cut, also holds the newest snapshot if the model is compiled. The snapshot of any
+other model stays on `snapshots` until later rows are aggregated.
 """
 
 import pickle
@@ -26,20 +26,20 @@ KIND: Final = "checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What a stream goes on with.
+    """State from which a stream resumes.
 
     Attributes
     ----------
     task, target_kind
-        What its admission has found out.
+        Task and kind of target that the admission has determined.
     first_offset
-        Of the message that it began with.
+        Offset of the stream's first message.
     rejected
-        Elements of the message it is in the middle of that were turned down after decoding.
+        Elements of the current message that were rejected after decoding.
     learner
-        As of `StreamLearner.state`.
+        State of the learner, from `StreamLearner.state`.
     classes
-        The classes that accepted labels have named, in order of first appearance.
+        Classes of the accepted labels, in order of first appearance.
     """
 
     task: Task | None
@@ -51,12 +51,12 @@ class StreamState:
 
     @property
     def features(self) -> FeatureTable:
-        """The features that its learner has seen."""
+        """The features that the learner has seen."""
         return self.learner["_features"]  # type: ignore[no-any-return]
 
     @property
     def tells_model(self) -> bool:
-        """Whether who goes on from here makes the model that the next row is explained with, if there is one."""
+        """Whether resuming from this state reproduces the snapshot that explains the next row."""
         return tells_model(self.learner)
 
     @property
@@ -66,16 +66,16 @@ class StreamState:
 
 
 def sealed(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpoint:
-    """Return the checkpoint at a place, with the state under an HMAC that holds for this place only.
+    """Return the checkpoint with the state sealed by an HMAC that is valid for this checkpoint only.
 
     Parameters
     ----------
     state
-        What a successor goes on with.
+        State from which a successor resumes.
     place
-        The checkpoint that is to be written; its own `sealed` is ignored.
+        Checkpoint to be written; its own `sealed` is ignored.
     key
-        The HMAC key, or several of which the first signs.
+        The HMAC key, or several keys of which the first signs.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def sealed(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpo
 
 
 def _names(checkpoint: Checkpoint) -> dict[str, Named]:
-    """Return what a checkpoint says of its state in the clear; the seal covers all of it."""
+    """Return the metadata that a checkpoint holds in the clear. The seal covers all of it."""
     return {
         "epoch": checkpoint.epoch,
         "rows": checkpoint.rows,
@@ -113,13 +113,13 @@ def verified(checkpoint: Checkpoint, *, key: Key | None) -> bytes:
     Raises
     ------
     AuthenticationError
-        None of the keys made its HMAC, or it was made for another checkpoint.
+        None of the keys made its HMAC, or the HMAC belongs to another checkpoint.
     """
     return open_sealed(checkpoint.sealed, kind=KIND, stream=checkpoint.stream, key=key, **_names(checkpoint))
 
 
 def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
-    """Return whether a checkpoint is sealed with the key that signs now, not with one that only verifies."""
+    """Return whether a checkpoint is sealed with the current signing key, and not with one that only verifies."""
     try:
         verified(checkpoint, key=key[:1] if isinstance(key, tuple) else key)
     except AuthenticationError:
@@ -128,12 +128,12 @@ def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
 
 
 def opened(checkpoint: Checkpoint, *, key: Key | None) -> StreamState:
-    """The state in a checkpoint.
+    """Return the state in a checkpoint.
 
     Raises
     ------
     StateError
-        It is not authentic, or not one that this version can go on with.
+        The state is not authentic, or this version cannot resume from it.
     """
     what = f"the checkpoint of stream {checkpoint.stream!r} at row {checkpoint.rows}"
     try:

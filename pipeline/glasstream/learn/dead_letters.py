@@ -1,4 +1,4 @@
-"""What is written to `events.dead` for one message."""
+"""Make the dead letter of a message, as it is written to `events.dead`."""
 
 import base64
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class DeadLetter:
     headers: tuple[tuple[str, bytes], ...]
 
     def as_json(self) -> bytes:
-        """One JSON object for people: the headers, and the original (base64 where it is not UTF-8)."""
+        """Return one readable JSON object: the headers, and the original (in base64 if it is not UTF-8)."""
         record: dict[str, object] = {name: text.decode() for name, text in self.headers}
         for name, original in (("key", self.key), ("value", self.value)):
             try:
@@ -32,16 +32,16 @@ class DeadLetter:
 
 
 def dead_letter(rejections: Rejections, limit: int) -> DeadLetter:
-    """Make the dead letter of a message; it takes at most `limit` bytes, whatever the message.
+    """Return the dead letter of a message; it takes at most `limit` bytes, whatever the message.
 
-    What does not fit is left out: first a key that is no stream's name, then the value, then a shorter key.
+    Parts that do not fit are left out: first a key that is no stream's name, then the value, then a shorter key.
 
     Parameters
     ----------
     rejections
-        What was found in it.
+        The rejected elements of the message.
     limit
-        Largest letter in bytes, at least `events_dead.ORIGIN_BYTES`: key, value, headers and what is around them.
+        Largest letter in bytes, with key, value, headers and record overhead; at least `events_dead.ORIGIN_BYTES`.
     """
     message = rejections.message
     first = rejections.found[0]
@@ -91,4 +91,4 @@ def origin_only(letter: DeadLetter) -> DeadLetter:
 
 
 _SIZES_BYTES = 32
-"""Room for the digits of the sizes of what is left out."""
+"""Bytes reserved for the digits of the omitted sizes."""

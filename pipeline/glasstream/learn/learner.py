@@ -1,6 +1,6 @@
-"""The learner of one stream: predict, then fix everything about a row that depends on order, then learn.
+"""Learner of one stream: predict, fix everything about a row that depends on order, then learn.
 
-Pure: events in, records out. The stage around it decides when a block is cut; nothing else is left to it.
+It is a pure function from events to records. The stage decides only when a block is cut.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ from glasstream_topics.requests import ExplainRequest, NewCategories
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """The model of a stream as of a version, in the form that is sent to the explainers."""
+    """One version of a stream's model, in the form that explainers evaluate."""
 
     stream: str
     epoch: int
@@ -43,26 +43,26 @@ class ModelVersion:
 
 
 class Unlabelled(NamedTuple):
-    """What is kept of an event until its label comes."""
+    """What is kept of an event until its label arrives."""
 
     x: Mapping[str, Value]
     label: str | None
     value: float | None
-    """What was predicted."""
+    """The predicted number of a regression."""
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What learners have produced and nobody has taken yet, in order."""
+    """Output of learners that nobody has taken yet, in order."""
 
     predictions: list[tuple[str, bytes]] = field(default_factory=list)
     """(stream, record)"""
     requests: list[ExplainRequest] = field(default_factory=list)
     sent: list[ExplainRequest] = field(default_factory=list)
-    """Requests that a predecessor has sent, made again: they may have to be sent once more."""
+    """Requests that a predecessor has sent. They are made again, because they may have to be sent again."""
     snapshots: list[ModelVersion] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    """Lines for the log: what happened once and a person should know."""
+    """Lines for the log about events that happen once."""
 
 
 _STATE: Final = (
@@ -79,30 +79,30 @@ _STATE: Final = (
         "waiting",
     ),
 )
-"""What a successor needs, at a moment at which no row is between two blocks."""
+"""Attributes of the state that a successor needs, if no block is open."""
 _NEWEST: Final = "newest"
-"""In a state that was not taken at a snapshot: the predictor of the newest, if it is compiled."""
+"""Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
 _THIRD_CLASS: Final = "a third class came: the binary model is replaced by one-vs-rest over fresh clones of it"
 _CHECKED_ROWS = 10
-"""Rows on which a model that is not compiled is looked at once."""
+"""Number of rows on which a model that is not compiled is checked once."""
 
 
 def tells_model(state: Mapping[str, Any]) -> bool:
-    """Whether a learner that resumes a state makes the model that the next row is explained with, if there is one."""
+    """Return whether resuming from a state reproduces the snapshot that explains the next row."""
     return _NEWEST not in state or not state["_through_river"]
 
 
 class StreamLearner:
-    """Learns one stream.
+    """Learner of one stream.
 
     Parameters
     ----------
     stream, partition
-        Its name and its partition of `events`.
+        Name of the stream and its partition of `events`.
     settings
-        Everything that is configured, with the stream's own epoch.
+        All settings, with the stream's own epoch.
     outbox
-        Where records go.
+        Receives the records.
     """
 
     def __init__(self, stream: str, partition: int, settings: LearnSettings, outbox: Outbox) -> None:
@@ -110,13 +110,13 @@ class StreamLearner:
         self.partition = partition
         self.settings = settings
         self.rows = 0
-        """Events learned so far: the number of the next row and the version of the model."""
+        """Number of rows learned: the number of the next row and the version of the model."""
         self.seqs = 0
-        """Events accepted so far."""
+        """Number of events accepted."""
         self.unlabelled = 0
-        """Events that came without a label."""
+        """Number of events that came without a label."""
         self.ended = False
-        """Whether a reset mark has come: nothing more is learned in this epoch."""
+        """Whether a reset mark has ended this epoch."""
         self.waiting: Waiting[Unlabelled] = Waiting(settings.labels_window)
         self.outbox = outbox
         self._schedule = settings.schedule
@@ -124,11 +124,13 @@ class StreamLearner:
         self._loss = ""
         self._scored = 0
         self._score = 0.0
-        """Sum of what the running metric is the mean of: correct labels, or absolute errors."""
+        """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
         self._background = Background(settings.background, settings.seed, stream)
         self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int]] = []
-        """Predictions that are not written out yet: seq, id, prediction, target, version of the model. Without an id
-        they have been, and it is their label that has come."""
+        """Predictions that are not published yet: seq, id, prediction, target, version of the model.
+
+        An entry without an id is a late label for a prediction that was published before.
+        """
         self._predictions = predictions.Encoder(settings.epoch, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
@@ -136,28 +138,28 @@ class StreamLearner:
         self._flush_before = False
         self._through_river = False
         self._version = 0
-        """The newest scheduled one: what rows are explained with."""
+        """Version that explains the next row: the newest scheduled one."""
         self._staleness: float | None = None
-        """How far it is from the one before it."""
+        """Distance between this version and the one before it."""
         self._compiled: Predictor | None = None
         """The newest snapshot, if it is compiled."""
         self._known_categories: list[int] = []
-        """How many categories each slot had when the newest snapshot was made."""
+        """Number of categories of each slot when the newest snapshot was made."""
         self._most_rows = settings.block_rows
         self._next_due = 1
         self._seen_features = 0
         self._seen_classes = 0
-        """Classes that the rows of the open block know."""
+        """Number of classes that the rows of the open block know."""
         self._said: set[str] = set()
         self._model = self._new_model(settings.task) if settings.task is not None else None
 
     def step(self, accepted: Accepted, event_id: str) -> None:
-        """Predict and, if it is labelled, learn one event.
+        """Predict one event and, if it is labelled, learn it.
 
         Raises
         ------
         ModelRaised
-            The model raised in predict or learn. The event is then not a row.
+            The model raised an error in predict or learn. The event is then not a row.
         """
         seq, target = accepted.seq, accepted.target
         self.seqs = seq + 1
@@ -186,12 +188,12 @@ class StreamLearner:
         self._append(model, row, seq, target)
 
     def join(self, label: Joined[Unlabelled]) -> None:
-        """Learn an event whose label comes now.
+        """Learn an event whose label has just arrived.
 
         Raises
         ------
         ModelRaised
-            The model raised. The event is then not a row.
+            The model raised an error. The event is then not a row.
         """
         seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
@@ -212,7 +214,7 @@ class StreamLearner:
             )
 
     def flush(self) -> None:
-        """A flush mark stands here: close the block and say so to the aggregator."""
+        """Process a flush mark: close the block and pass the mark to the aggregator."""
         self.cut()
         if self.rows > self.settings.start:
             self._flush_before = True
@@ -222,7 +224,7 @@ class StreamLearner:
         return requests.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
 
     def end(self) -> None:
-        """A reset mark stands here: close the block, wait for no label, tell the aggregator that nothing follows."""
+        """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
         self.cut()
         self.ended = True
         missed = self.waiting.give_up()
@@ -237,7 +239,7 @@ class StreamLearner:
         )
 
     def cut(self) -> None:
-        """Write out what was predicted, and close the open block. When this is called changes no number."""
+        """Publish the predictions and close the open block. The time of this call changes no number."""
         self._publish()
         count = len(self._buffer.rows)
         if count == 0:
@@ -285,9 +287,9 @@ class StreamLearner:
         self._flush_before = False
 
     def _new_categories(self, width: int) -> Mapping[int, NewCategories]:
-        """What River itself must be told beyond the snapshot: texts of categories that came after it.
+        """Return the texts of categories that came after the snapshot, which a River model needs.
 
-        To a compiled predictor they are unseen categories, whatever their text.
+        A compiled predictor treats all of them as unseen categories, whatever their text.
         """
         if not self._through_river:
             return {}
@@ -300,7 +302,7 @@ class StreamLearner:
         return new
 
     def _texts(self, draws: Mapping[str, Array], width: int) -> Mapping[int, Mapping[int, str]]:
-        """The texts of the categories among the grid points, for the curves that are published."""
+        """Return the texts of the categories among the grid points, for the published curves."""
         if "ipdp.value" not in draws:
             return {}
         slots, values = draws["ipdp.place"] % width, draws["ipdp.value"]
@@ -322,7 +324,7 @@ class StreamLearner:
         self.rows += 1
         if self.rows == self._next_due:
             self.cut()
-            if self._schedule.latest(self.rows) > self.settings.start:  # else no row is explained with this version
+            if self._schedule.latest(self.rows) > self.settings.start:  # otherwise this version explains no row
                 self._snapshot(model)
             else:
                 self._next_due = self._schedule.after(self.rows, None)
@@ -331,19 +333,19 @@ class StreamLearner:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
-        """As many as are allowed, of what is sent to the explainers or, where that is more, comes from them."""
+        """Return the largest number of rows in a block. The limit applies to the request and to its contributions."""
         outputs = len(self._model.classes) if self._model is not None else 1
         row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
 
     @property
     def epoch(self) -> int:
-        """The stream's."""
+        """The stream's epoch."""
         return self.settings.epoch
 
     @property
     def version(self) -> int:
-        """What the next row is explained with."""
+        """Version of the model that explains the next row."""
         return self._version
 
     @property
@@ -353,12 +355,12 @@ class StreamLearner:
 
     @property
     def score_name(self) -> str:
-        """What `score` is."""
+        """Name of the metric in `score`."""
         return "mae" if self._model is not None and self._model.task is Task.REGRESSION else "accuracy"
 
     @property
     def counts(self) -> FeatureCounts:
-        """Values that were treated as absent, and why."""
+        """Number of values that were treated as absent, by reason."""
         return self._features.counts
 
     @property
@@ -368,21 +370,24 @@ class StreamLearner:
         return settled and self._next_due > self.settings.start
 
     def state(self, *, at_rest: bool = False) -> dict[str, Any]:
-        """Everything that a successor goes on with; `at_snapshot`, or `at_rest`: right after a `cut`."""
+        """Return the state from which a successor resumes. Call it `at_snapshot` or, with `at_rest`, right after a
+        `cut`.
+        """
         state = {name: getattr(self, name) for name in _STATE}
         return {**state, _NEWEST: self._compiled} if at_rest else state
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken; the newest snapshot of that moment is made again.
+        """Resume from a saved state, and make its newest snapshot again.
 
-        But that of a model that is not compiled only if `state` was taken at it: the model has learned on since.
+        For a model that is not compiled, this is possible only if the state was taken at that snapshot, because the
+        model has learned more rows since.
         """
         for name in _STATE:
             setattr(self, name, state[name])
         self._buffer.clear(self._seen_features)
         self._seen_classes = len(self._model.classes) if self._model is not None else 0
         self._most_rows = self._rows_of_a_block()
-        if self._flush_before:  # the mark is the newest that was sent
+        if self._flush_before:  # the mark was the last item that was sent
             self.outbox.sent.append(self._flush_item())
         predictor: Predictor | None = state.get(_NEWEST)
         if _NEWEST not in state and self._model is not None:
@@ -394,7 +399,7 @@ class StreamLearner:
             )
 
     def _predictor(self, model: StreamModel) -> Predictor:
-        """The model as it is now, compiled if that can be."""
+        """Return the current model, compiled if possible."""
         try:
             return compile_model(model.river, self._features, model.labels, given=self._features.given())
         except NotCompilable as reason:
@@ -412,7 +417,7 @@ class StreamLearner:
         self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, self.rows, predictor, self._next_due))
 
     def _measure(self, predictor: Predictor) -> float | None:
-        """How much the model has changed since the newest snapshot, in the schedule's units; None: it is not known."""
+        """Return how much the model has changed since the newest snapshot, in the schedule's units; None if unknown."""
         before, self._compiled, self._staleness = self._compiled, predictor if predictor.compiled else None, None
         if before is None or self._compiled is None:
             return None
@@ -422,7 +427,9 @@ class StreamLearner:
         return None if self._staleness is None or unit == 0.0 else self._staleness / unit
 
     def _check_function(self, predictor: GenericPredictor) -> None:
-        """Say it if the model's predictions are not a function of the row; on a copy, for they may change the model."""
+        """Log a notice if the model's predictions are not a function of the row. The check uses a copy that it may
+        change.
+        """
         rows = self._background.held(self.rows)[:_CHECKED_ROWS]
         try:
             check_splits(deepcopy(predictor), rows)
@@ -432,7 +439,7 @@ class StreamLearner:
             )
 
     def _first_model(self, target: str | float) -> StreamModel:
-        self._publish()  # under no loss yet
+        self._publish()  # while there is no loss yet
         self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
         return self._model
 
@@ -443,10 +450,10 @@ class StreamLearner:
         return StreamModel(self.settings.factory, task, self.settings.many_classes)
 
     def _publish(self) -> None:
-        """Write out the predictions, each with its loss and the running metric if there is a label.
+        """Publish the predictions, each with the running metric and, if there is a label, its loss.
 
-        Many at a time: between two events of a large model this code would run from a cold cache (for a tree the
-        learner's CPU beyond River's fell from 53 % to 13 % of River's).
+        Predictions are published in batches. Between two events of a large model this code would run from a cold cache:
+        for a tree, batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
         """
         stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
         records = self.outbox.predictions
@@ -481,9 +488,9 @@ class StreamLearner:
         self.predicted.clear()
 
     def _see_features(self) -> None:
-        """A feature is new: rows are wider from here on.
+        """Close the open block and widen the rows, because a feature is new.
 
-        The rows of a block know the same features, so that what is published of a row is a function of that row.
+        All rows of a block know the same features, so that the records of a row are a function of that row.
         """
         self.cut()
         self._seen_features = len(self._features)
@@ -496,7 +503,7 @@ class StreamLearner:
     def _see_classes(self, model: StreamModel) -> None:
         """Close the open block before the first row of a new class.
 
-        The rows of a block know the same classes, so that the size of a row is a function of that row.
+        All rows of a block know the same classes, so that the size of a row is a function of that row.
         """
         self.cut()
         self._seen_classes = len(model.classes)

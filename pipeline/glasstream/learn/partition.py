@@ -1,11 +1,11 @@
-"""All streams of one `events` partition, and the position in it up to which they have learned.
+"""All streams of one `events` partition, and the position up to which they have learned.
 
-`consume` is a generator: it stops after every event, and at each stop the state is whole, so that the stage around it
-can yield to its event loop, commit, or hold back, in the middle of a message as well.
+`consume` is a generator that stops after every event. The state is complete at each stop. The stage can then yield to
+its event loop, commit, or pause, even in the middle of a message.
 
-A reset mark ends a stream, and puts a new one, of the next epoch, in its place. Between the two it stops with the
-position before the mark: the stage goes on when the aggregator has finished what has ended. So a mark that a
-predecessor has used lies before the first offset of its stream, and is not met again.
+A reset mark ends a stream and replaces it with a new one, of the next epoch. `consume` stops between the two, with the
+position still before the mark, until the aggregator has finished the old stream. A successor therefore does not see
+the mark again: it lies before the first offset of the new stream.
 """
 
 from collections import Counter
@@ -37,29 +37,29 @@ class _Stream:
     admission: Admission
     learner: StreamLearner
     first_offset: int
-    """Of the message that it began with."""
+    """Offset of the stream's first message."""
     resumed: Position = field(default_factory=Position)
-    """Its state is as of here: what lies before is not learned again."""
+    """Position of the state from which the stream resumed. Earlier messages are not learned again."""
     rejected: Sequence[Rejected] = ()
-    """What had been rejected of the message at `resumed`, beyond what decoding says."""
+    """Elements of the message at `resumed` that were rejected after decoding."""
     after: int = 0
-    """The offset behind the newest message that may have changed it."""
+    """The offset after the newest message that may have changed the stream."""
 
 
 class PartitionLearner:
-    """Learns the streams of one partition.
+    """Learner of the streams of one partition.
 
     Parameters
     ----------
     partition
-        Of `events`.
+        Partition of `events`.
     settings
         See `LearnSettings`.
     first_offset
-        Where learning begins.
+        Offset at which learning begins.
     silent_until
-        Records of what lies before this position have been sent by a predecessor and are not sent again; snapshots
-        are, byte for byte the same. Its requests come apart from new ones, in `Outbox.sent`.
+        A predecessor has sent the records for everything before this position, so they are not sent again. Snapshots
+        are made again, with the same bytes. The predecessor's requests are kept apart from new ones, in `Outbox.sent`.
     """
 
     def __init__(
@@ -76,25 +76,25 @@ class PartitionLearner:
         self.outbox = Outbox()
         self.dead: list[Rejections] = []
         self.rejected = 0
-        """Messages and elements of messages that were rejected."""
+        """Number of rejected messages and elements."""
         self.missed: Counter[str] = Counter()
-        """Per stream: labels that never came in epochs that have ended."""
+        """Number of labels per stream that did not arrive before their epoch ended."""
         self._offset = first_offset
         self._used = 0
         self._rejections: Rejections | None = None
-        """Of the message under way; those from `_decoded` on were found after decoding."""
+        """Rejections of the current message; those from `_decoded` on were found after decoding."""
         self._decoded = 0
         self._silent_until = silent_until or Position(first_offset, 0)
         self.silent = self.position < self._silent_until
-        """Whether what happens here has already been published."""
+        """Whether a predecessor has already published the output of the current position."""
 
     @property
     def position(self) -> Position:
-        """How far the partition has been consumed."""
+        """Position up to which the partition has been consumed."""
         return Position(self._offset, self._used)
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
-        """Take one message, stopping after every event; yields the learner of the event, or one that has `ended`."""
+        """Consume one message, stopping after every event; yield the learner of the event, or one that has `ended`."""
         rejections = self._rejections = Rejections(message, self.settings.epoch)
         self._offset, self._used = message.offset, 0
         name = stream_name(message, self.settings, self.streams)
@@ -125,7 +125,7 @@ class PartitionLearner:
             self._withhold()
 
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
-        """Take the events and labels of a message, stopping after every one."""
+        """Process the events and labels of a message, stopping after each one."""
         admission, learner, message = stream.admission, stream.learner, rejections.message
         stream.after = message.offset + 1
         self._decoded = len(rejections.found)
@@ -137,7 +137,7 @@ class PartitionLearner:
             if self.silent:
                 self._withhold()
         outcomes: Iterable[_Outcome]
-        if decoded.labels:  # one after the other: what a label is of depends on what was learned before it
+        if decoded.labels:  # one after the other: which event a label belongs to depends on the events before it
             outcomes = (_admit(one, admission, learner) for _, one in events)
         else:
             outcomes = [admission.admit(event) for _, event in events]  # type: ignore[arg-type]  # all are events
@@ -151,7 +151,7 @@ class PartitionLearner:
                 else:
                     rejections.add(place, *outcome)
             except ModelRaised as error:
-                seq = outcome.seq  # type: ignore[union-attr]  # a reason is nothing that a model is asked about
+                seq = outcome.seq  # type: ignore[union-attr]  # no model is asked about a rejected element
                 rejections.add(place, Reason.MODEL_ERROR, f"seq {seq}: {error}")
             self._used += 1
             if self.silent:
@@ -159,11 +159,11 @@ class PartitionLearner:
             yield learner
 
     def _reset(self, name: str) -> Iterator[StreamLearner]:
-        """End a stream, and begin it anew after the message."""
+        """End a stream, and start its next epoch after the message."""
         if self.silent:
             self._withhold()
         if self.silent:
-            return  # by a release that knew no such mark
+            return  # the predecessor was a release without reset marks
         ended = self.streams[name].learner
         ended.end()
         self.missed[name] += ended.waiting.missed
@@ -171,14 +171,16 @@ class PartitionLearner:
         self.begin(name, ended.epoch + 1, self._offset + 1)
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
-        """Begin a stream in an epoch of its own; what lies before an offset is not learned again."""
+        """Start a stream in an epoch of its own. Messages before the offset are not learned again."""
         learner = StreamLearner(name, self.partition, replace(self.settings, epoch=epoch), self.outbox)
         at = Position(first_offset, 0)
         self.streams[name] = _Stream(self._admission(), learner, first_offset, at, after=first_offset)
 
     def state(self, name: str, *, at_rest: bool = False) -> StreamState:
-        """What a stream goes on with from the position, while its learner is `at_snapshot` or, `at_rest`, after a
-        `cut`."""
+        """Return the state from which a stream resumes at the position.
+
+        The learner must be `at_snapshot` or, with `at_rest`, right after a `cut`.
+        """
         stream = self.streams[name]
         admission = stream.admission
         rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
@@ -188,12 +190,12 @@ class PartitionLearner:
         )
 
     def resume(self, name: str, state: StreamState, at: Position, epoch: int | None = None) -> None:
-        """Go on with a stream from where its state was taken; what lies before is not learned again.
+        """Resume a stream from a saved state. Earlier messages are not learned again.
 
         Parameters
         ----------
         epoch
-            The stream's; None: the partition's.
+            Epoch of the stream; None for the epoch of the partition.
         """
         settings = self.settings if epoch is None else replace(self.settings, epoch=epoch)
         learner = StreamLearner(name, self.partition, settings, self.outbox)
@@ -205,16 +207,16 @@ class PartitionLearner:
 
     @property
     def waiting(self) -> int:
-        """Predictions that nobody has taken yet."""
+        """Number of predictions that nobody has taken yet."""
         return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in self.streams.values())
 
     def cut(self) -> None:
-        """Close every open block, so that the outbox holds all of what has been learned up to the position."""
+        """Close every open block, so that the outbox holds everything that was learned up to the position."""
         for stream in self.streams.values():
             stream.learner.cut()
 
     def take_outbox(self) -> tuple[Outbox, list[Rejections]]:
-        """What has been produced since the last call."""
+        """Return everything that was produced since the last call."""
         taken, dead = self.outbox, self.dead
         self.outbox, self.dead = Outbox(), []
         for stream in self.streams.values():
@@ -222,7 +224,9 @@ class PartitionLearner:
         return taken, dead
 
     def _withhold(self) -> None:
-        """Set the predecessor's requests apart and drop its predictions; its end is reached when the position is."""
+        """Set the predecessor's requests apart and drop its predictions. End this once the position reaches the
+        predecessor's.
+        """
         self.silent = self.position < self._silent_until
         if not self.silent:
             self.cut()  # the open blocks hold rows that the predecessor has sent
@@ -231,11 +235,11 @@ class PartitionLearner:
         self.outbox.requests.clear()
 
     def _admission(self) -> Admission:
-        """That of a stream that begins."""
+        """Return the admission of a new stream."""
         return Admission(self.settings.task, limits=self.settings.class_limits)
 
     def _has_learned(self, name: str, offset: int) -> bool:
-        """Whether the state that a stream was resumed with is as of a later message."""
+        """Return whether the state from which a stream resumed already contains a message."""
         stream = self.streams.get(name)
         return stream is not None and offset < stream.resumed.offset
 

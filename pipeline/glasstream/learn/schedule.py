@@ -1,16 +1,19 @@
-"""When the model is snapshotted: a function of the log alone."""
+"""Decide when the model is snapshotted, as a function of the log alone."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Snapshots are due at 1, 2, 4, ... up to `doubling` learned events, then after intervals that follow the change.
+    """Schedule of snapshots.
 
-    How much a model has changed over the last interval, its staleness in units of `glasstream.learn.staleness.scale`,
-    says after how many events it will have changed by `target`; that is the next interval, between `shortest` and
-    `longest` and at most twice the last one. While nothing is measured, or with a target of 0, intervals end at the
-    multiples of `cadence`.
+    Snapshots are due at 1, 2, 4, ... up to `doubling` learned rows, and then at intervals that follow the model's
+    change.
+
+    The change over the last interval is the model's staleness in units of `glasstream.learn.staleness.scale`. It
+    predicts after how many rows the model will have changed by `target`. That number is the next interval, between
+    `shortest` and `longest` and at most twice the last one. While no change is measured, or if the target is 0,
+    intervals end at multiples of `cadence`.
 
     >>> fixed = Schedule(doubling=4, cadence=10)
     >>> [fixed.after(learned, None) for learned in (0, 1, 2, 4, 10, 20)]
@@ -27,16 +30,16 @@ class Schedule:
     longest: int = 1_000
 
     def after(self, learned: int, change: float | None, interval: int = 0) -> int:
-        """The number of learned events at which the next snapshot is due.
+        """Return the number of learned rows at which the next snapshot is due.
 
         Parameters
         ----------
         learned
-            Events learned at the newest snapshot; 0 before the first.
+            Number of rows learned at the newest snapshot; 0 before the first.
         change
-            How far that snapshot is from the one before it; None if it was not measured.
+            Distance between that snapshot and the one before it; None if it was not measured.
         interval
-            Events between the two.
+            Number of rows between the two snapshots.
         """
         early = max(2 * learned, 1)
         if early <= self.doubling:
@@ -47,7 +50,7 @@ class Schedule:
         return learned + min(max(min(wanted, 2 * interval), self.shortest), self.longest)
 
     def latest(self, learned: int) -> int:
-        """The latest that `after` can give for a snapshot at `learned`, whatever is measured."""
+        """Return the largest number that `after` can return for a snapshot at `learned`, whatever the change."""
         due = self.after(learned, None)
         fixed = self.target == 0.0 or max(2 * learned, 1) <= self.doubling
         return due if fixed else max(due, learned + self.longest)

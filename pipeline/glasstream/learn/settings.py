@@ -1,4 +1,4 @@
-"""What the learner must know, as one value that changes numbers or bounds nothing else."""
+"""Settings of the learner. Each one changes numbers or limits input."""
 
 from dataclasses import dataclass
 
@@ -19,16 +19,16 @@ class LearnSettings:
     many_classes: bool
     seed: int
     epoch: int
-    """Of the partition; of a stream after a reset mark a later one."""
+    """Epoch of the partition; a stream that was reset has a later one."""
     loss: str | None
     background: BackgroundSettings
     corrected: bool
-    """iSAGE subtracts the excess of a finite number of background rows."""
+    """Whether iSAGE subtracts the bias that a finite number of background rows adds to the loss."""
     schedule: Schedule
     block_rows: int
     block_bytes: int
     labels_window: int
-    """Events of a stream among which a label finds its own."""
+    """Number of recent events of a stream among which a label can find its event."""
     limits: FeatureLimits
     class_limits: ClassLimits
     message_bytes: int
@@ -36,9 +36,9 @@ class LearnSettings:
     stream_bytes: int
     partitioner: str
     event_partitions: int
-    """Partitions of `events`; 0: do not check where a message lies."""
+    """Number of partitions of `events`; with 0, the partition of a message is not checked."""
 
     @property
     def start(self) -> int:
-        """t0: the first row that is explained."""
+        """The first explained row, t0."""
         return self.background.start

@@ -4,8 +4,8 @@ For a loss that is a norm, the importances of feature j under two models differ 
 
     Δ_j + Δ,   Δ = mean ‖f(x) - g(x)‖,   Δ_j = mean ‖f(x') - g(x')‖,  x' = x with feature j from another row,
 
-their mean distance with and without the perturbation. Both are estimated on the rows that the reservoir holds, each
-perturbed by the row after it. What the distance is depends on the loss:
+their mean distance with and without the perturbation. Both are estimated on the rows in the reservoir. Each row is
+perturbed with values of the row after it. The distance depends on the loss:
 
 =========================  ======================================================================
 zero_one                   1 where the labels differ, else 0: the theorem's bound
@@ -14,7 +14,8 @@ cross_entropy, brier, own  half the sum over classes of the absolute differences
 squared                    absolute difference
 =========================  ======================================================================
 
-For the last two it is a distance and no bound: their losses are not Lipschitz, so none exists without the targets.
+For the last two, the result is a distance and not a bound: their losses are not Lipschitz, so there is no bound that
+does not depend on the targets.
 """
 
 import numpy as np
@@ -24,24 +25,24 @@ from glasstream.explain.variants import replaced
 from glasstream.models.predictor import REGRESSION, Output, Predictor
 
 MOST_ROWS = 50
-"""Rows that are looked at; each costs d + 1 evaluations of both models."""
+"""Largest number of rows that are compared. Each costs d + 1 evaluations of both models."""
 
 
 def staleness(new: Predictor, old: Predictor, loss: str, rows: NDArray[np.float64]) -> float | None:
-    """The largest Δ_j + Δ over the features.
+    """Return the largest Δ_j + Δ over the features.
 
     Parameters
     ----------
     new, old
-        Two versions of a model; classes that the old one does not know have probability 0 there.
+        Two versions of a model. The old one gives probability 0 to classes that it does not know.
     loss
         Name of the loss.
     rows
-        (n, d) background rows, NaN where a feature is absent; the first `MOST_ROWS` are used.
+        (n, d) background rows, NaN if a feature is absent; the first `MOST_ROWS` are used.
 
     Returns
     -------
-    In units of the loss; None where there are no rows, or a model gives no number.
+    The staleness in units of the loss; None if there are no rows, or if a model returns no number.
     """
     rows = np.ascontiguousarray(rows[:MOST_ROWS])
     count, width = rows.shape
@@ -51,14 +52,14 @@ def staleness(new: Predictor, old: Predictor, loss: str, rows: NDArray[np.float6
     (new_row, new_variants), (old_row, old_variants) = replaced(new, rows, others), replaced(old, rows, others)
     plain = _distances(new, new_row, old, old_row, loss)
     perturbed = _distances(new, new_variants, old, old_variants, loss).reshape(count, width)
-    # Sums in the order of the rows: numpy's own change bits with the number of them.
+    # Sum in the order of the rows: the bits of numpy's own sums depend on the number of rows.
     total, of_feature = plain.cumsum()[-1], perturbed.cumsum(axis=0)[-1]
     worst = float(of_feature.max() + total) / count
     return worst if np.isfinite(worst) else None
 
 
 def scale(predictor: Predictor, rows: NDArray[np.float64]) -> float:
-    """What a staleness is measured against: 1 for classification; the spread of the predictions for regression.
+    """Return the unit of staleness: 1 for classification, the spread of the predictions for regression.
 
     The spread is the mean absolute deviation from the median prediction on the rows.
     """
@@ -87,7 +88,7 @@ def _distances(new: Predictor, of_new: Output, old: Predictor, of_old: Output, l
 
 
 def _renumbered(labels: NDArray[np.int64], old: Predictor, new: Predictor) -> NDArray[np.int64]:
-    """The old model's labels in the new one's numbering; none stays none."""
+    """Return the old model's labels in the new model's numbering; a missing label stays missing."""
     place = {name: index for index, name in enumerate(new.classes)}
     numbers = np.array([*(place.get(name, len(place)) for name in old.classes), -1], np.int64)
-    return np.asarray(numbers[labels])  # -1 takes the last
+    return np.asarray(numbers[labels])  # -1 selects the last

@@ -15,39 +15,46 @@ _Natural = Annotated[int, Meta(ge=0)]
 
 
 class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How novelty is told. A map is fitted to a window of labelled events; every event is scored with the newest.
+    """How novelty is detected.
+
+    The detector fits a map to a window of labelled events, and scores each event with the newest map.
 
     Attributes
     ----------
     window
-        Labelled events that a map is fitted to and held against: the newest of the stream.
+        Number of newest labelled events of a stream to which a map is fitted, and with which events are compared.
     stride
-        Labelled events between two windows that are fitted to; the first is fitted to when it is full.
+        Number of labelled events between two fits. The first fit starts when the window is full.
     delay
-        D, at most `stride`: the map of the window whose newest event has seq s serves from seq s + D on. The fit has so
-        many events of time; if it is not done by then, scoring waits.
+        Delay D in events, at most `stride`. A map whose window ends at seq s scores events from seq s + D on. If the
+        fit takes longer, scoring waits for it.
     age
-        Events after which a labelled one is too old for a window; 0: none is.
+        Age in events at which a labelled event leaves the window; 0 means never.
     held
-        Share of a window that is neither fitted to nor asked as a neighbour, but calibrates the threshold.
+        Share of a window that calibrates the threshold. These events are neither fitted nor used as neighbours.
     learners, beta, ridge, iterations
-        Of the map: m, β of the softplus, λ, and iterations of L-BFGS; the paper's out-of-distribution experiment.
+        Parameters of the map: number m of learners, β of the softplus, ridge penalty λ, iterations of L-BFGS. The
+        defaults are those of the paper's out-of-distribution experiment.
     neighbours
-        k.
+        Number k of nearest neighbours.
     rate
         Share of in-distribution events that may be flagged.
     categories
-        Categories of a text feature that a map tells apart: the most frequent of the window.
+        Largest number of categories of a text feature that a map distinguishes: the most frequent of the window.
     classes
-        Classes of which a map tells: the most frequent of the window.
+        Largest number of classes that a map distinguishes: the most frequent of the window.
     attribution
-        Flagged events say in which features the map is steep.
-    delta, test_interval, grace
-        ADWIN on the flags: δ; it tests after every `test_interval` events; events before it first tests, and again
-        after each alarm.
+        Add to each flagged event the features in which the map is steep.
+    delta
+        Significance level δ of ADWIN on the flags.
+    test_interval
+        Number of events between two tests of ADWIN.
+    grace
+        Number of events before ADWIN's first test, and before the next test after an alarm.
     anchor
-        Events of a partition between two records of a stream's whole state, in turn: about so many, times the streams,
-        are read again, silently, after a restart. Changes no number.
+        Number of events of a partition between two records of a stream's whole state. Streams take turns. A restart
+        reads about this many events, times the number of streams, again without publishing them. This changes no
+        number.
     """
 
     window: Annotated[int, Meta(ge=10, le=100_000)] = 1_000
@@ -70,12 +77,12 @@ class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     anchor: _Positive = 2_000
 
     def fit(self, seed: int) -> MapSettings:
-        """What a fit must know.
+        """Return the settings of a fit.
 
         Raises
         ------
         SettingsError
-            Settings contradict each other; all findings at once.
+            Settings contradict each other. The error lists all findings.
         """
         findings: list[str] = []
         most, what = self.window, f"novelty.window = {self.window}"
@@ -110,7 +117,7 @@ class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def detector(self) -> Parameters:
-        """ADWIN's parameters, in River's names; buckets and the shortest side are River's own."""
+        """ADWIN's parameters under River's names, with River's defaults for the buckets and the shortest side."""
         return {
             "delta": self.delta,
             "clock": self.test_interval,

@@ -1,8 +1,8 @@
-"""All streams of one `events` partition, and the position in it up to which they have been watched.
+"""Novelty detectors of all streams of one `events` partition, and the position up to which they have consumed it.
 
-`consume` is a generator: it stops after every so many events, and where a map is due. At each stop the state is whole,
-so that the stage around it can yield to its event loop, commit, or wait for a map, in the middle of a message as well.
-A reset mark puts a stream of the next epoch in the place of the one that it ends.
+`consume` is a generator that stops after a bounded number of events, and when a map is due. The state is complete at
+each stop. The stage can then yield to its event loop, commit, or wait for a map, even in the middle of a message. A
+reset mark ends a stream and replaces it with a new one, of the next epoch.
 """
 
 from collections.abc import Iterator
@@ -22,28 +22,29 @@ _ROWS: Final = 128
 
 @dataclass(slots=True)
 class TrackedStream:
-    """A stream and where it stands in the partition."""
+    """A stream and its place in the partition."""
 
     detector: StreamDetector
     first_offset: int
-    """Of the message that it began with."""
+    """Offset of the stream's first message."""
     resumed: Position = field(default_factory=Position)
-    """Its state is as of here: what lies before is not used again."""
+    """Position of the state from which the stream resumed. Earlier messages are not used again."""
 
 
 class PartitionDetector:
-    """Watches the streams of one partition.
+    """Novelty detector of the streams of one partition.
 
-    What the learner rejects is passed over, by the same functions, so that an event has the same seq here and there.
+    It skips what the learner rejects, by the same functions, so that learner and novelty detector give an event the
+    same seq.
 
     Parameters
     ----------
     settings
         See `NoveltySettings`.
     first_offset
-        Where watching begins.
+        Offset at which scoring begins.
     silent_until
-        Records of what lies before this position have been sent by a predecessor and are not sent again.
+        A predecessor has sent the records for everything before this position, so they are not sent again.
     """
 
     def __init__(
@@ -65,12 +66,15 @@ class PartitionDetector:
 
     @property
     def silent(self) -> bool:
-        """Whether what happens here has already been published."""
+        """Whether a predecessor has already published the records of the current position."""
         return self.position < self._silent_until
 
     def consume(self, message: Message) -> Iterator[StreamDetector | None]:
-        """Take one message; yields None to stop for a moment, or a stream that is `due` and must be given its map
-        before the generator is resumed."""
+        """Consume one message.
+
+        Yield None for a pause, or a stream that is `due`. The caller must give that stream its map before it resumes
+        the generator.
+        """
         self.position = Position(message.offset, 0)
         name = stream_name(message, self.settings, self.streams)
         if isinstance(name, str) and not isinstance(message.value, Oversized):
@@ -80,32 +84,32 @@ class PartitionDetector:
         self.position = Position(message.offset + 1, 0)
 
     def resume(self, name: str, detector: StreamDetector, first_offset: int, at: Position) -> None:
-        """Go on with a stream whose state is as of a position."""
+        """Resume a stream from a state as of a position."""
         self.streams[name] = TrackedStream(detector, first_offset, at)
         self.requests += detector.take_request()
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
-        """Begin a stream in an epoch of its own; what lies before an offset is not used."""
+        """Start a stream in an epoch of its own. Messages before the offset are not used."""
         detector = StreamDetector.empty(name, replace(self.settings, epoch=epoch))
         self.streams[name] = TrackedStream(detector, first_offset, Position(first_offset, 0))
 
     def take_ended(self) -> list[str]:
-        """The streams that reset marks have ended, since the last call."""
+        """Return the streams that reset marks have ended since the last call."""
         taken, self.ended = self.ended, []
         return taken
 
     def take_requests(self) -> list[Request]:
-        """What maps are to be fitted to, since the last call."""
+        """Return the requests for maps since the last call."""
         taken, self.requests = self.requests, []
         return taken
 
     def take_records(self) -> list[tuple[str, bytes]]:
-        """(stream, record) since the last call, in order."""
+        """Return (stream, record) since the last call, in order."""
         taken, self.records = self.records, []
         return taken
 
     def take_changed(self) -> list[str]:
-        """The streams that have used events since the last call, by name."""
+        """Return the names of streams that have used events since the last call."""
         taken, self.changed = sorted(self.changed), set()
         return taken
 

@@ -1,4 +1,4 @@
-"""A fitted map at work: how novel rows are, and the form in which it comes from the process that fitted it."""
+"""Score events with a fitted map, and encode the map for transfer from the process that fitted it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ VERSION: Final = 1
 
 
 class Scores(NamedTuple):
-    """Of n rows, in their order."""
+    """Scores of n rows, in their order."""
 
     indicators: Floats
     """float64[n], in units of the target or in log-odds; of several classes the largest."""
@@ -37,20 +37,20 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """Tells how novel rows are.
+    """Novelty scores from a fitted map.
 
     Attributes
     ----------
     version
         seq of the newest event in the window.
     encoding
-        By the window's reference rows.
+        Encoding learned from the window's reference rows.
     indicators
-        One, or one for each class against the rest.
+        One indicator, or one for each class against the rest.
     unit
-        What an indicator is multiplied by: the target's standard deviation; 1 for classes.
+        Factor of the indicators: the target's standard deviation; 1 for classes.
     threshold
-        Of indicators in that unit.
+        Threshold of the indicators, in that unit.
     """
 
     version: int
@@ -61,7 +61,7 @@ class Scorer:
 
     @property
     def features(self) -> int:
-        """Features of a row; later ones are not looked at."""
+        """Number of features of a row; later features are ignored."""
         return len(self.encoding.means)
 
     def score(self, rows: Floats) -> Scores:
@@ -74,8 +74,11 @@ class Scorer:
         return Scores(indicators, baselines, indicators > self.threshold, highest)
 
     def attributions(self, rows: Floats, maps: Sequence[int]) -> list[list[float]]:
-        """The slopes of the given map at each row, per feature: for one standard deviation of a number, and for having
-        its category; 0 where that is missing or none of the map's."""
+        """Return the slopes of the given map at each row, per feature.
+
+        A slope is that for one standard deviation of a number, or for having the category. It is 0 if the value is
+        missing or the map does not know the category.
+        """
         encoded = self.encoding.encode(rows[:, : self.features])
         columns = self.encoding.columns
         found = []
@@ -107,17 +110,17 @@ def held_against(
 
 
 def measured(indicators: Sequence[DriftIndicator], encoded: Floats, unit: float) -> Floats:
-    """float64[maps, n], the indicator of each map."""
+    """Return float64[maps, n], the indicator of each map."""
     return np.array([one.indicator(encoded) * unit for one in indicators])
 
 
 def encode(scorer: Scorer, reference: Floats, targets: Floats) -> bytes:
-    """Its bytes.
+    """Return the bytes of a scorer.
 
     Parameters
     ----------
     reference, targets
-        float64[n, p], the encoded reference rows, and float64[n], their targets as they were fitted to.
+        float64[n, p], the encoded reference rows, and float64[n], their targets as used in the fit.
     """
     maps = storage.encode(StoredMaps(tuple(one.map for one in scorer.indicators), scorer.encoding))
     meta = {"version": scorer.version, "neighbours": scorer.indicators[0].k}
@@ -131,12 +134,12 @@ def encode(scorer: Scorer, reference: Floats, targets: Floats) -> bytes:
 
 
 def no_map(version: int, reason: str) -> bytes:
-    """What stands for the map of a window that none can be fitted to."""
+    """Return the bytes that replace a map if none can be fitted to the window."""
     return frames.encode(KIND, VERSION, {"version": version, "reason": reason}, {})
 
 
 def decode(data: bytes | memoryview) -> Scorer | str:
-    """What `encode` wrote, with the same scores to the bit; or the reason why there is none.
+    """Return the scorer that `encode` wrote, with bit-identical scores, or the reason why there is no map.
 
     Raises
     ------

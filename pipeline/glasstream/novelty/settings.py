@@ -1,4 +1,4 @@
-"""What the novelty detector must know, as values of the pure core."""
+"""Settings of the novelty detector."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from glasstream.ingest.features import FeatureLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSettings:
-    """How a map is fitted to a window; see `glasstream.novelty.options.NoveltyOptions`."""
+    """Settings of the fit of a map to a window; see `glasstream.novelty.options.NoveltyOptions`."""
 
     map: GbmapSettings
     """Loss, seed and stream are the fit's own."""
@@ -35,15 +35,15 @@ class NoveltySettings:
     stream_bytes: int
     partitioner: str
     event_partitions: int
-    """Partitions of `events`; 0: do not check where a message lies."""
+    """Number of partitions of `events`; with 0, the partition of a message is not checked."""
     labels_window: int
-    """Events of a stream among which a label finds its own."""
+    """Number of recent events of a stream among which a label can find its event."""
     window: int
     stride: int
     delay: int
-    """At most `stride`: of a stream one map at a time is waited for."""
+    """At most `stride`, so that a stream waits for one map at a time."""
     age: int
     attribution: bool
     fit: MapSettings
     detector: Parameters
-    """Of ADWIN on the flags."""
+    """Parameters of ADWIN on the flags."""

@@ -1,4 +1,4 @@
-"""The newest labelled events of one stream: what the next map is fitted to."""
+"""The window of the newest labelled events of one stream, to which the next map is fitted."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -24,28 +24,28 @@ class Labelled(NamedTuple):
 
 @dataclass(slots=True)
 class Window:
-    """Holds at most `size` events."""
+    """The newest `size` labelled events."""
 
     size: int
     events: deque[Labelled] = field(default_factory=deque)
 
     def add(self, event: Labelled) -> None:
-        """The newest takes the place of the oldest."""
+        """Add an event, which replaces the oldest one if the window is full."""
         self.events.append(event)
         if len(self.events) > self.size:
             self.events.popleft()
 
     def request(self, stream: str, seq: int, age: int, features: FeatureTable) -> Request:
-        """What a map is to be fitted to now.
+        """Return the request for a map that is fitted to the current window.
 
         Parameters
         ----------
         seq
-            The newest event of the stream: that of the newest label, unless labels come late.
+            The newest event of the stream. Unless labels are late, this is the event of the newest label.
         age
-            Events that lie so many before that one, or more, are left out; 0: none is.
+            Events at least this much older than `seq` are left out; with 0, none is.
         features
-            Of the stream. What an event lacks is missing.
+            Features of the stream. Features that an event lacks are missing values.
         """
         young = [event for event in self.events if not age or event.seq > seq - age]
         classes, targets = _coded([event.target for event in young])
@@ -53,7 +53,7 @@ class Window:
         return Request(stream, seq, matrix([event.row for event in young], len(features)), targets, classes, texts)
 
     def state(self, width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What `restore` makes the same window of."""
+        """Return the state from which `restore` makes the same window."""
         classes, targets = _coded([event.target for event in self.events])
         arrays: dict[str, NDArray[Any]] = {
             "seqs": np.array([event.seq for event in self.events], np.int64),
@@ -63,7 +63,7 @@ class Window:
         return {"classes": list(classes)}, arrays
 
     def restore(self, classes: list[str], seqs: NDArray[Any], rows: NDArray[Any], targets: NDArray[Any]) -> None:
-        """Hold the events of a `state`."""
+        """Restore the events of a saved state."""
         given: list[Any] = targets.tolist()
         if classes:
             given = [classes[int(place)] for place in given]
@@ -71,14 +71,14 @@ class Window:
 
 
 def _coded(targets: list[str | float]) -> tuple[tuple[str, ...], Floats]:
-    """The classes by name, none for numbers, and the targets as their places or as they are."""
+    """Return the classes by name (none for numbers), and the targets as class indices or numbers."""
     classes = tuple(sorted({target for target in targets if isinstance(target, str)}))
     places = {name: float(place) for place, name in enumerate(classes)}
     return classes, np.array([places[one] if isinstance(one, str) else one for one in targets], np.float64)
 
 
 def matrix(given: Sequence[Sequence[float]], width: int) -> Floats:
-    """float64[n, width] the rows, NaN where they are too short."""
+    """Return float64[n, width] the rows, with NaN where they are too short."""
     rows = np.full((len(given), width), np.nan)
     for place, row in enumerate(given):
         rows[place, : len(row)] = row

@@ -1,4 +1,4 @@
-"""Who is let in, and what a browser is told to keep to."""
+"""Access control of the page, and the security headers that browsers must obey."""
 
 import hashlib
 import hmac
@@ -9,7 +9,7 @@ from glasstream.errors import SettingsError
 
 COOKIE = "glasstream_page"
 TOKEN_CHARACTERS = 16
-"""A shorter token can be guessed."""
+"""Smallest length of a token. Shorter tokens can be guessed."""
 
 HEADERS: Mapping[str, str] = {
     "Server": "glasstream",
@@ -26,7 +26,7 @@ HEADERS: Mapping[str, str] = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is reached from this machine alone.
+    """Return whether a host can be reached from this machine alone.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
@@ -38,19 +38,19 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Decides who is let in: everybody of this machine, or who has the token.
+    """Access control: allow everybody on this machine, or everybody who has the token.
 
     Parameters
     ----------
     host
-        What the page listens on.
+        Address on which the page listens.
     token
-        None: none is asked for, which is for loopback alone.
+        Access token. With None no token is asked for, which is allowed on loopback only.
 
     Raises
     ------
     SettingsError
-        There must be a token and is none, or it is too short.
+        A token is required and missing, or it is too short.
     """
 
     def __init__(self, host: str, token: str | None) -> None:
@@ -78,30 +78,33 @@ class Access:
         return self._token is None
 
     def knows_host(self, header: str) -> bool:
-        """Whether a request may name this host. Without a token only names of this machine: a page of elsewhere whose
-        name was made to point here names another."""
+        """Return whether a request may name this host.
+
+        Without a token only names of this machine are allowed. This stops foreign pages whose host name was made to
+        resolve to this machine (DNS rebinding).
+        """
         if self._token is not None:
             return True
         host = header.rpartition("]")[0].removeprefix("[") if header.startswith("[") else header.partition(":")[0]
         return is_loopback(host)
 
     def lets_in(self, cookie: str | None, authorization: str | None) -> bool:
-        """Whether a request with this cookie or `Authorization` header may see the data."""
+        """Return whether a request with this cookie or `Authorization` header may see the data."""
         if self._token is None or (cookie is not None and _same(cookie, self._pass)):
             return True
         scheme, _, given = (authorization or "").partition(" ")
         return scheme.lower() == "bearer" and self.is_token(given.strip())
 
     def is_token(self, given: str) -> bool:
-        """Whether this is the token."""
+        """Return whether a text is the token."""
         return self._token is not None and _same(given, self._token)
 
     @property
     def cookie(self) -> str:
-        """What the browser of somebody who gave the token may come with; the token cannot be made from it."""
+        """Return the cookie for a browser that has sent the token. The token cannot be derived from it."""
         return self._pass
 
 
 def _same(given: str, expected: str) -> bool:
-    """Compared in constant time."""
+    """Compare two texts in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())

@@ -1,4 +1,4 @@
-"""What is kept of a stream that never ends: bounded, whole where it is new, thinner where it is old."""
+"""Bounded history of an endless stream: complete where it is new, thinned where it is old."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -151,7 +151,7 @@ class Bins:
             self._widen()
 
     def shown(self) -> list[Bin]:
-        """The bins but for the newest one while it is less than half full: a mean of few events misleads."""
+        """Return the bins, without the newest one while it is less than half full: a mean of few events misleads."""
         if len(self._bins) > 1 and self._bins[-1].last - self._bins[-1].index * self.width < self.width // 2:
             return self._bins[:-1]
         return self._bins

@@ -1,4 +1,4 @@
-"""The parts of a message to a viewer, as they are written in JSON."""
+"""Parts of the JSON messages to a viewer."""
 
 from collections.abc import Iterable, Sequence
 from math import isnan
@@ -14,7 +14,7 @@ from glasstream_topics.novelty import Novelty
 
 
 def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """The bins from the newest that was sent on, which has grown since; all of them if their width has changed."""
+    """Return the bins from the newest that was sent on, which has grown since; all bins if their width has changed."""
     shown = bins.shown()
     width, index = sent
     start = index if width == bins.width else 0
@@ -33,7 +33,7 @@ def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[
 
 
 def quality_part(history: StreamHistory) -> dict[str, Any]:
-    """How well the model predicts; without the bins."""
+    """Return how well the model predicts, without the bins."""
     quality = history.quality
     return {
         "loss_name": quality.loss_name,
@@ -48,7 +48,7 @@ def quality_part(history: StreamHistory) -> dict[str, Any]:
 
 
 def importance_part(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:
-    """Importance at these points of the features named, and the ranking of all as of now."""
+    """Return the importance of the named features at these points, and the current ranking of all features."""
     table = method.table(points)
     columns = {feature: table[:, method.features[feature]] for feature in names}
     last = method.last
@@ -92,7 +92,7 @@ def importance_part(method: Method, name: str, points: Sequence[Point], names: S
 
 
 def _others(method: Method, points: Sequence[Point], names: Sequence[str]) -> list[float]:
-    """At each point: the sum of the positive values of the features that are not drawn."""
+    """Return the sum of the positive values of the features that are not drawn, at each point."""
     drawn = {method.features[name] for name in names}
     rest = [at for at in range(len(method.features)) if at not in drawn]
     totals: list[float] = np.nan_to_num(method.table(points)[:, rest, 0]).clip(min=0.0).sum(axis=1).tolist()
@@ -139,7 +139,7 @@ def _drift_curve(curve: DriftCurve | None) -> dict[str, Any] | None:
 
 
 def novelty_part(history: StreamHistory) -> dict[str, Any]:
-    """What the novelty detector says; without the bins."""
+    """Return the novelty detector's results, without the bins."""
     watch = history.novelty
     last = watch.last
     return {

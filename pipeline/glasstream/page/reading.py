@@ -1,4 +1,4 @@
-"""The public topics, read back and then on, outside any group."""
+"""Read the public topics back from the past and then continuously, outside any consumer group."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _RECORDS: Mapping[str, Records[Record]] = {
 }
 _DEAD = events_dead.TOPIC.name
 TOPICS = (*_RECORDS, _DEAD)
-"""What the page reads, without the prefix."""
+"""Topics that the page reads, without the prefix."""
 
 _BATCH = 500
 _POLL_SECONDS = 0.25
@@ -48,23 +48,23 @@ class Taken:
 
 
 class Topics:
-    """Reads what is there, of each partition the newest `history` records, and then what comes.
+    """Reader of the newest `history` records of each partition, and then of new records.
 
-    The methods block, and are called from one thread at a time.
+    The methods block. Call them from one thread at a time.
 
     Parameters
     ----------
     connection, prefix
-        Where, and what the names of the topics begin with.
+        Connection to the brokers, and prefix of the topics.
     history
-        Records of a partition that are read back, at most.
+        Largest number of records per partition that are read back.
 
     Raises
     ------
     BrokerError
         No broker answers.
     TopicError
-        A topic is not there.
+        A topic does not exist.
     """
 
     def __init__(self, connection: Connection, prefix: str, history: int) -> None:
@@ -90,7 +90,7 @@ class Topics:
     def _places(
         self, bootstrap: str, history: int
     ) -> tuple[dict[tuple[str, int], tuple[int, int]], list[TopicPartition]]:
-        """What is to be read back: by topic and partition the first offset and the end; and where to begin."""
+        """Return what to read back (first offset and end by topic and partition), and where to begin."""
         spans: dict[tuple[str, int], tuple[int, int]] = {}
         starts = []
         for topic in TOPICS:
@@ -115,16 +115,16 @@ class Topics:
 
     @property
     def left(self) -> int:
-        """Offsets of what was there at the start that are still to be read."""
+        """Number of offsets that existed at the start and are still to be read."""
         return sum(end - start for start, end in self._unread.values())
 
     def read(self) -> list[Taken]:
-        """What has come; waits a moment where nothing has.
+        """Return new messages; wait briefly if there are none.
 
         Raises
         ------
         BrokerError
-            The broker refuses to be read.
+            The broker refuses the read.
         """
         return list(self._records(self._consumer.consume(_BATCH, timeout=_POLL_SECONDS)))
 
@@ -140,7 +140,7 @@ class Topics:
         return None
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
     def _failed(self, error: KafkaError) -> None:
@@ -175,19 +175,21 @@ class Topics:
             return Taken(topic, written, None, (headers.get("reason") or b"unknown").decode("utf-8", "replace"))
         data = message.value()
         if data is None:
-            return None  # of a compacted topic: what stood under this key is gone
+            return None  # a tombstone on a compacted topic
         try:
             record = _RECORDS[topic].read(data, f"{place[0]}[{place[1]}]@{message.offset()}")
         except RecordError as error:
             if topic not in self._told:
                 self._told.add(topic)
-                log.warning("not shown, and so are all like it on this topic: %s", error)
+                log.warning(
+                    "Skipping unreadable record: %s. Further records like it on this topic are not reported.", error
+                )
             return Taken(topic, written, None)
         return Taken(topic, written, record)
 
 
 def put(taken: list[Taken], store: Store) -> None:
-    """Add what was read to what is known."""
+    """Add messages to the store."""
     for one in taken:
         if one.reason is not None:
             store.reject(one.reason)

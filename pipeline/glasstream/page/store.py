@@ -11,7 +11,7 @@ _REASONS = 40
 
 @dataclass(slots=True)
 class Reading:
-    """How much of what was there at the start has been read back."""
+    """Progress of reading back the records that existed at the start."""
 
     read: int = 0
     total: int = 0
@@ -20,22 +20,22 @@ class Reading:
 
 @dataclass(slots=True)
 class Store:
-    """What has been read of the public topics.
+    """Content of the public topics, as far as the page keeps it.
 
     Attributes
     ----------
     most_streams, most_features
-        Bounds. Records of further streams are counted and passed over.
+        Largest number of streams and of features per stream. Records of further streams are counted and skipped.
     streams
-        By name.
+        The kept streams, by name.
     left_out
-        Records of streams beyond the bound.
+        Number of skipped records of further streams.
     rejected
-        Dead letters by reason, over all streams.
+        Number of dead letters by reason, over all streams.
     damaged
-        Records that cannot be read, or that a newer release wrote.
+        Number of records that cannot be read, or that a newer release wrote.
     trouble
-        What keeps the page from reading on; None while it reads.
+        Why the page cannot read at the moment; None while it reads.
     """
 
     most_streams: int

@@ -166,7 +166,7 @@ class Quality:
 
 @dataclass(slots=True)
 class NoveltyHistory:
-    """How many events look like none that the model has learned."""
+    """Share of recent events that the novelty detector flags."""
 
     events: int = 0
     flagged: int = 0
@@ -195,21 +195,21 @@ class NoveltyHistory:
 
 
 class StreamHistory:
-    """One stream, bounded. Records of an older epoch than the newest are passed over; a new epoch begins anew.
+    """Bounded history of one stream. Records of an older epoch are skipped; a new epoch replaces the old one.
 
     Parameters
     ----------
     name
-        Of the stream.
+        Name of the stream.
     most_features
-        Features and effect curves beyond so many are left out.
+        Largest number of features and of effect curves; further ones are left out.
 
     Attributes
     ----------
     changes
-        Rises with every record that was taken.
+        Counter that rises with every record.
     newest
-        By topic: when its newest record was written, in milliseconds since 1970.
+        Time at which the newest record of each topic was written, in milliseconds since 1970.
     """
 
     def __init__(self, name: str, most_features: int) -> None:

@@ -1,4 +1,4 @@
-"""TLS of the page, with the certificate of whoever runs it."""
+"""TLS of the page, with the operator's certificate."""
 
 import ssl
 
@@ -6,19 +6,19 @@ from glasstream.errors import SettingsError
 
 
 def tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """What the server speaks TLS with; None where no certificate is given.
+    """Return the TLS context of the server; None if there is no certificate.
 
     Parameters
     ----------
     certificate
-        A PEM file: the server's certificate, then those that lead to its authority.
+        A PEM file: the server's certificate, then the chain up to its authority.
     key
-        A PEM file with its private key; None: it stands in that of the certificate.
+        A PEM file with the private key; None if the file of the certificate contains it.
 
     Raises
     ------
     SettingsError
-        There is a key alone, a file cannot be read, or the two do not fit.
+        There is a key without a certificate, a file cannot be read, or the two do not match.
     """
     if certificate is None:
         if key is not None:
@@ -37,5 +37,5 @@ def tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
 
 
 def _refuse() -> str:
-    """OpenSSL would ask for it on the terminal."""
+    """Refuse encrypted keys; OpenSSL would ask for the password on the terminal."""
     raise SettingsError(["page.tls_key: expected a key without a password, got one that asks for it"])

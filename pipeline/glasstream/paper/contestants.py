@@ -1,6 +1,6 @@
-"""What a score of GBMAP is held against: a linear model and gradient boosting, on the same encoded rows.
+"""Reference models for GBMAP's scores: a linear model and gradient boosting, on the same encoded rows.
 
-Needs scikit-learn, and says so.
+This needs scikit-learn. The error without it names the install command.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _ITERATIONS: Final = 1_000
 
 
 def name_of(contestant: Contestant, classification: bool) -> str:
-    """As a person reads it.
+    """Return the readable name of a contestant.
 
     >>> name_of("linear", True), name_of("linear", False)
     ('logistic regression', 'ridge regression')

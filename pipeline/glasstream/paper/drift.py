@@ -1,7 +1,7 @@
-"""Drift that a split makes, and how well it is told of (003, 4.1 and 4.5).
+"""Measure how well the indicators detect a drift that a split creates (003, 4.1 and 4.5).
 
-The rows are cut in half in the order of one feature, which is then dropped: the first half is what a model knows, the
-second what comes to it later. The feature is the one with which the model loses most by it.
+The rows are cut in half in the order of one feature, which is then dropped. The first half is what a model learns, the
+second what it meets later. The chosen feature is the one whose split raises the model's loss most.
 """
 
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ class _Split:
     """b"""
 
     def losses(self, targets: Floats) -> Floats:
-        """Squared, of all rows."""
+        """Return the squared losses of all rows."""
         return np.square(targets - self.map.predict(self.rows))
 
 

@@ -1,4 +1,4 @@
-"""The paper's data sets: what it reports of them, and how the files differ (003, Tables 1 and 4)."""
+"""The paper's data sets: its reported scores, and how the files differ from its data (003, Tables 1 and 4)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from glasstream.ingest.admission import Task
 
 TARGET: Final = "target"
-"""The column that is predicted, in each file."""
+"""Name of the target column in each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +16,15 @@ class DataSet:
     Attributes
     ----------
     task
-        Classification is judged by accuracy, regression by R².
+        Classification is scored by accuracy, regression by R².
     gbmap, linear, boosting
-        The paper's test scores (Table 4): of its method, of least squares or logistic regression, of XGBoost.
+        The paper's test scores (Table 4) of GBMAP, of least squares or logistic regression, and of XGBoost.
     auc, auc_euclidean
         The paper's areas under the ROC curve of the drift indicators (Table 4).
     categories
-        Columns of numbers that are codes.
+        Numeric columns that hold category codes.
     differs
-        How the rows differ from the paper's; empty: not as far as is known.
+        How the rows differ from the paper's; empty if no difference is known.
     """
 
     task: Task
@@ -77,6 +77,6 @@ SETS: Final[dict[str, DataSet]] = {
 }
 
 TABLE_4: Final = tuple(name for name in SETS if name != "california_housing")
-"""Whose test scores are compared."""
+"""Data sets on which test scores are compared."""
 DRIFT: Final = ("air_quality", "abalone", "concrete", "cpu_small", "california_housing")
-"""Whose drift is looked at."""
+"""Data sets on which drift detection is evaluated."""
