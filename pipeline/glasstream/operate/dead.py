@@ -1,4 +1,4 @@
-"""Dead letters read, and sent to `events` again: each once, unless it is forced."""
+"""Read dead letters and send them to `events` again, each only once unless forced."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -17,19 +17,19 @@ from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead
 
 _BATCH = 200
-"""Messages a transaction."""
+"""Number of messages per transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters: of a stream, for a reason (of the message or of one of its elements), at places."""
+    """Selection of dead letters by stream, by reason (of the message or of one of its elements), and by place."""
 
     stream: str | None = None
     reason: str | None = None
     places: Sequence[tuple[int, int]] = ()
 
     def fits(self, letter: Letter) -> bool:
-        """Whether a letter is one of them."""
+        """Return whether the selection includes a letter."""
         reasons = {letter.said.reason, *(why for _, why in letter.said.rejected or ())}
         return (
             (self.stream is None or letter.stream == self.stream)
@@ -39,12 +39,12 @@ class Wanted:
 
 
 def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) -> Generator[Letter, None, None]:
-    """The dead letters on the topic, partition by partition.
+    """Yield the dead letters on the topic, partition by partition.
 
     Parameters
     ----------
     foreign
-        Is told of records that are none.
+        Called with a message for each record that is not a dead letter.
     """
     name = topic(settings, events_dead.TOPIC.name)
     link = connection(settings)
@@ -53,7 +53,7 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
     for one, (_, end) in sorted(ends.items()):
         for message in read_records(link, {one: 0}, read_committed=True):
             if message.offset >= end:
-                break  # it came of what has been sent again meanwhile
+                break  # sent again in the meantime
             try:
                 said = events_dead.decode(message.headers)
             except RecordError as error:
@@ -66,18 +66,18 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
 
 @dataclass(slots=True)
 class Replayed:
-    """What became of dead letters.
+    """Result of a replay.
 
     Attributes
     ----------
     letters, events
-        Sent: letters, and the events in them.
+        Number of letters that were sent, and of the events in them.
     before
-        Letters that had been sent again already.
+        Number of letters that had been sent again earlier.
     left
-        Letters of which nothing was sent, by reason.
+        Number of letters of which nothing was sent, by reason.
     lines
-        A line for each of them.
+        One line for each letter of which nothing was sent.
     """
 
     letters: int = 0
@@ -98,27 +98,27 @@ def replay(
 ) -> Replayed:
     """Send dead letters to `events` again.
 
-    1. Whoever else replays under this prefix is fenced: it can send nothing more. 2. What carries the position of a
-    dead letter on `events` has been sent before. 3. The others are repaired and sent in transactions, each with that
-    position in its header. So a replay that was broken off is gone on with by another one.
+    1. Fence every other replay under this prefix, so that it can send nothing more. 2. Skip the letters whose position
+    appears in the header of a record on `events`: they have been sent before. 3. Repair the other letters and send them
+    in transactions, each with its position in the header. A later replay therefore completes one that was interrupted.
 
     Parameters
     ----------
     chosen
         The dead letters.
     function, to
-        As of `glasstream.operate.repair.repair`.
+        See `glasstream.operate.repair.repair`.
     force
-        Send also what has been sent before.
+        Whether to send letters again that have been sent before.
     dry
-        Count, and send nothing.
+        Whether to count only, and send nothing.
 
     Raises
     ------
     InputError
-        The filter raised; what was sent before it did stays sent.
+        The filter raised an error. Letters that were sent before stay sent.
     BrokerError, FencedError
-        It could not be sent.
+        The letters cannot be sent.
     """
     link, name, count = connection(settings), topic(settings, events.TOPIC.name), settings.topics.events
     rules, limit = settings.novelty_detector(), settings.limits.message_bytes
@@ -159,7 +159,7 @@ def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcom
 
 
 def _sent(settings: Settings) -> set[str]:
-    """The places of the dead letters that `events` says have been sent again."""
+    """Return the places of the dead letters that have been sent again according to `events`."""
     name = topic(settings, events.TOPIC.name)
     everywhere = {(name, partition): 0 for partition in range(settings.topics.events)}
     return {

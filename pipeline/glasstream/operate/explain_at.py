@@ -1,4 +1,4 @@
-"""The explanation of an event once more, from what the log says, and whether it is what was published."""
+"""Repeat the explanation of an event from the log, and compare it with the published one."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,30 +28,29 @@ from glasstream_topics.requests import ExplainRequest
 Source = Literal["topics", "log"]
 
 TOLERANCE = 1e-12
-"""Above it an explanation is another than the one that was published. They are the same to the bit."""
+"""Largest difference at which two explanations count as equal. Correct ones are equal to the bit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explained:
-    """An explanation made once more.
+    """Repeated explanation.
 
     Attributes
     ----------
     stream_epoch
-        Of the stream.
+        Epoch of the stream.
     seq
-        Of the event.
+        Number of the event.
     event, texts
-        The event on the log, and the categories of its text features by their codes; None: the log does not go back
-        so far.
+        Event on the log, and the categories of its text features by their codes; None if the log no longer has it.
     source
-        Whether block and model are those on the topics, or the stream was learned again from its log.
+        Origin of the block and the model: the topics, or the log, from which the stream was learned again.
     block, answer
-        What was explained, and what came of it.
+        Block that was explained, and the resulting contributions.
     published
-        What the explainers made of it; None: that is not on its topic any more.
+        Contributions that the explainers published; None if the topic no longer has them.
     notes
-        What is missing, and what would have kept it.
+        Lines about what is missing, and what would have kept it.
     """
 
     stream_epoch: StreamEpoch
@@ -66,24 +65,24 @@ class Explained:
 
     @property
     def at(self) -> int:
-        """The event's place in the block."""
+        """Return the event's index in the block."""
         return _place(self.block.seqs, self.seq)
 
     @property
     def row(self) -> int:
-        """The event's row."""
+        """Return the event's row."""
         return self.block.first_row + self.at
 
     @property
     def at_answer(self) -> int:
-        """The event's place in the answer."""
+        """Return the event's index in the contributions."""
         return _place(self.answer.seqs, self.seq)
 
     @property
     def difference(self) -> float | None:
-        """The largest between a number here and the published one; None: nothing was published that is still there.
+        """Return the largest difference from the published numbers, or None if the topic no longer has them.
 
-        Infinite where one has what the other has not.
+        The difference is infinite where only one of the two has a number.
         """
         if self.published is None:
             return None
@@ -102,24 +101,24 @@ class Explained:
 def explain_at(
     settings: Settings, stream: str, seqs: Sequence[int], key: Key | None, source: Source | None = None
 ) -> Iterator[Explained]:
-    """Explain events of a stream once more, each as it was explained when it came.
+    """Explain events of a stream again, each as when it arrived.
 
     Parameters
     ----------
     settings
-        Where the topics are; what changes numbers is taken from what the learner has committed.
+        Configuration, for the topics. Settings that change numbers come from the learner's committed state.
     key
-        The HMAC key, for models and checkpoints that are pickled.
+        HMAC key for pickled models and checkpoints.
     source
-        `topics`: from the block and the snapshot that were sent; `log`: from the events alone, learned again from the
-        first one or from a checkpoint. None: from the topics, and what they no longer hold from the log.
+        `topics` uses the block and the snapshot that were sent. `log` uses only the events, and learns them again from
+        the first one or from a checkpoint. None uses the topics, and the log for what they no longer hold.
 
     Raises
     ------
     InputError
-        There is no such stream or event, or no method explains it.
+        The stream or the event does not exist, or no method explains it.
     StateError
-        Too little is kept to explain an event; the message says what would have kept it.
+        Kafka no longer holds enough to explain an event. The message says which setting would have kept it.
     """
     of, asked = load_stream_epoch(settings, stream), frozenset(seqs)
     _expect(of, seqs)
@@ -171,7 +170,7 @@ def _expect(of: StreamEpoch, seqs: Sequence[int]) -> None:
 
 
 def _messages(of: StreamEpoch, begin: StartingPoint) -> Iterator[Message]:
-    """Of the stream, from a place on."""
+    """Yield the messages of the stream from a starting point on."""
     name, key = topic(of.settings, events.TOPIC.name), events.key(of.stream)
     for one in read_records(connection(of.settings), {(name, of.partition): begin.at.offset}, read_committed=True):
         if one.key == key:
@@ -190,7 +189,7 @@ def _counted(
 
 
 def _expect_explained(of: StreamEpoch, seq: int, counted: Counted, there: Sent) -> None:
-    """Refuse an event that no method explains."""
+    """Raise InputError for an event that no method explains."""
     if seq in there.published or seq in there.requests or seq not in counted.events:
         return
     event = counted.events[seq]
@@ -225,12 +224,12 @@ def _learned(
 
 
 def _place(seqs: Array, seq: int) -> int:
-    """Where an event is; labels that come late put seqs in any order."""
+    """Return the index of an event. Labels that come late put seqs in any order."""
     return int(np.flatnonzero(seqs == seq)[0])
 
 
 def _distance(mine: np.typing.NDArray[np.float64], theirs: np.typing.NDArray[np.float64]) -> float:
-    """The largest of two arrays' numbers; places where both have none are equal."""
+    """Return the largest difference between two arrays. Places where both have no number are equal."""
     mine, theirs = np.asarray(mine, np.float64), np.asarray(theirs, np.float64)
     if mine.shape != theirs.shape or bool((np.isnan(mine) != np.isnan(theirs)).any()):
         return float("inf")

@@ -1,4 +1,4 @@
-"""Where the events of a stream stand on the log: counted as learner and novelty detector count them."""
+"""Find the events of a stream on the log, numbered as learner and novelty detector number them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
@@ -18,14 +18,14 @@ from glasstream_topics.labels import Label
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An event where it stands on the log.
+    """Event with its position on the log.
 
     Attributes
     ----------
     offset, index
-        Of the message in its partition of `events`, and of the event in the message.
+        Offset of the message in its partition of `events`, and index of the event in the message.
     id, x, target, ts
-        The event.
+        Content of the event.
     """
 
     offset: int
@@ -38,14 +38,14 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counting has found.
+    """Result of counting the events of a stream.
 
     Attributes
     ----------
     events
-        By seq.
+        Requested events by seq.
     texts
-        Of each text feature: its categories by their codes, as of the last event that was asked for.
+        Categories of each text feature by their codes, as of the last requested event.
     """
 
     events: dict[int, Placed]
@@ -60,9 +60,9 @@ def place(
     Parameters
     ----------
     begin
-        Where the messages begin.
+        Starting point of the messages.
     messages
-        Of the one stream, in order.
+        Messages of this one stream, in order.
     """
     last = max(seqs)
     admission, table = Admission(settings.task, limits=settings.class_limits), FeatureTable(settings.limits)
@@ -100,7 +100,7 @@ def place(
 
 
 def _note(waiting: Waiting[Any], accepted: Accepted, name: str) -> None:
-    """As a learner does, whose model raises on no event."""
+    """Record an accepted event like a learner whose model raises on no event."""
     if accepted.event.id is None:
         return
     if accepted.target is None:

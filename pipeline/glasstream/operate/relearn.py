@@ -1,4 +1,4 @@
-"""A stream learned again from its log, for the blocks of some of its events and the models that they name."""
+"""Learn a stream again from its log, to recover the blocks of some events and the models that these name."""
 
 from collections.abc import Collection, Iterable
 from itertools import chain
@@ -24,17 +24,17 @@ def relearn(
     messages: Iterable[Message],
     seqs: Collection[int],
 ) -> dict[int, tuple[ExplainRequest, Predictor]]:
-    """The block that each event is in, and the model to explain it with; nothing for events that are not explained.
+    """Return for each event its block and the model that explains it. Omit events that are not explained.
 
-    Learning is a function of the log, so these are what the learner has sent, to the last bit; only where blocks are
-    cut may differ.
+    Learning is a function of the log, so the results equal the learner's to the last bit. Only the places where blocks
+    are cut may differ.
 
     Parameters
     ----------
     begin
-        Where the messages begin.
+        Starting point of the messages.
     messages
-        Of this one stream, in order.
+        Messages of this one stream, in order.
     """
     wanted = set(seqs)
     last = max(wanted)
@@ -45,14 +45,14 @@ def relearn(
     model: tuple[int, bytes] | None = None
 
     def take(outbox: Outbox) -> None:
-        """Blocks first: one is cut before the snapshot of its last row is made."""
+        """Take blocks before snapshots, because a block is cut before the snapshot of its last row is taken."""
         nonlocal model
         for block in chain.from_iterable(map(pieces, outbox.requests)):
             asked = wanted.intersection(block.seqs.tolist())
             if asked and model is not None and model[0] == block.version:
                 predictor = codec.decode(model[1], key=_KEY)
                 found.update((seq, (block, predictor)) for seq in asked)
-        for snapshot in outbox.snapshots:  # as bytes: the model itself learns on
+        for snapshot in outbox.snapshots:  # as bytes, because the model itself continues to learn
             version = snapshot.version
             data = codec.encode(snapshot.predictor, stream=stream, epoch=settings.epoch, version=version, key=_KEY)
             model = version, data

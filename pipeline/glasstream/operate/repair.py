@@ -1,4 +1,4 @@
-"""Repair of dead letters: what to send again for each, or why nothing."""
+"""Repair dead letters: decide what to send again for each of them."""
 
 import importlib
 import json
@@ -28,16 +28,16 @@ KEYS = tuple(Event.__struct_fields__)
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A record of `events.dead`.
+    """Record of `events.dead`.
 
     Attributes
     ----------
     topic, partition, offset
-        Where it is.
+        Position of the record.
     key, value
-        As the message was received.
+        Key and value of the original message.
     said
-        What its headers say.
+        Content of the headers.
     """
 
     topic: str
@@ -49,12 +49,12 @@ class Letter:
 
     @property
     def place(self) -> str:
-        """Its name: `topic[partition]@offset`."""
+        """Return the position as text: `topic[partition]@offset`."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
     @property
     def stream(self) -> str:
-        """The stream that it names; bytes that are not UTF-8 are escaped."""
+        """Return the name of the stream; bytes that are not UTF-8 are escaped."""
         return (self.key or b"").decode("utf-8", "backslashreplace")
 
 
@@ -69,7 +69,7 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Unrepaired:
-    """Why nothing is sent: a reason of `events.dead`, `omitted` (the letter lacks the original), or `left_out`."""
+    """Reason for sending nothing: one of `events.dead`, `omitted` (the letter lacks the original), or `left_out`."""
 
     reason: str
     detail: str
@@ -85,7 +85,7 @@ def nan_as_null(given: Any) -> Any:
 
 
 def known_keys(given: Any) -> Any:
-    """Remove all keys from an event that events do not have.
+    """Remove the keys that events do not have.
 
     >>> known_keys({"x": {"a": 1}, "y": 0, "source": "web"})
     {'x': {'a': 1}, 'y': 0}
@@ -97,12 +97,12 @@ BUILT_IN: dict[str, RepairFunction] = {"nan-as-null": nan_as_null, "known-keys":
 
 
 def filter_named(name: str) -> RepairFunction:
-    """Return the filter of `BUILT_IN`, or of PACKAGE.MODULE:FUNCTION.
+    """Return the filter with this name in `BUILT_IN`, or the function PACKAGE.MODULE:FUNCTION.
 
     Raises
     ------
     InputError
-        There is none of that name.
+        There is no filter with this name.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -121,25 +121,25 @@ def filter_named(name: str) -> RepairFunction:
 def repair(
     letter: Letter, function: RepairFunction | None, rules: StreamRules, limit: int, to: str | None = None
 ) -> Repaired | Unrepaired:
-    """Return what to send for a dead letter. Of an array, that is only the rejected elements.
+    """Return what to send for a dead letter. For an array, that is only the rejected elements.
 
-    Nothing is sent that a look at the message tells would be rejected again.
+    Return `Unrepaired` if the message shows by itself that it would be rejected again.
 
     Parameters
     ----------
     function
-        See `RepairFunction`; None: as it was.
+        See `RepairFunction`; None keeps the content as it was.
     rules
-        Of stream names.
+        Rules for stream names.
     limit
         Largest message in bytes.
     to
-        The stream that it goes to; None: the one that it was sent to.
+        Stream to send it to; None is the original stream.
 
     Raises
     ------
     InputError
-        The filter raised, or gave what is no JSON.
+        The filter raised an error, or returned something that is not JSON.
     """
     if letter.value is None and letter.said.omitted_bytes is not None:
         return Unrepaired(

@@ -1,4 +1,4 @@
-"""A reset mark on `events`, and whether the stages have passed it."""
+"""Write a reset mark to `events`, and check whether the stages have passed it."""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from glasstream_topics import events
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a reset mark is."""
+    """Position of a reset mark."""
 
     topic: str
     partition: int
@@ -24,17 +24,17 @@ class Mark:
 
     @property
     def place(self) -> str:
-        """As people write it."""
+        """Return the position as `topic[partition]@offset`."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
 def known(found: State, stream: str) -> tuple[Stream, int]:
-    """What the stages know of a stream, and how many messages the learner is behind on its partition.
+    """Return what the stages know of a stream, and how many messages the learner is behind on its partition.
 
     Raises
     ------
     InputError
-        Nothing.
+        No stage knows the stream.
     """
     left = {place.partition: place.behind for place in found.partitions if place.stage == "learner"}
     for one in found.streams:
@@ -46,12 +46,12 @@ def known(found: State, stream: str) -> tuple[Stream, int]:
 
 
 def send_mark(settings: Settings, stream: str) -> Mark:
-    """Write the mark, on the stream's partition; all replicas have it.
+    """Write a reset mark to the stream's partition, and wait until all replicas have it.
 
     Raises
     ------
     BrokerError
-        The broker refuses it, or does not answer.
+        The broker refuses the mark, or does not answer.
     """
     name, key = topic(settings, events.TOPIC.name), events.key(stream)
     partition = events.partition(key, settings.topics.events, settings.topics.partitioner)
@@ -75,9 +75,9 @@ def send_mark(settings: Settings, stream: str) -> Mark:
 
 
 def before(mark: Mark, found: State) -> list[str]:
-    """The stages that have not passed the mark, of those that have begun with its partition.
+    """Return the stages that have not passed the mark, among those that have started on its partition.
 
-    The learner passes it after the aggregator has, so the aggregator need not be asked.
+    The learner passes the mark after the aggregator, so the aggregator need not be checked.
     """
     return [place.stage for place in found.partitions if _is_before(mark, place)]
 
@@ -89,5 +89,5 @@ def _is_before(mark: Mark, place: Place) -> bool:
 
 
 def pause() -> None:
-    """Between two looks."""
+    """Wait between two looks."""
     time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""What the stages have sent of some events and the topics still hold: contributions, blocks, snapshots."""
+"""Contributions, blocks and snapshots of some events, as far as the topics still hold them."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from glasstream_topics.requests import ExplainRequest
 
 
 class _Rows(Protocol):
-    """What blocks and contributions have in common."""
+    """Common interface of blocks and contributions."""
 
     @property
     def stream(self) -> str: ...
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=_Rows)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Contributions, and the record that they are on."""
+    """Contributions, and the record that holds them."""
 
     place: str
     contributions: Contributions
@@ -43,16 +43,16 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is still there, by seq; and lines about what is not.
+    """Data that the topics still hold, by seq, and lines about missing data.
 
     Attributes
     ----------
     published
-        What the explainers made of the events.
+        Contributions that the explainers published for the events.
     requests
-        The blocks that they are in.
+        Blocks that contain the events.
     models
-        The models that these name, by version.
+        Models that the blocks name, by version.
     """
 
     published: dict[int, Published] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Sent:
 
 
 def published(stream_epoch: StreamEpoch, seqs: Collection[int]) -> dict[int, Published]:
-    """What the explainers made of some events, as far as the topic holds it."""
+    """Return the contributions of some events that the topic still holds."""
     settings = stream_epoch.settings
     name = topic(settings, contributions.TOPIC.name)
     messages = read_records(connection(settings), {(name, stream_epoch.partition): 0}, read_committed=False)
@@ -76,14 +76,14 @@ def published(stream_epoch: StreamEpoch, seqs: Collection[int]) -> dict[int, Pub
 
 
 def sent(stream_epoch: StreamEpoch, seqs: Collection[int], key: Key | None) -> Sent:
-    """What the topics hold of some events: all that it takes to explain them once more.
+    """Return what the topics hold of some events: everything needed to explain them again.
 
-    A snapshot that the learner has ended stays readable until the topic is compacted.
+    A snapshot with a tombstone stays readable until the topic is compacted.
 
     Parameters
     ----------
     key
-        The HMAC key, for models that travel as a pickle.
+        HMAC key for models that travel as a pickle.
     """
     settings, link = stream_epoch.settings, connection(stream_epoch.settings)
     found = Sent(published(stream_epoch, seqs))
@@ -137,7 +137,7 @@ def _begins_before(key: bytes | None, stream: str, last: int) -> bool:
 
 
 def _of(record: _Rows, stream_epoch: StreamEpoch, seqs: Collection[int]) -> list[int]:
-    """Which of the events are in a record of this epoch of the stream."""
+    """Return the events that a record of this epoch of the stream contains."""
     if (record.stream, record.epoch) != (stream_epoch.stream, stream_epoch.settings.epoch):
         return []
     return [seq for seq in record.seqs.tolist() if seq in seqs]
@@ -146,7 +146,7 @@ def _of(record: _Rows, stream_epoch: StreamEpoch, seqs: Collection[int]) -> list
 def _decoded(
     messages: Iterator[ConsumerRecord], decode: Callable[[bytes | memoryview], R]
 ) -> Iterator[tuple[ConsumerRecord, R]]:
-    """The records that can be read; the stages tell of the others."""
+    """Yield the records that can be read; the stages report the others."""
     for message in messages:
         try:
             yield message, decode(message.value or b"")

@@ -1,4 +1,4 @@
-"""Where a stream can be gone through again from, to reach one of its events."""
+"""Starting points from which a stream can be processed again to reach one of its events."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from glasstream_topics.chunks import room_for
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """A position, the number of the first event from there on, and the learner's state there; None: nothing yet."""
+    """Position, number of the first event from there on, and the learner's state there (None at the beginning)."""
 
     at: Position
     seq: int = 0
@@ -25,12 +25,12 @@ class StartingPoint:
 
 
 def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) -> StartingPoint:
-    """The newest place not after an event from which all is known: a checkpoint, or the stream's first message.
+    """Return the newest starting point that is not after an event: a checkpoint, or the stream's first message.
 
     Raises
     ------
     StateError
-        There is none any more; the message says what would have kept one.
+        No starting point is left. The message says which setting would have kept one.
     """
     settings, link = stream_epoch.settings, connection(stream_epoch.settings)
     name = topic(settings, events.TOPIC.name)
@@ -62,7 +62,7 @@ def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) ->
 
 
 def _checkpoints(stream_epoch: StreamEpoch, reasons: list[str]) -> list[Checkpoint]:
-    """The whole ones of the stream and epoch under its settings, the newest first."""
+    """Return the complete checkpoints of the stream and epoch under its settings, newest first."""
     settings = stream_epoch.settings
     name = topic(settings, checkpoints.TOPIC.name)
     records = latest(connection(settings), [(name, stream_epoch.partition)])[name, stream_epoch.partition]
@@ -71,7 +71,7 @@ def _checkpoints(stream_epoch: StreamEpoch, reasons: list[str]) -> list[Checkpoi
         try:
             mine[key] = checkpoints.Key.decode(key).identity
         except FrameError:
-            continue  # the learner tells of it
+            continue  # the learner reports it
     wanted = {identity for identity in mine.values() if identity[:2] == (stream_epoch.stream, settings.epoch)}
     assembler = checkpoints.Assembler(room_for(records.values()))
     for key, identity in mine.items():

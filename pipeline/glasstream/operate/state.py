@@ -1,4 +1,4 @@
-"""How far the stages are, as committed: by partition, and by stream."""
+"""Committed progress of the stages, by partition and by stream."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,27 +29,27 @@ from glasstream_topics.chunks import room_for
 R = TypeVar("R")
 
 _COUNTED = 100
-"""So few messages behind are counted one by one: most of them may be marks that transactions leave."""
+"""Largest lag that is counted message by message, because most of it may be transaction markers."""
 _SOON = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-"""What a broker says of a group whose coordinator is not ready yet."""
+"""Answers of a broker for a group whose coordinator is not ready yet."""
 _PAUSE_SECONDS = 0.2
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """How far a stage is on a partition of its input.
+    """Progress of a stage on one partition of its input.
 
     Attributes
     ----------
     stage, topic, partition
-        Which.
+        Stage, and partition of its input.
     epoch
-        Of the partition's streams; None for explainers, which have no state, and where nothing was committed yet.
+        Epoch of the partition; None for explainers, which have no state, and before the first commit.
     offset
-        Of the message to go on with; None where nothing was committed yet.
+        Offset of the next message; None before the first commit.
     first, end
-        The first offset that is kept, and the one after the last.
+        First offset that Kafka keeps, and the offset after the last record.
     behind
-        Messages from `offset` on; where they are many, the marks that transactions leave are counted with them.
+        Number of messages from `offset` on. A large number includes transaction markers.
     """
 
     stage: str
@@ -63,30 +63,30 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Stream(Struct, frozen=True, kw_only=True):
-    """How far the stages are with a stream.
+    """Progress of the stages with one stream.
 
     Attributes
     ----------
     stream, partition, epoch
-        Which.
+        Name, partition and epoch of the stream.
     seqs, rows, unlabelled
-        Events accepted, learned, and predicted without a label.
+        Numbers of events accepted, learned, and predicted without a label.
     first_offset
-        Of `events`, that the stream began with.
+        Offset on `events` at which the stream began.
     version
-        The newest published version of the model; None before the first.
+        Newest published version of the model; None before the first.
     checkpoint
-        The row of the newest whole checkpoint; None without one.
+        Row of the newest complete checkpoint; None without one.
     aggregated, published
-        Rows aggregated, those before `explain.start` included, and the row of the newest estimate (rows count from 0);
-        None where the aggregator has not begun.
+        Number of rows aggregated, including those before `explain.start`, and row of the newest estimate (counted from
+        0); None if the aggregator has not begun with the stream.
     behind
-        Rows learned that the aggregator has not aggregated: of those that are explained.
+        Number of rows to explain that the learner has learned and the aggregator has not aggregated.
     stalled
-        Why the aggregator stands still with the stream, as its learner last said; empty while it moves.
+        Reason why the aggregator stands still with the stream, as the learner last reported; empty while it moves.
     watched, anchor
-        Events, and labels that came later, that the novelty detector has used, and how many of them its newest anchor
-        knows; None where it has not begun.
+        Number of events and late labels that the novelty detector has used, and how many of them its newest anchor
+        includes; None if it has not begun with the stream.
     """
 
     stream: str
@@ -107,7 +107,7 @@ class Stream(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What all stages have committed, and lines about records that cannot be read."""
+    """Committed progress of all stages, and lines about records that cannot be read."""
 
     prefix: str
     partitions: list[Place]
@@ -116,12 +116,12 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 def state(settings: Settings) -> State:
-    """Read it.
+    """Return the committed progress of all stages.
 
     Raises
     ------
     TopicError, BrokerError, StateError
-        It cannot be read.
+        The progress cannot be read.
     """
     link, count, width = connection(settings), settings.topics.events, settings.topics.requests
     committed = (
@@ -145,7 +145,7 @@ def state(settings: Settings) -> State:
 
 
 class _Partition:
-    """What is committed of one partition of `events`: by topic, the last value of every key."""
+    """Committed state of one partition of `events`: the last value of every key, by topic."""
 
     def __init__(
         self, settings: Settings, number: int, values: Mapping[str, Mapping[bytes, bytes]], notes: list[str]
@@ -176,7 +176,7 @@ class _Partition:
                 self._place(stage, name, None, None)
 
     def streams(self) -> Iterator[Stream]:
-        """By name."""
+        """Yield the progress of the partition's streams, by name."""
         kept = self._checkpoints()
         start = self._settings.start
         for name, learned in sorted(self._learner.items()):
@@ -186,7 +186,7 @@ class _Partition:
             mine = aggregator if aggregator is not None and aggregator.epoch == learned.epoch else None
             aggregated = start if mine is None else mine.next_row
             if aggregator is not None and aggregator.epoch > learned.epoch:
-                aggregated = learned.rows  # it is past a reset mark that the learner is still before
+                aggregated = learned.rows  # the aggregator has passed a reset mark before the learner
             yield Stream(
                 stream=name,
                 partition=self._number,
@@ -216,7 +216,7 @@ class _Partition:
                 self._notes.append(f"{topic(self._settings, name)}[{self._number}]: {error}")
 
     def _checkpoints(self) -> dict[tuple[str, int], int]:
-        """Per stream and epoch: the row of the newest whole checkpoint."""
+        """Return the row of the newest complete checkpoint, by stream and epoch."""
         values = self._values[checkpoints.TOPIC.name]
         assembler = checkpoints.Assembler(room_for(values.values()))
         for key, value in values.items():
@@ -228,7 +228,7 @@ class _Partition:
 
 
 def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
-    """What the explainers' group has committed: they have no other state."""
+    """Yield the offsets that the explainers' group has committed, their only state."""
     name, group = topic(settings, requests.TOPIC.name), options("explainer", settings).group
     client = Consumer({**link.consumer(read_committed=True), "group.id": group})
     try:
@@ -242,7 +242,7 @@ def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
 
 
 def _committed(client: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
-    """What its group has committed; a broker that was just asked for a group for the first time is asked again."""
+    """Return the committed offsets of a group. Ask again if its coordinator is not ready yet."""
     until = time.monotonic() + STANDSTILL_SECONDS
     while True:
         try:
@@ -254,12 +254,12 @@ def _committed(client: Consumer, asked: list[TopicPartition]) -> list[TopicParti
 
 
 def _place(stage: str, name: str, partition: int, epoch: int | None, offset: int | None) -> Place:
-    """Of a topic whose ends are not known yet."""
+    """Return the progress on a partition whose ends are not known yet."""
     return Place(stage=stage, topic=name, partition=partition, epoch=epoch, offset=offset, first=0, end=0, behind=0)
 
 
 def _measured(link: Connection, places: Iterable[Place]) -> list[Place]:
-    """With the ends of their topics, and how far they are behind."""
+    """Add the ends of the partitions and the lag."""
     places = list(places)
     ends = offsets(link, {(place.topic, place.partition) for place in places})
     found: list[Place] = []

@@ -1,4 +1,4 @@
-"""What the learner says of a stream and of the settings that it was learned under."""
+"""Committed progress of a stream, with the settings under which it was learned."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from glasstream_topics.progress_learner import Setting, StreamProgress
 
 _VERSION = "version."
 _INCLUDED = ("forest", "tree", "linear")
-"""Models that are not imported by a name: only these are taken from a record, a topic makes nobody import anything."""
+"""Models that a record may name. They need no import by name, so that no topic can make a process import code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class StreamEpoch:
     Attributes
     ----------
     stream, partition
-        Its name, and its partition of `events`.
+        Name of the stream, and its partition of `events`.
     progress
-        What the learner has committed.
+        Progress that the learner has committed.
     settings
-        Ours, with the stream's epoch and all that changes numbers as the learner had it.
+        Settings of this process, but with the stream's epoch and the learner's values where they change numbers.
     differing
-        Versions of packages, and a model, that are others here than there: numbers may be others too.
+        Package versions, and a model, that differ from the learner's. Numbers may differ too.
     """
 
     stream: str
@@ -42,14 +42,14 @@ class StreamEpoch:
 
 
 def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
-    """What is known of a stream.
+    """Return the newest epoch of a stream.
 
     Raises
     ------
     InputError
-        There is no such stream.
+        The stream does not exist.
     TopicError, BrokerError, StateError
-        What the learner has committed cannot be read.
+        The learner's committed state cannot be read.
     """
     link, name = connection(settings), topic(settings, progress_learner.TOPIC.name)
     check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
@@ -75,14 +75,14 @@ def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
 
 
 def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
-    """Our settings with those that change numbers as they are in a fingerprint.
+    """Return our settings with the values of a fingerprint where these change numbers.
 
     A model that is named PACKAGE.MODULE:FACTORY is not adopted.
 
     Raises
     ------
     SettingsError
-        There is a setting in it that this release does not have, or a value that it does not take.
+        The fingerprint has a setting that this release does not know, or a value that it does not accept.
     """
     values = msgspec.to_builtins(settings)
     findings: list[str] = []

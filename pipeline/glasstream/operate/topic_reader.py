@@ -1,4 +1,4 @@
-"""What topics still hold: their records up to where they end now, read outside any group."""
+"""Read topics up to their current ends, outside any consumer group."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,10 +11,10 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.records import ConsumerRecord
 
 STANDSTILL_SECONDS = 30.0
-"""Without anything new for so long the end is not waited for any more."""
+"""Seconds without a new record after which the reader stops waiting for the end."""
 _BATCH = 1_000
 _POLL_SECONDS = 0.03
-"""A batch that is not full is waited for so long."""
+"""Seconds to wait for a batch to fill."""
 _RETRY_SECONDS = 0.1
 
 _ELECTION = frozenset(
@@ -26,19 +26,19 @@ _ELECTION = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-"""What is answered of a partition whose leader has just come, or is still to come: of a new topic, a new broker."""
+"""Answers for a partition that is electing a leader, because the topic or the broker is new."""
 
 Partition = tuple[str, int]
-"""Topic and number."""
+"""Topic and number of the partition."""
 
 
 def offsets(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-    """The first offset kept and the one after the last, open transactions included.
+    """Return the first offset kept and the one after the last for each partition, open transactions included.
 
     Raises
     ------
     BrokerError
-        The broker does not say.
+        The broker does not answer.
     """
     admin = AdminClient(connection.client())
     places = [TopicPartition(*one) for one in partitions]
@@ -69,19 +69,19 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
 def read_records(
     connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool
 ) -> Iterator[ConsumerRecord]:
-    """The records of some partitions, each in its order, up to the ends that they have when this starts.
+    """Yield the records of some partitions, each in its order, up to the ends at the time of the call.
 
     Parameters
     ----------
     begin
-        The offset to begin with, by partition; where that is not kept any more, the first that is.
+        First offset to read, by partition. If Kafka no longer keeps it, reading begins at the first offset kept.
     read_committed
-        Whether records of aborted and of open transactions stay unseen.
+        Whether to skip records of aborted and open transactions.
 
     Raises
     ------
     BrokerError
-        A partition cannot be read, or its end is not reached: a transaction is open there.
+        A partition cannot be read, or an open transaction hides its end.
     """
     ends: dict[Partition, int] = {}
     places: list[TopicPartition] = []
@@ -108,7 +108,7 @@ def read_records(
                         raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
                     continue
                 if last is None or offset >= last:
-                    continue  # written after we began
+                    continue  # written after the call
                 if offset + 1 == last:
                     del ends[topic, partition]
                 headers = tuple((name, text or b"") for name, text in message.headers() or [])
@@ -127,12 +127,12 @@ def read_records(
 
 
 def latest(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, dict[bytes, bytes]]:
-    """The last committed value of every key, by partition; keys with a tombstone are left out.
+    """Return the last committed value of every key, by partition; omit keys with a tombstone.
 
     Raises
     ------
     BrokerError
-        As of `kept`.
+        A partition cannot be read, or an open transaction hides its end.
     """
     found: dict[Partition, dict[bytes, bytes]] = {one: {} for one in partitions}
     for message in read_records(connection, dict.fromkeys(found, 0), read_committed=True):

@@ -1,1 +1,1 @@
-"""What is looked at when a deployment is not well: each module one part of it, each check a few findings."""
+"""Checks of a deployment, one module for each part of it. Each check returns findings."""

@@ -1,4 +1,4 @@
-"""The brokers: that they answer, what they are, what their clock says."""
+"""Checks of the brokers: whether they answer, their version, and their clock."""
 
 import logging
 import socket
@@ -23,9 +23,9 @@ ANSWER_SECONDS = 10.0
 _TRY_SECONDS = 1.0
 _HANDSHAKE_SECONDS = 5.0
 _TRIES_AFTER_AN_ERROR = 3
-"""A broker that is just being elected, or one address of several, may fail once."""
+"""Number of attempts after an error: an election, or one bad address of several, may fail once."""
 _SKEW_WARN, _SKEW_FAIL = 5.0, 3_600.0
-"""Seconds. Above the second Kafka refuses what we write (log.message.timestamp.after.max.ms, an hour by default)."""
+"""Seconds. Beyond the second value Kafka refuses records (log.message.timestamp.after.max.ms, an hour by default)."""
 
 _ON_A_CLUSTER = {
     "default.replication.factor": (SAFE_COPIES, "when one broker fails, new topics stop or lose records"),
@@ -39,7 +39,7 @@ _ON_A_CLUSTER = {
         "the failure of one broker can lose the outcome of a transaction",
     ),
 }
-"""The least that a cluster of three brokers or more should have, and what happens with less."""
+"""Smallest settings for a cluster of three or more brokers, and the consequence of smaller ones."""
 
 _CAUSES = {
     KafkaError._RESOLVE: "the host name cannot be resolved; correct the address",
@@ -47,7 +47,7 @@ _CAUSES = {
     KafkaError._SSL: "TLS failed; check kafka.ssl.ca.location, and that the listener uses TLS",
     KafkaError._TRANSPORT: "check that the broker runs, that it advertises this address, and kafka.security.protocol",
 }
-"""Of errors by which a client tells why it is not connected: what to do."""
+"""Remedies by the error with which a client explains that it is not connected."""
 
 
 def answers(context: DoctorContext) -> list[Finding]:
@@ -76,7 +76,7 @@ def _silence(check: str, settings: Settings, seen: list[KafkaError]) -> Finding:
         for error in seen:
             if error.code() == code:
                 return fail(check, f"{silence}: {error.str()}", do)
-    # A broker that is spoken to in the wrong protocol hangs up, and the client says nothing about it.
+    # A broker that is addressed in the wrong protocol hangs up, and the client reports nothing.
     protocol = settings.kafka.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "SASL_SSL" and any(_speaks_tls(*address) for address in addresses(settings.broker)):
         if protocol == "SSL":
@@ -88,7 +88,7 @@ def _silence(check: str, settings: Settings, seen: list[KafkaError]) -> Finding:
 
 
 def _speaks_tls(host: str, port: int) -> bool:
-    """Whether a listener answers to TLS, whoever it is; nothing is sent to it."""
+    """Return whether a listener speaks TLS. Do not verify its certificate, and send nothing to it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -136,14 +136,14 @@ def kind(context: DoctorContext) -> list[Finding]:
 
 
 def _version(config: dict[str, str]) -> str:
-    """The protocol does not tell it; the settings that a broker has do, roughly."""
+    """Estimate the version from the broker's settings, because the protocol does not state it."""
     if protocol := config.get("inter.broker.protocol.version"):
         return f"Kafka {protocol}"
     return "Kafka 4 or later" if "share.coordinator.state.topic.replication.factor" in config else "a Kafka"
 
 
 def clock(context: DoctorContext) -> list[Finding]:
-    """Compare the broker's clock with this machine's, by a record that it stamps on a temporary topic."""
+    """Compare the broker's clock with this machine's, using a record that the broker stamps on a temporary topic."""
     check = "clock"
     if not context.probe:
         return []
@@ -176,7 +176,7 @@ def _skew(context: DoctorContext, name: str) -> float:
     producer = Producer(connection(context.settings).producer(delivery_timeout_ms=int(ANSWER_SECONDS * 1000)))
     reports: list[tuple[KafkaError | None, Any, float]] = []
     skew: float | None = None
-    for _ in range(2):  # the first one also finds the topic's leader
+    for _ in range(2):  # the first record also finds the topic's leader
         reports.clear()
         before = context.now()
         producer.produce(name, b"", on_delivery=lambda error, message: reports.append((error, message, context.now())))

@@ -1,4 +1,4 @@
-"""All checks in the order in which causes come before what they cause."""
+"""All checks, ordered so that causes come before their consequences."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layo
 
 
 def examine(context: DoctorContext) -> Iterator[Finding]:
-    """What is found, check by check; what needs a broker is not looked at where none answers."""
+    """Yield the findings of all checks. Skip the checks that need a broker if none answers."""
     for check in _HERE:
         yield from check(context)
     try:
@@ -38,7 +38,7 @@ def examine(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _tried(check: Check, context: DoctorContext) -> list[Finding]:
-    """A broker may stop to answer in the middle: that is a finding as well."""
+    """Run a check, and return a finding if the broker fails in the middle of it."""
     try:
         return check(context)
     except (GlasstreamError, KafkaException) as error:

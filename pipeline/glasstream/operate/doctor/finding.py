@@ -1,4 +1,4 @@
-"""What a check found, and what it is given to look at."""
+"""Findings of the checks, and the context that checks examine."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from glasstream.settings import Settings
 
 
 class Level(StrEnum):
-    """How bad it is: a failure stops a stage, or will at its next start; a warning may lose something one day."""
+    """Severity. A failure stops a stage now or at its next start; a warning may lose something one day."""
 
     OK = "ok"
     WARN = "warn"
@@ -18,18 +18,18 @@ class Level(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at.
+    """Result of examining one thing.
 
     Attributes
     ----------
     check
-        Of what.
+        Name of the check.
     level
-        See `Level`.
+        Severity; see `Level`.
     what
-        What is so. Never a secret.
+        Observed condition. It never contains a secret.
     do
-        What to do about it; empty where nothing need be done.
+        Remedy; empty if nothing needs to be done.
     """
 
     check: str
@@ -40,18 +40,18 @@ class Finding(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DoctorContext:
-    """What is looked at.
+    """Deployment to examine.
 
     Attributes
     ----------
     settings
-        The configuration.
+        Configuration.
     environment
-        The variables of the process.
+        Environment variables of the process.
     now
-        The time in seconds since 1970, as this machine has it.
+        Time of this machine in seconds since 1970.
     probe
-        Whether a topic may be made for a moment, to ask for the broker's time.
+        Whether checks may create a temporary topic to read the broker's clock.
     """
 
     settings: Settings
@@ -64,15 +64,15 @@ Check = Callable[[DoctorContext], list[Finding]]
 
 
 def ok(check: str, what: str) -> Finding:
-    """All is well."""
+    """Return a finding of level `ok`."""
     return Finding(check, Level.OK, what)
 
 
 def warn(check: str, what: str, do: str) -> Finding:
-    """It goes on, for now."""
+    """Return a finding of level `warn`."""
     return Finding(check, Level.WARN, what, do)
 
 
 def fail(check: str, what: str, do: str) -> Finding:
-    """It does not, or will not at the next start."""
+    """Return a finding of level `fail`."""
     return Finding(check, Level.FAIL, what, do)

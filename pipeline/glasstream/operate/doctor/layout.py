@@ -14,7 +14,7 @@ from glasstream_topics.contract import SAFE_COPIES
 
 _RIGHTS = "the operator role of `glasstream topics acls` has this right"
 _CHECKPOINTS_KEPT = 100
-"""The input must be kept for so many times `checkpoint.seconds`: there may be long outages."""
+"""Multiple of `checkpoint.seconds` for which the input must be kept, because outages may be long."""
 
 
 def contracts(context: DoctorContext) -> list[Finding]:
@@ -66,7 +66,7 @@ def copies(context: DoctorContext) -> list[Finding]:
         name = one.full_name(settings.prefix)
         there = metadata.topics.get(name)
         if there is None or there.error is not None:
-            continue  # said elsewhere
+            continue  # another check reports it
         for number, partition in sorted(there.partitions.items()):
             if partition.leader < 0:
                 found.append(fail(check, f"{name}[{number}] has no leader", "start the brokers that hold its copies"))

@@ -1,4 +1,4 @@
-"""This machine: packages, the settings as a stage would use them, secrets."""
+"""Checks of this machine: packages, settings as a stage would use them, and secrets."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from glasstream.stages.build import hmac_key
 
 _DISTRIBUTION = "glasstream"
 _GOOD_KEY_BYTES = 32
-"""HMAC-SHA256 gains nothing from a longer key."""
+"""Length beyond which HMAC-SHA256 gains nothing."""
 
 
 def packages(context: DoctorContext) -> list[Finding]:
@@ -85,10 +85,10 @@ def _file(path: Path) -> list[Finding]:
     try:
         status = path.stat()
     except OSError:
-        return []  # reading it says so
+        return []  # loading the key reports it
     mode = status.st_mode
     if status.st_uid != os.geteuid() and status.st_gid in {os.getegid(), *os.getgroups()}:
-        mode &= ~stat.S_IRGRP  # it is mounted for our group to read, as Kubernetes does it
+        mode &= ~stat.S_IRGRP  # mounted readable for our group, as Kubernetes does
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         return [fail("hmac key", f"{path} can be read or written by everybody ({stat.filemode(status.st_mode)})",
                      f"chmod 600 {path}, and create a new key, because others may know the old one")]  # fmt: skip

@@ -20,12 +20,12 @@ from glasstream_topics.chunks import room_for
 from glasstream_topics.progress_learner import PARTITION_KEY, Setting
 
 Read = Mapping[Partition, Mapping[bytes, bytes]]
-"""What is committed: the last value of every key."""
+"""Committed state: the last value of every key, by partition."""
 
 _LOOKED_AT = 10
-"""Records at the end of a partition of dead letters; marks of transactions are among them."""
+"""Number of records at the end of a partition of dead letters to read; transaction markers count too."""
 _BEHIND = 1_000
-"""Messages from which on a lag is worth a line even while somebody works on it."""
+"""Lag in messages that is worth a warning even while a worker makes progress."""
 
 
 def progress(context: DoctorContext) -> list[Finding]:
@@ -37,7 +37,7 @@ def progress(context: DoctorContext) -> list[Finding]:
         there = state(settings)
     except GlasstreamError as error:
         return [*found, fail("state", str(error), "read the lines above")]
-    if not settings.detects_novelty and members.get("novelty") == 0:  # one that once ran is over
+    if not settings.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
         there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
     found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
@@ -57,7 +57,7 @@ def progress(context: DoctorContext) -> list[Finding]:
 
 
 def _members(settings: Settings) -> dict[str, int | str]:
-    """Per stage: workers in its group, or why that is not known."""
+    """Return per stage the number of workers in its group, or why that is unknown."""
     client = AdminClient(connection(settings).client())
     groups = {options(stage, settings).group: stage for stage in STAGES}
     members: dict[str, int | str] = {}
@@ -155,7 +155,7 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
                 said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
                 do = f"set them back, or start every stage with --new-epoch; this {stage} would not start"
                 found.append(fail("state", said, do))
-                break  # the other partitions say the same
+                break  # the other partitions repeat it
     return found or [ok("state", f"{compared} partitions have state of these settings")]
 
 
@@ -170,7 +170,7 @@ def _theirs(
         try:
             record = decode(PARTITION_KEY, value)
         except RecordError:
-            continue  # said with the state
+            continue  # the check of the state reports it
         yield partition, getattr(record, "fingerprint", {})
 
 
@@ -180,7 +180,7 @@ def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
     try:
         key = hmac_key(context.environment)
     except GlasstreamError:
-        return []  # said elsewhere
+        return []  # another check reports it
     if key is None:
         return []
     name = topic(settings, checkpoints.TOPIC.name)
@@ -212,7 +212,7 @@ def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
 
 
 def _dead(settings: Settings) -> list[Finding]:
-    """Check for rejected input, and print the newest reason."""
+    """Check for rejected input, and report the newest reason."""
     name, link = topic(settings, events_dead.TOPIC.name), connection(settings)
     ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
     total, newest = sum(end - first for first, end in ends.values()), None
