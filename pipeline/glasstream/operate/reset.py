@@ -34,7 +34,7 @@ def known(found: State, stream: str) -> tuple[Stream, int]:
     Raises
     ------
     InputError
-        No stage knows the stream.
+        The learner has not seen the stream.
     """
     left = {place.partition: place.behind for place in found.partitions if place.stage == "learner"}
     for one in found.streams:

@@ -31,23 +31,24 @@ log = logging.getLogger(__name__)
 STATE_BYTES: Final = 8 * 2**20
 """Bytes of state after which a commit takes no further stream.
 
-A commit holds the whole state of every stream in it. All of 1,000 streams of 100 features would be 400 MB, five times a
-second. With this bound a commit takes a fraction of a second, and streams that share a partition are committed in turn.
+A commit holds the whole state of every stream in it. Without a bound, 1,000 streams of 100 features would commit 400 MB
+five times a second. With this bound a commit takes a fraction of a second, and streams that share a partition are
+committed in turn.
 """
 
 
 class AggregatorTask:
-    """What the stage keeps for one partition of `contributions`."""
+    """State of the aggregator for one partition of `contributions`."""
 
     def __init__(self, partition: int, settings: Settings) -> None:
         self.partition = partition
         self._use(settings)
         self.damaged = 0
-        """Messages that were not contributions."""
+        """Number of messages that were not contributions."""
         self.published: Counter[str] = Counter()
-        """Records written, by topic."""
+        """Number of records written, by topic."""
         self.alarms: Counter[str] = Counter()
-        """Drift alarms, by stream."""
+        """Number of drift alarms, by stream."""
         self._fingerprint = fingerprint(settings)
         self._sent_offset = -1
         self._chunks: dict[str, int] = {}
@@ -59,12 +60,12 @@ class AggregatorTask:
         self.core = PartitionAggregator(self.partition, settings.aggregator())
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Resume from the committed state, and drop rows that it has already when they come again.
+        """Resume from the committed state, and ignore rows that it already includes.
 
         Raises
         ------
         StateError
-            The state is of other settings.
+            The state belongs to other settings.
         """
         where = f"{topic(self.settings, 'progress.aggregator')}[{self.partition}]"
         with known_state(where):
@@ -116,7 +117,7 @@ class AggregatorTask:
         Raises
         ------
         FrameError
-            It is none.
+            The block answers no such request.
         """
         if block.partition != self.partition:
             raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
@@ -134,14 +135,14 @@ class AggregatorTask:
         return None
 
     def pending(self) -> int:
-        """Records that wait to be sent."""
+        """Return the number of records that wait to be sent."""
         return sum(len(self.core.streams[name].records) for name in self.core.changed)
 
     def collect(self) -> Outputs:
-        """The records of streams that have changed, and their states as of them, up to `STATE_BYTES` of state.
+        """Return records of changed streams and the states as of these records, up to `STATE_BYTES` of state.
 
-        The other streams that have changed come with the next calls, those that wait longest first. Until then the
-        position stays before what has entered them: a successor aggregates that again.
+        The next calls return the other changed streams, those that have waited longest first. Until then the committed
+        position stays before the messages that these streams have used, so that a successor aggregates them again.
         """
         records: list[ProducerRecord] = []
         states: list[ProducerRecord] = []
@@ -182,7 +183,7 @@ class AggregatorTask:
         return [ProducerRecord("", key, value) for key, value in pairs]
 
     def samples(self) -> Iterator[Sample]:
-        """Metrics of the partition and its streams."""
+        """Yield metrics of the partition and its streams."""
         place = str(self.partition)
         yield Sample(catalogue.DAMAGED, self.damaged, (place,))
         yield Sample(catalogue.OVER, self.core.over, (place,))
@@ -203,13 +204,13 @@ class AggregatorTask:
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:
-    """Metrics of a worker."""
+    """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """The topics that must exist before the start, with their partition counts."""
+    """Return the topics that must exist before the start, with their partition counts."""
     count = settings.topics.events
     return {
         topic(settings, contributions.TOPIC.name): count,

@@ -1,4 +1,4 @@
-"""Where the aggregator is, as the learner sees it: committed rows per stream, from `progress.aggregator`."""
+"""Progress of the aggregator as the learner follows it: committed rows per stream, from `progress.aggregator`."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from glasstream_topics import progress_aggregator
 log = logging.getLogger(__name__)
 
 ALL: Final = 2**63
-"""More rows than any stream has."""
+"""Number of rows beyond that of any stream."""
 
 _NOWHERE: Final = (-1, 0, -1)
 
@@ -19,13 +19,13 @@ OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
 
 
 class Followed(Protocol):
-    """What reads the topic: `glasstream.transport.watch.Follower`."""
+    """Reader of the topic: `glasstream.transport.watch.Follower`."""
 
     def follow(self, partition: int) -> None:
-        """Begin to read a partition."""
+        """Start reading a partition."""
 
     def unfollow(self, partition: int) -> None:
-        """Read it no more."""
+        """Stop reading a partition."""
 
 
 class AggregatorProgress:
@@ -33,16 +33,16 @@ class AggregatorProgress:
 
     def __init__(self) -> None:
         self.changes = 0
-        """Grows whenever a stream moves."""
+        """Counter that grows whenever a stream moves."""
         self._at: dict[str, tuple[int, int, int]] = {}
-        """Per stream: the epoch that the aggregator is in, its next row there, and the row of its newest records."""
+        """Per stream: the aggregator's epoch, its next row, and the row of its newest records."""
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
 
     def aggregated(self, stream: str, epoch: int) -> int | None:
-        """The next row of an epoch of a stream that the aggregator will aggregate.
+        """Return the next row of an epoch of a stream that the aggregator will aggregate.
 
-        `ALL` when the aggregator has left the epoch; None while it is not in it.
+        Return `ALL` if the aggregator has left the epoch, and None if it has not entered it.
         """
         current, row, _ = self._at.get(stream, _NOWHERE)
         if current == epoch:
@@ -50,28 +50,28 @@ class AggregatorProgress:
         return ALL if current > epoch else None
 
     def left(self, stream: str, epoch: int) -> bool:
-        """Whether the aggregator is in a later epoch of a stream."""
+        """Return whether the aggregator is in a later epoch of a stream."""
         return self._at.get(stream, _NOWHERE)[0] > epoch
 
     def published(self, stream: str, epoch: int, row: int) -> bool:
-        """Whether all rows of an epoch of a stream before a row are aggregated, and records as of the last are due."""
+        """Return whether all rows before `row` are aggregated, and the record of the last of them is due."""
         return self._at.get(stream, _NOWHERE) >= (epoch, row, row - 1)
 
     def place(self, stream: str) -> tuple[int, int, int]:
-        """Where the aggregator is with a stream: it grows whenever the aggregator moves."""
+        """Return the aggregator's position in a stream. It grows whenever the aggregator moves."""
         return self._at.get(stream, _NOWHERE)
 
     def attach(self, follower: Followed) -> None:
-        """Say what reads the topic for us."""
+        """Set the reader of the topic."""
         self._follower = follower
 
     def follow(self, partition: int) -> None:
-        """A partition is ours: its streams are of interest."""
+        """Follow the streams of a partition, because this worker now owns it."""
         if self._follower is not None:
             self._follower.follow(partition)
 
     def unfollow(self, partition: int) -> None:
-        """A partition is ours no more."""
+        """Stop following a partition that this worker no longer owns."""
         if self._follower is not None:
             self._follower.unfollow(partition)
 
@@ -93,6 +93,6 @@ class AggregatorProgress:
             self._moved.set()
 
     async def moved(self) -> None:
-        """Wait until some stream has moved."""
+        """Wait until any stream has moved."""
         self._moved.clear()
         await self._moved.wait()

@@ -1,4 +1,4 @@
-"""What the learner has sent and the aggregator has not finished: requests, and the snapshots that must live on."""
+"""Requests and snapshots that the learner has sent and the aggregator still needs."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -22,33 +22,34 @@ from glasstream_topics.requests import ExplainRequest
 
 @dataclass(slots=True)
 class _Live:
-    """A published snapshot that some row that is not aggregated yet may need."""
+    """Published snapshot that rows which are not aggregated yet may need."""
 
     records: list[ProducerRecord]
     size: int
     until: int
-    """The first row that is explained with a later version."""
+    """First row that is explained with a later version."""
 
 
 @dataclass(slots=True)
 class _Sent:
-    """A block that is under way."""
+    """Block that has been sent and is not aggregated yet."""
 
     block: ExplainRequest
-    """The block that was sent; after `shed` has forgotten its record, a refused block of the same rows."""
+    """Block that was sent. After `shed` has forgotten its record, a refused block of the same rows."""
     record: ProducerRecord | None
-    """None: its bytes are forgotten."""
+    """Record of the block; None if its bytes are forgotten."""
     size: int
-    """What it counts for: the larger of its own bytes and those of all its contributions, at most."""
+    """Bytes that count against the limit: the block's own, or the most that all its contributions can take, if larger.
+    """
 
 
 @dataclass(slots=True)
 class _Stream:
-    """The blocks of a stream that are under way, oldest first."""
+    """Blocks of a stream that are not aggregated yet, oldest first."""
 
     blocks: deque[_Sent] = field(default_factory=deque)
     forgotten: int = 0
-    """Blocks at the front whose bytes are forgotten."""
+    """Number of blocks at the front whose bytes are forgotten."""
     request_bytes: int = 0
 
 
@@ -58,17 +59,17 @@ _SHED: Final = (
 
 
 class Backlog:
-    """Bounds how far the learner of one partition runs ahead, and ends the life of snapshots.
+    """Bounds how far the learner of one partition runs ahead, and ends snapshots that nobody needs any more.
 
     Parameters
     ----------
     settings
-        For the limits: rows ahead, bytes of snapshots (one of each stream is always admitted), and bytes of requests or
-        of what comes of it, whichever are more.
+        Configuration. It limits the rows ahead, the bytes of snapshots (one of each stream is always admitted), and the
+        bytes of requests or of the resulting contributions, whichever are more.
     key
-        The HMAC key.
+        HMAC key.
     progress
-        Where the aggregator is.
+        Progress of the aggregator.
     """
 
     def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
@@ -76,9 +77,9 @@ class Backlog:
         self._key = key
         self._progress = progress
         self._epochs: dict[str, int] = {}
-        """Per stream: its epoch, where that is not the partition's."""
+        """Epoch per stream, where it differs from the partition's."""
         self._superseded: dict[str, tuple[int, dict[int, int]]] = {}
-        """Per stream: an earlier epoch, and versions and chunks of its snapshots."""
+        """Per stream: an earlier epoch, and the versions and chunk counts of its snapshots."""
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
@@ -89,19 +90,19 @@ class Backlog:
         self._seen = -1
 
     def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
-        """Snapshots that the predecessor has published: those that learning again does not need are ended."""
+        """Take over the predecessor's snapshots, and end those that learning again does not need."""
         for name, stream in streams.items():
             self._epochs[name] = stream.epoch
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
 
     def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
-        """Snapshots of an earlier epoch: they are ended when the aggregator has left it."""
+        """Take over snapshots of an earlier epoch, and end them when the aggregator has left that epoch."""
         for name, stream in streams.items():
             chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
             self._superseded[name] = stream.epoch, chunks
 
     def end(self, stream: str) -> None:
-        """A stream has gone on to its next epoch, and nobody needs the snapshots of the one before any more."""
+        """End a stream's snapshots of the epoch before, which nobody needs any more once the next epoch begins."""
         for live in self._live.pop(stream, {}).values():
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
@@ -113,7 +114,7 @@ class Backlog:
         return self._epochs.get(stream, self._settings.epoch)
 
     def _aggregated(self, stream: str, unknown: int = 0) -> int:
-        """The next row of a stream that the aggregator will aggregate; `unknown` where it has not begun."""
+        """Return the next row of a stream that the aggregator will aggregate, or `unknown` if it has not begun."""
         found = self._progress.aggregated(stream, self._epoch(stream))
         return unknown if found is None else found
 
@@ -123,7 +124,7 @@ class Backlog:
         Raises
         ------
         BrokerError
-            It is larger than the broker can hold.
+            The snapshot is larger than the broker can hold.
         """
         stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
         inherited = self._inherited.get(stream, {}).pop(version, None)
@@ -150,7 +151,7 @@ class Backlog:
         Parameters
         ----------
         again
-            A predecessor has sent it: it is kept in case it is lost.
+            Whether a predecessor has sent the block already. It is then only kept in case it is lost.
         """
         if again and self._settled(block):
             return
@@ -172,7 +173,7 @@ class Backlog:
         return ProducerRecord(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
 
     def _settled(self, block: ExplainRequest) -> bool:
-        """Whether the aggregator has finished a block: a mark has no rows that would tell."""
+        """Return whether the aggregator has finished a block. A mark has no rows that would show it."""
         progress, end = self._progress, block.first_row + block.count
         if block.count:
             return (progress.aggregated(block.stream, block.epoch) or 0) >= end
@@ -181,20 +182,21 @@ class Backlog:
         return progress.published(block.stream, block.epoch, end)
 
     def take_requests(self) -> list[ProducerRecord]:
-        """Blocks to be sent, since the last call."""
+        """Return the blocks to send that were added since the last call."""
         taken, self._request_records = self._request_records, []
         return taken
 
     def outstanding(self) -> dict[str, int]:
-        """Streams with blocks that the aggregator has not finished, and how many each has."""
+        """Return, per stream, the number of blocks that the aggregator has not finished."""
         if self._progress.changes != self._seen:
             self._advance()
         return {name: len(stream.blocks) for name, stream in self._requests.items() if stream.blocks}
 
     def repair(self, stream: str) -> int:
-        """Send what the aggregator may lack of a stream once more, snapshots before requests; how many blocks.
+        """Send again what the aggregator may lack of a stream, snapshots before requests, and return the number of
+        blocks.
 
-        Blocks whose bytes are forgotten are sent as refused ones: their rows count as unexplained.
+        Blocks whose bytes are forgotten are sent as refused blocks: their rows count as unexplained.
         """
         for live in self._live.get(stream, {}).values():
             self._records += live.records
@@ -216,18 +218,18 @@ class Backlog:
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of snapshots that rows that are not aggregated yet may need."""
+        """Return the bytes of snapshots that rows which are not aggregated yet may need."""
         return self._live_bytes
 
     @property
     def request_bytes(self) -> int:
-        """Bytes of blocks that are under way, or of the contributions to them, whichever are more."""
+        """Return the bytes of blocks that are not aggregated yet, or of their contributions, whichever are more."""
         return self._request_bytes
 
     def shed(self) -> int:
-        """Get below the bounds without the aggregator: forget the oldest blocks and end the oldest snapshots.
+        """Get below the bounds without waiting for the aggregator, and return the number of snapshots that were ended.
 
-        Returns how many snapshots were ended.
+        Forget the oldest blocks and end the oldest snapshots.
         """
         limits, ended = self._settings.limits, 0
         while self._request_bytes > limits.request_bytes and self._forget_block():
@@ -241,7 +243,7 @@ class Backlog:
         return ended
 
     def _forget_block(self) -> bool:
-        """Forget the bytes of the oldest block of the stream that has most; whether there was one."""
+        """Forget the bytes of the oldest block of the stream that has most, and return whether there was one."""
         streams = [stream for stream in self._requests.values() if len(stream.blocks) > stream.forgotten]
         if not streams:
             return False
@@ -254,24 +256,24 @@ class Backlog:
         return True
 
     def live(self, stream: str) -> dict[str, int]:
-        """Version and number of chunks of the snapshots of a stream that are to be ended one day."""
+        """Return versions and chunk counts of the snapshots of a stream that have not been ended."""
         mine = {str(version): len(live.records) for version, live in self._live.get(stream, {}).items()}
         theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
         return {**theirs, **mine}
 
     def take_records(self) -> list[ProducerRecord]:
-        """Snapshots to be published and tombstones, since the last call."""
+        """Return the snapshots and tombstones to publish that were added since the last call."""
         if self._progress.changes != self._seen:
             self._advance()
         taken, self._records = self._records, []
         return taken
 
     def _some_to_end(self) -> bool:
-        """Whether the aggregator can end a snapshot; the newest of a stream lives on until more rows of it come."""
+        """Return whether progress can end a snapshot. The newest one stays until more of its rows are aggregated."""
         return any(len(versions) > 1 for versions in self._live.values())
 
     def _advance(self) -> None:
-        """The aggregator has moved: forget what it has finished."""
+        """Forget what the aggregator has finished."""
         self._seen = self._progress.changes
         for sending in self._requests.values():
             while sending.blocks and self._settled(sending.blocks[0].block):
@@ -296,12 +298,12 @@ class Backlog:
                 self._forget(self._live[stream].pop(version))
 
     def _forget(self, live: _Live) -> None:
-        """End a snapshot of ours."""
+        """End one of our own snapshots."""
         self._live_bytes -= live.size
         self._records += [ProducerRecord(record.topic, record.key, None, 0) for record in live.records]
 
     def _end(self, stream: str, version: int, chunks: int, epoch: int | None = None) -> None:
-        """Take back a snapshot of the predecessor."""
+        """End a snapshot of the predecessor."""
         name = topic(self._settings, "snapshots")
         keys = snapshots.tombstones(stream, self._epoch(stream) if epoch is None else epoch, version, chunks)
         self._records += [ProducerRecord(name, key, None, 0) for key in keys]

@@ -1,6 +1,6 @@
-"""A stage by its name, ready to run as a worker.
+"""Builds a stage by its name, ready to run as a worker.
 
-What only one stage needs is imported when that one is made: River alone takes two seconds.
+Modules that only one stage needs are imported when that stage is built: River alone takes two seconds.
 """
 
 import os
@@ -35,14 +35,14 @@ STAGES = ("learner", "explainer", "aggregator", "novelty", "labels")
 
 
 def connection(settings: Settings) -> Connection:
-    """How the broker of the settings is reached."""
+    """Return the connection to the broker of the settings."""
     said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
     extra = {**said, **settings.kafka}
     return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)
 
 
 def options(stage: str, settings: Settings) -> StageOptions:
-    """How a worker of a stage presents itself to Kafka."""
+    """Return the Kafka options for a worker of a stage."""
     return StageOptions(
         name=stage,
         instance=settings.worker.instance or _instance(os.getpid()),
@@ -67,7 +67,7 @@ def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
     Raises
     ------
     SettingsError
-        It cannot be read, or one of the keys is too short to protect anything.
+        The secret cannot be read, or a key is too short to protect anything.
     """
     text = secret(environment, "GLASSTREAM_HMAC_KEY")
     if text is None:
@@ -226,10 +226,12 @@ def _stateful(
 
 
 def _replaceable(settings: Settings) -> frozenset[str]:
-    """What the learner publishes again, or is made of that: rows are aggregated by number, however often they come."""
+    """Return the topics whose records the learner publishes again, or that derive from them. Rows are aggregated by
+    number.
+    """
     return frozenset(topic(settings, name) for name in ("explain.requests", "contributions"))
 
 
 def _states(stage: StatefulStage, kind: type[State]) -> list[State]:
-    """What a stage keeps of the partitions that it has."""
+    """Return the states of the partitions that a stage owns."""
     return [lane.state for lane in stage.lanes.values() if isinstance(lane, StateLane) and isinstance(lane.state, kind)]

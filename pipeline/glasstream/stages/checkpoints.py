@@ -1,4 +1,4 @@
-"""Checkpoints of the streams of one partition: when they are made, which are kept, and which one is gone on from."""
+"""Checkpoints of the streams of one partition: when to take them, which to keep, and from which to resume."""
 
 import logging
 import math
@@ -23,29 +23,30 @@ from glasstream_topics.chunks import room_for
 log = logging.getLogger(__name__)
 
 Read = Callable[[str, int], Mapping[bytes, bytes]]
-"""Reads a partition of one of our topics to its end."""
+"""Function that reads a partition of one of our topics to its end."""
 
 KEPT = 2
-"""Checkpoints of a stream that are kept once the aggregator has passed them: one may turn out to be damaged."""
+"""Number of checkpoints to keep per stream once the aggregator has passed them: one may turn out to be damaged."""
 
 
 class Checkpoints:
-    """Makes and keeps the checkpoints of a partition's streams.
+    """Takes and keeps the checkpoints of a partition's streams.
 
-    A checkpoint is due when `checkpoint.seconds` have gone by since the last, and the time that making them takes is
-    less than `checkpoint.share` of all. It is made right after a snapshot. Of a stream for which no snapshot comes, for
-    it is slow or has ended, one is made as it is: a restart must not ask for events that retention has removed.
+    A checkpoint is due when `checkpoint.seconds` have passed since the last one, and when the time spent on checkpoints
+    is less than `checkpoint.share` of the total. It is taken right after a snapshot. A stream that gets no snapshot,
+    because it is slow or has ended, gets a checkpoint of its current state: a restart must not ask for events that
+    retention has removed.
 
     Parameters
     ----------
     partition
-        Of `events`.
+        Partition of `events`.
     settings
-        The configuration.
+        Configuration.
     key
-        The HMAC key.
+        HMAC key.
     progress
-        Where the aggregator is.
+        Progress of the aggregator.
     """
 
     def __init__(self, partition: int, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
@@ -57,28 +58,28 @@ class Checkpoints:
         self._fingerprint = fingerprint(settings)
         self._records: list[ProducerRecord] = []
         self._kept: dict[str, dict[int, int]] = {}
-        """Per stream: row and number of chunks of the checkpoints on the topic."""
+        """Rows and chunk counts of the checkpoints on the topic, per stream."""
         self._superseded: list[ProducerRecord] = []
-        """Tombstones for checkpoints of earlier epochs, written with the next of this one."""
+        """Tombstones for checkpoints of earlier epochs, written with the next checkpoint of this epoch."""
         self._as_of: dict[str, int] = {}
-        """Per stream: the offset that its newest checkpoint is as of."""
+        """Offset of the newest checkpoint, per stream."""
         self._changed: dict[str, float] = {}
-        """Per stream that has changed since its newest checkpoint: when that was noticed."""
+        """Time at which a change since the newest checkpoint was noticed, per stream that has changed."""
         self._rested = -math.inf
-        """When the next may be made of a stream at rest."""
+        """Time from which a checkpoint of a stream at rest is allowed."""
         self._begun: dict[str, float] = {}
-        """Per stream: when its newest checkpoint was made, or it was first looked at."""
+        """Time of the newest checkpoint, or of the first look at the stream, per stream."""
         self._cost: dict[str, float] = {}
         self._bytes: dict[str, int] = {}
         self._made: dict[str, int] = {}
 
     def consider(self, core: PartitionLearner, learner: StreamLearner) -> None:
-        """Make a checkpoint of a stream if one is due and its learner is at a snapshot.
+        """Take a checkpoint of a stream if one is due and its learner is at a snapshot.
 
         Raises
         ------
         ModelError
-            Its model cannot be pickled.
+            The model cannot be pickled.
         """
         limits = self._settings.checkpoint
         if not limits.seconds or core.silent or not learner.at_snapshot:
@@ -90,12 +91,12 @@ class Checkpoints:
         self._make(core, learner, begun)
 
     def consider_rest(self, core: PartitionLearner) -> None:
-        """Make a checkpoint of one stream as it is, if it has changed and none was made for long; after a `cut`.
+        """Take a checkpoint of one stream that has changed and has had none for long. Call this after a `cut`.
 
         Raises
         ------
         ModelError
-            Its model cannot be pickled.
+            The model cannot be pickled.
         """
         limits, now = self._settings.checkpoint, perf_counter()
         if not limits.seconds or core.silent:
@@ -129,7 +130,7 @@ class Checkpoints:
         self._records += self._superseded
         self._superseded = []
         kept = self._kept.setdefault(stream, {})
-        kept[learner.rows] = max(len(pairs), kept.get(learner.rows, 0))  # it may take the place of a longer one
+        kept[learner.rows] = max(len(pairs), kept.get(learner.rows, 0))  # the new one may replace a longer one
         self._end_old(stream, learner.epoch)
         self._as_of[stream] = offset
         self._changed.pop(stream, None)
@@ -139,16 +140,16 @@ class Checkpoints:
         self._made[stream] = self._made.get(stream, 0) + 1
 
     def take_records(self) -> list[ProducerRecord]:
-        """What is to be written, since the last call."""
+        """Return the records to write that were added since the last call."""
         taken, self._records = self._records, []
         return taken
 
     def supersede(self, records: Mapping[bytes, bytes]) -> None:
-        """What there is belongs to an earlier epoch: it is ended with the first checkpoint of this one."""
+        """Mark all existing checkpoints as superseded: the first checkpoint of this epoch ends them."""
         self._superseded = [ProducerRecord(self._topic, key, None, self._partition) for key in records]
 
     def end(self, stream: str, epoch: int) -> None:
-        """An epoch of a stream is over, as committed: nobody goes on from its checkpoints."""
+        """End the checkpoints of a stream's epoch whose end is committed, because nobody resumes from them."""
         self._as_of.pop(stream, None)
         self._changed.pop(stream, None)
         for rows, chunks in self._kept.pop(stream, {}).items():
@@ -158,23 +159,23 @@ class Checkpoints:
     def restore(
         self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
-        """The newest state of each stream that can be gone on from.
+        """Return the newest checkpoint of each stream from which the learner can resume.
 
         Parameters
         ----------
         records
-            The partition of `checkpoints`, read to its end.
+            Content of the partition of `checkpoints`, read to its end.
         epochs
-            Per stream: its epoch. What is of an earlier one is ended.
+            Epoch of each stream. Checkpoints of earlier epochs are ended.
         aggregated
-            Per stream: the next row that the aggregator will aggregate; rows from there on may need a snapshot again.
+            Per stream: the next row that the aggregator will aggregate. Rows from there on may need a snapshot again.
         sent
-            What has been sent: a checkpoint of later is of no use.
+            Position up to which records have been sent. Later checkpoints are of no use.
 
         Raises
         ------
         StateError
-            A checkpoint is not authentic, of another version of the record, or of other settings.
+            A checkpoint is not authentic, or belongs to another version of the record or to other settings.
         """
         parts: dict[Identity, dict[bytes, bytes]] = {}
         known: dict[Identity, int] = {}
@@ -207,7 +208,7 @@ class Checkpoints:
             passed = aggregated.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
                 found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
-                if newly_sealed(checkpoint, key=self._key):  # otherwise it is made again, though nothing has changed
+                if newly_sealed(checkpoint, key=self._key):  # otherwise it would be taken again without a change
                     self._as_of[checkpoint.stream] = checkpoint.offset
         return found
 
@@ -232,7 +233,7 @@ class Checkpoints:
         return checkpoint
 
     def _end_old(self, stream: str, epoch: int) -> None:
-        """Tombstones for those that nobody will go on from."""
+        """Write tombstones for the checkpoints from which nobody will resume."""
         aggregated = self._progress.aggregated(stream, epoch) or 0
         passed = sorted(rows for rows in self._kept[stream] if rows <= aggregated)
         for rows in passed[:-KEPT]:
@@ -240,7 +241,7 @@ class Checkpoints:
             self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
 
     def samples(self) -> list[Sample]:
-        """Age, size and number."""
+        """Return age, size and number of the checkpoints."""
         now = perf_counter()
         return [
             sample
@@ -254,7 +255,7 @@ class Checkpoints:
 
 
 def _whole(identity: Identity, parts: Mapping[bytes, bytes]) -> bytes | None:
-    """The bytes of a checkpoint; None while some are missing or damaged. Others are not held meanwhile."""
+    """Return the bytes of a checkpoint, or None if some are missing or damaged. Hold no other checkpoint meanwhile."""
     assembler = checkpoints.Assembler(room_for(parts.values()))
     for key, value in parts.items():
         assembler.add(key, value)

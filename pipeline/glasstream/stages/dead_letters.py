@@ -1,4 +1,4 @@
-"""A dead letter as a record that is written whatever size the topic takes."""
+"""Records of dead letters that can be written whatever message size the topic accepts."""
 
 import logging
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def dead_record(settings: Settings, letter: DeadLetter) -> ProducerRecord:
-    """Return the record of a letter; where it is refused for its size, one without the original takes its place."""
+    """Return the record of a letter. If it is refused for its size, a record without the original replaces it."""
     name = topic(settings, events_dead.TOPIC.name)
 
     def without_original() -> ProducerRecord:

@@ -1,4 +1,4 @@
-"""The explainer stage: a request and the snapshot that it names in, contributions out. No state."""
+"""The explainer stage: requests and the snapshots that they name in, contributions out. It has no state."""
 
 import asyncio
 import logging
@@ -26,10 +26,11 @@ from glasstream_topics.snapshots import Identity
 log = logging.getLogger(__name__)
 
 _MODELS = 16
-"""Decoded models kept ready; a block that names an older one decodes it again."""
+"""Number of decoded models to keep. A block that names an older model decodes it again."""
 _ALL = 2**63
-"""Bytes of snapshots that are held: all that the learners keep alive (`limits.snapshot_bytes`, and the newest of each
-stream). To forget one would be to wait for it for ever."""
+"""Bytes of snapshots to hold: all that the learners keep alive (`limits.snapshot_bytes`, and the newest of each
+stream). An explainer that forgot one of them would wait for it for ever.
+"""
 _SAY_WAITING_SECONDS = 10.0
 
 
@@ -45,35 +46,38 @@ class ExplainerTask:
     settings
         The configuration.
     key
-        The HMAC key, for models that travel as a pickle.
+        The HMAC key for models that travel as a pickle.
     progress
-        Where the aggregator is: a block that it has aggregated needs no explanation any more, and may get none, because
-        the snapshot that it names is ended. Such blocks come again after a crash of an explainer.
+        Progress of the aggregator. A block that is aggregated needs no explanation, and may get none, because its
+        snapshot may have been ended. Such blocks arrive again after a crash of an explainer.
     """
 
     def __init__(self, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
         self.settings = settings
         self.damaged = 0
-        """Messages that were not valid requests."""
+        """Number of messages that were not valid requests."""
         self.rows: Counter[str] = Counter()
-        """Rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner."""
+        """Number of rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner.
+        """
         self.blocks: Counter[str] = Counter()
-        """Blocks by outcome: ok, failed (some row of it), stale (aggregated already: the request was sent again)."""
+        """Number of blocks by outcome: ok, failed (at least one row), or stale (aggregated before the request was sent
+        again).
+        """
         self.steps = Steps()
         self._key = key
         self._progress = progress
         self._snapshots = snapshots.Assembler(_ALL)
         self._models: OrderedDict[Identity, Predictor] = OrderedDict()
         self._newest: dict[tuple[str, int], int] = {}
-        """Per stream and epoch: the newest version that came. They come in order."""
+        """Newest version received, per stream and epoch. Versions arrive in order."""
         self._changed = asyncio.Event()
         self._refused: dict[Identity, str] = {}
         """Reasons why received snapshots cannot be opened here. The learner sends each again."""
         self._stalls: dict[int, str] = {}
-        """Per partition of `explain.requests`: why its next block cannot be explained by this worker."""
+        """Reason why this worker cannot explain the next block, per partition of `explain.requests`."""
 
     def tell(self, lanes: Mapping[int, Lane]) -> None:
-        """Tell each lane why its block waits; the worker is not ready while one does."""
+        """Set the reason why each lane's block waits. The worker is not ready while a block waits."""
         for partition, lane in lanes.items():
             lane.waits = self._stalls.get(partition)
 
@@ -91,7 +95,7 @@ class ExplainerTask:
         self._changed.set()
 
     async def handle(self, message: ConsumerRecord) -> list[ProducerRecord]:
-        """Explain one block; waits until its snapshot is there."""
+        """Explain one block, after waiting for its snapshot."""
         try:
             block = requests.decode(message.value or b"")
             if block.partition >= self.settings.topics.events:
@@ -156,7 +160,7 @@ class ExplainerTask:
         Parameters
         ----------
         partition
-            That of `explain.requests` which waits for it.
+            Partition of `explain.requests` that waits for the model.
         """
         identity = Identity(block.stream, block.epoch, block.version)
         try:
@@ -176,8 +180,10 @@ class ExplainerTask:
         return model
 
     async def _decode(self, identity: Identity, data: bytes) -> None:
-        """Make the model of a snapshot ready; one that is damaged, or cannot be opened here, is forgotten until it
-        comes again."""
+        """Decode the model of a snapshot.
+
+        A snapshot that is damaged, or that cannot be opened here, is forgotten until it arrives again.
+        """
         try:
             found = await asyncio.to_thread(codec.read, data, key=self._key)
             if (found.stream, found.epoch, found.version) != identity:
@@ -200,9 +206,9 @@ class ExplainerTask:
             self._models.popitem(last=False)
 
     async def _bytes(self, block: ExplainRequest, identity: Identity) -> bytes | None:
-        """Wait for the snapshot and return its bytes: a block is explained with its own version or not at all.
+        """Wait for the snapshot that a block names, and return its bytes. No other version can replace it.
 
-        None for a block that needs no explanation any more: it is aggregated, or of an epoch that is over.
+        Return None for a block that needs no explanation any more, because it is aggregated or its epoch is over.
         """
         while (data := self._snapshots.get(*identity)) is None:
             if self._aggregated(block):
@@ -224,7 +230,7 @@ class ExplainerTask:
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """The topics that must exist before the start, with their partition counts."""
+    """Return the topics that must exist before the start, with their partition counts."""
     return {
         topic(settings, requests.TOPIC.name): settings.topics.requests,
         topic(settings, contributions.TOPIC.name): settings.topics.events,

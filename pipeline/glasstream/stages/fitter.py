@@ -1,4 +1,4 @@
-"""The process in which maps are fitted, so that scoring goes on meanwhile."""
+"""A separate process that fits maps, so that scoring continues meanwhile."""
 
 import os
 import signal
@@ -19,14 +19,14 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 
 
 class Fitter:
-    """Fits one map after another in a process of its own, which starts afresh and has one thread for linear algebra.
+    """Service of a stage that fits maps, one after another, in a new process.
 
-    To be used as a service of a stage.
+    The process has one thread for linear algebra.
     """
 
     def __init__(self) -> None:
         for variable in _ONE_THREAD:
-            os.environ[variable] = "1"  # ours has read them already, the one to be started will
+            os.environ[variable] = "1"  # this process has read them already; the new one will read them
         self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
 
     async def start(self) -> None:
@@ -34,11 +34,11 @@ class Fitter:
         self._pool.submit(warm_up)
 
     async def stop(self) -> None:
-        """Fit nothing more."""
+        """Stop fitting."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
-        """Fit when those asked for before are done.
+        """Queue a fit behind the earlier ones.
 
         Raises
         ------
@@ -52,14 +52,14 @@ class Fitter:
 
 
 def fitter_died() -> StageError:
-    """What to say when the process is gone."""
+    """Return the error for a process that has died."""
     return StageError(
         "the process that fits maps has ended, perhaps for lack of memory; a restart resumes from the committed state"
     )
 
 
 def warm_up() -> None:
-    """Fit something small: numba's kernels are loaded."""
+    """Fit a small map to load numba's kernels."""
     rows = np.arange(32.0).reshape(16, 2) % 5
     settings = MapSettings(
         map=GbmapSettings(learners=1, iterations=1), seed=0, held=0.5, neighbours=1, rate=0.5, categories=1, classes=2
@@ -69,8 +69,11 @@ def warm_up() -> None:
 
 
 def _begin() -> None:
-    """In the new process: signals to the whole group are for the worker to hear, which may still need a map for an
-    orderly end; and without the worker there is nothing to do."""
+    """Prepare the new process.
+
+    Ignore signals to the process group: the worker handles them, and may still need a map for an orderly stop. End when
+    the worker is gone.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()

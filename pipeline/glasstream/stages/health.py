@@ -1,4 +1,4 @@
-"""What a stage says of itself: see `glasstream.health`."""
+"""Health of a stage, as `glasstream.health` publishes it."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ class StageHealth:
     stage
         The stage.
     samples
-        The metrics that only stages of its kind have.
+        Function that returns the metrics of this kind of stage.
     """
 
     def __init__(self, stage: Stage, samples: Samples) -> None:
@@ -31,15 +31,15 @@ class StageHealth:
         self._started = time.time()
 
     def trouble(self) -> str | None:
-        """Why the stage ends; None while it does not."""
+        """Return why the stage ends, or None if it does not."""
         failure = self._stage.failure
         return None if failure is None else f"{type(failure).__name__}: {failure}"
 
     def unready(self) -> str | None:
-        """Why nothing is worked on, here or by anybody.
+        """Return why the stage makes no progress, or None if it does.
 
-        The stage starts, its group rebalances, brokers are away, a partition is stalled, or nobody has it. A worker
-        without a partition is ready as long as others have all of them.
+        The reasons are: the stage starts, its group rebalances, brokers are away, a partition is stalled, or nobody
+        owns a partition. A worker without partitions is ready as long as other workers own all of them.
         """
         stage = self._stage
         if stage.view.silent is not None:
@@ -53,7 +53,7 @@ class StageHealth:
         return "; ".join(reasons) or None
 
     def samples(self) -> Iterator[Sample]:
-        """What every stage has, then its own."""
+        """Yield the metrics that every stage has, then those of this kind of stage."""
         stage = self._stage
         yield Sample(catalogue.READY, float(self.trouble() is None and self.unready() is None))
         yield Sample(catalogue.STARTED, self._started)
@@ -65,7 +65,7 @@ class StageHealth:
                 continue
             used = lane.sequence.next_offset - len(lane.waiting)
             yield Sample(catalogue.INPUT_OFFSET, used, place)
-            # The fetch knows the end as of its last answer: while the stage holds back there is none.
+            # The consumer knows the end only from its last fetch. While the stage holds back, there is none.
             ends = (stage.app.consumer.end(lane.tp), stage.view.ends.get(lane.partition))
             known = [end for end in ends if end is not None]
             if known:
@@ -75,7 +75,7 @@ class StageHealth:
 
 
 def watch_over(stage: Stage, settings: Settings, samples: Samples) -> None:
-    """Give a stage its server and its watchdog."""
+    """Add a health server and a watchdog to a stage."""
     health = settings.health
     watchdog = Watchdog(health.stall_seconds, end_process(ExitCode.STALLED))
     stage.beats.append(watchdog.feed)

@@ -1,8 +1,9 @@
-"""The forwarder: messages of `labels` go, as they are, to the same partition of `events`.
+"""The label forwarder stage: moves messages of `labels`, unchanged, to the same partition of `events`.
 
-The order that it gives them there is from then on the log's. What it has moved and how far it is become durable in one
-transaction, so that each is moved once. It looks into none: what is no label is for the learner to reject. A message
-that `events` refuses for its size, because it came compressed, is a dead letter that names where it is.
+The forwarder fixes the order of the labels on `events`. It commits the moved messages and its position in one
+transaction, so that each message is moved once. It does not decode messages: the learner rejects those that are not
+labels. If `events` refuses a message for its size, because the message was compressed, the forwarder writes a dead
+letter that names the message's position.
 """
 
 import logging
@@ -22,7 +23,7 @@ from glasstream_topics.events_dead import Reason
 
 log = logging.getLogger(__name__)
 
-#: What to do when labels are lost that were not moved.
+#: Remedy when labels are lost before they were moved.
 LOST_LABELS = (
     "lengthen the retention of the topic; to continue with the labels that the broker still has, stop the workers of "
     f"this stage, delete the topic {progress_labels.TOPIC.name} and create it again (`glasstream topics create`)"
@@ -30,34 +31,34 @@ LOST_LABELS = (
 
 
 class LabelsTask:
-    """What the stage keeps for one partition of `labels`.
+    """State of the forwarder for one partition of `labels`.
 
     Parameters
     ----------
     partition
-        Its number.
+        Number of the partition.
     settings
-        The configuration.
+        Configuration.
     """
 
     def __init__(self, partition: int, settings: Settings) -> None:
         self.partition = partition
         self.settings = settings
         self.moved = 0
-        """Messages, by this worker; those that `events` refused are among them."""
+        """Number of messages that this worker moved, including those that `events` refused."""
         self.refused = 0
-        """Messages that became dead letters."""
+        """Number of messages that became dead letters."""
         self._events = topic(settings, events.TOPIC.name)
         self._next_offset = self._sent_offset = 0
         self._records: list[ProducerRecord] = []
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Go on where the predecessor committed.
+        """Resume where the predecessor committed.
 
         Raises
         ------
         StateError
-            The state cannot be read, or what comes next is gone.
+            The state cannot be read, or Kafka no longer has the next message.
         """
         where = f"{topic(self.settings, progress_labels.TOPIC.name)}[{self.partition}]"
         with known_state(where):
@@ -85,7 +86,7 @@ class LabelsTask:
         self.moved += 1
 
     def _dead_record(self, message: ConsumerRecord) -> ProducerRecord:
-        """Make the dead letter of a message that `events` refuses for its size; it names only the origin."""
+        """Return the dead letter of a message that `events` refuses for its size. It names only the origin."""
         self.refused += 1
         source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
@@ -112,11 +113,11 @@ class LabelsTask:
         return None
 
     def pending(self) -> int:
-        """Messages that wait to be sent."""
+        """Return the number of messages that wait to be sent."""
         return len(self._records)
 
     def collect(self) -> Outputs:
-        """The messages since the last time, and the position as of them."""
+        """Return the messages since the last call, and the position as of them."""
         if self._next_offset == self._sent_offset:
             return Outputs()
         self._sent_offset = self._next_offset
@@ -125,14 +126,14 @@ class LabelsTask:
         return Outputs(records=records, progress=[ProducerRecord("", key, value)])
 
     def committed(self) -> None:
-        """Nothing to do: what was collected is durable."""
+        """Do nothing: the collected messages are durable."""
 
     def dropped(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the stage holds nothing."""
 
 
 def samples(partitions: Iterable[LabelsTask]) -> Iterator[Sample]:
-    """Metrics of a worker."""
+    """Yield metrics of a worker."""
     for partition in partitions:
         place = (str(partition.partition),)
         yield Sample(catalogue.LABELS_MOVED, partition.moved, place)
@@ -140,6 +141,6 @@ def samples(partitions: Iterable[LabelsTask]) -> Iterator[Sample]:
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """The topics that must exist before the start, with their partition counts."""
+    """Return the topics that must exist before the start, with their partition counts."""
     count = settings.topics.events
     return {topic(settings, one.TOPIC.name): count for one in (labels, events, events_dead, progress_labels)}

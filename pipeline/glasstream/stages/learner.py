@@ -1,8 +1,9 @@
 """The learner stage: `events` in; predictions, requests, snapshots and dead letters out.
 
-For each partition of `events` that this worker owns, in this order: predict, loss, draw, block, learn, snapshot (all
-in `glasstream.learn`); records and position become durable in one transaction. The learner waits, between two events,
-while it is too far ahead of the aggregator, and at a reset mark until the aggregator has finished what the mark ends.
+For each event of a partition that this worker owns, the learner predicts, computes the loss, draws background rows,
+extends the block, learns, and takes a snapshot if one is due (all in `glasstream.learn`). It commits records and
+position in one transaction. The learner waits between two events while it is too far ahead of the aggregator. At a
+reset mark, it waits until the aggregator has finished the rows that the mark ends.
 
 The learner keeps the requests whose rows the aggregator has not aggregated, and a successor makes them again. When the
 aggregator stands still with a stream, because a record of `explain.requests`, `contributions` or `snapshots` has been
@@ -50,42 +51,42 @@ from glasstream_topics.events_dead import Reason
 log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
-"""The event loop gets its turn after so long; an event of a slow model may take longer."""
+"""Seconds after which the event loop gets its turn. One event of a slow model may take longer."""
 _LOOK_EVERY = 16
-"""Events between two looks at how far the aggregator is behind."""
+"""Number of events between two looks at how far the aggregator is behind."""
 
 
 @dataclass(slots=True)
 class _Stall:
-    """A standstill of the aggregator with a stream."""
+    """Standstill of the aggregator with a stream."""
 
     row: int
-    """The next row that the aggregator would aggregate."""
+    """Next row that the aggregator would aggregate."""
     rows: int
     seqs: int
-    """Rows and events that had been learned and accepted when it was noticed."""
+    """Numbers of rows learned and events accepted when the standstill was noticed."""
     times: int = 0
     blocks: int = 0
-    """How often what it may lack has been sent again, and how many blocks the last time."""
+    """Number of times that records were sent again, and number of blocks sent the last time."""
 
 
 class LearnerTask:
-    """What the stage keeps for one partition of `events`.
+    """State of the learner for one partition of `events`.
 
     Parameters
     ----------
     partition
-        Its number.
+        Number of the partition.
     settings
-        The configuration.
+        Configuration.
     key
-        The HMAC key, for models that travel as a pickle.
+        HMAC key for models that travel as a pickle.
     progress
-        Where the aggregator is.
+        Progress of the aggregator.
     read
-        Reads a partition of one of our topics to its end.
+        Function that reads a partition of one of our topics to its end.
     clock
-        Seconds, by which the aggregator stands still.
+        Clock in seconds that measures standstills of the aggregator.
     """
 
     def __init__(
@@ -108,17 +109,17 @@ class LearnerTask:
         self._committed = asyncio.Event()
         self._fingerprint = fingerprint(settings)
         self.rejected: Counter[str] = Counter()
-        """Rejected elements and messages, by reason."""
+        """Number of rejected elements and messages, by reason."""
         self.bounds_hit = 0
-        """How often the aggregator was waited for, or snapshots ended instead."""
+        """Number of times that the learner waited for the aggregator, or ended snapshots instead."""
         self._holding_back = False
         self._clock = clock
         self._standstills: dict[str, Standstill] = {}
         self._stalls: dict[str, _Stall] = {}
         self._stalls_sent: dict[str, str] = {}
-        """Per stream: what its progress record says of a standstill."""
+        """Description of the standstill in the progress record, per stream."""
         self._aggregated: Mapping[bytes, bytes] = {}
-        """What the aggregator had committed at the take-over, until it is looked at."""
+        """Committed state of the aggregator at the take-over, until the learner looks at it."""
         progress.follow(partition)
 
     def _use(self, settings: Settings) -> None:
@@ -130,12 +131,13 @@ class LearnerTask:
         self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Go on from checkpoints, or from the first offset, silently up to where the predecessor committed.
+        """Resume from checkpoints, or from the first offset, and publish nothing before the predecessor's committed
+        position.
 
         Raises
         ------
         StateError
-            The state is of other settings, or needs input that is gone.
+            The state belongs to other settings, or needs input that Kafka no longer has.
         """
         where = f"{topic(self.settings, 'progress.learner')}[{self.partition}]"
         with known_state(where):
@@ -174,7 +176,7 @@ class LearnerTask:
         begins = []
         for name, stream in streams.items():
             at = states[name][0].offset if name in states else stream.first_offset
-            if stream.after > at:  # else it has no message between there and what was sent
+            if stream.after > at:  # otherwise it has no message between this position and the committed one
                 begins.append(at)
         begin = min([found.offset, *begins])
         if begin < low:
@@ -249,7 +251,9 @@ class LearnerTask:
             self._checkpoints.end(ended.stream, ended.epoch)
 
     async def _end(self, learner: StreamLearner) -> None:
-        """Wait until the aggregator has all rows that a reset mark ends: none of the next epoch overtakes them."""
+        """Wait until the aggregator has all rows that a reset mark ends, so that no row of the next epoch overtakes
+        them.
+        """
         log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
@@ -258,7 +262,10 @@ class LearnerTask:
         self._backlog.end(learner.stream)
 
     async def _commit(self) -> None:
-        """Wait until the position is committed: a mark that is not would be used again after rows that follow it."""
+        """Wait until the position is committed.
+
+        A mark that is not committed would be used again after rows that follow it.
+        """
         while self._durable != self.core.position:
             self._committed.clear()
             await self._committed.wait()
@@ -276,7 +283,7 @@ class LearnerTask:
                 )  # fmt: skip
 
     async def _hold_back(self, learner: StreamLearner) -> None:
-        """Wait until the aggregator has caught up; what has been learned is cut, sent and committed meanwhile."""
+        """Wait until the aggregator has caught up. Cut, send and commit meanwhile what has been learned."""
         log.info("stream %r waits for the aggregator at row %d", learner.stream, learner.rows)
         self._holding_back = True
         self.bounds_hit += 1
@@ -286,7 +293,7 @@ class LearnerTask:
         self._holding_back = False
 
     def _take(self) -> None:
-        """Encode snapshots and requests as they come, so that their size counts at once."""
+        """Encode new snapshots and requests at once, so that their size counts immediately."""
         outbox = self.core.outbox
         for snapshot in outbox.snapshots:
             self._backlog.add_snapshot(snapshot)
@@ -299,13 +306,13 @@ class LearnerTask:
         outbox.requests.clear()
 
     def _look_at_aggregator(self) -> None:
-        """Learn what the aggregator had committed at the take-over: what it has aggregated is not kept."""
+        """Drop what the aggregator had already committed at the take-over."""
         for key, value in self._aggregated.items():
             self._progress.on_record(self.partition, -1, key, value)
         self._aggregated = {}
 
     def stalled(self) -> str | None:
-        """Return with which streams the aggregator stands still, and what to do; None while it moves."""
+        """Return with which streams the aggregator stands still, and the remedy; None while it moves."""
         return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
 
     def _stall_of(self, name: str) -> str:
@@ -323,7 +330,7 @@ class LearnerTask:
         )
 
     def _repair(self) -> None:
-        """Send again what the aggregator may lack of the streams that it stands still with."""
+        """Send again what the aggregator may lack of the streams with which it stands still."""
         outstanding = self._backlog.outstanding()
         for name in [name for name in self._standstills if name not in outstanding]:
             del self._standstills[name]
@@ -353,7 +360,9 @@ class LearnerTask:
         return self.core.waiting
 
     def collect(self) -> Outputs:
-        """Everything since the last time: snapshots first, then records and progress in one transaction."""
+        """Return everything since the last call: snapshots to send first, then records and progress for one
+        transaction.
+        """
         self._look_at_aggregator()
         self._repair()
         if self.core.silent:
@@ -379,7 +388,7 @@ class LearnerTask:
         return Outputs(before=before, records=records, progress=self._progress_records(), apart=apart)
 
     def _say_rejected(self, rejections: Rejections) -> None:
-        """One line for the 1st, 10th, 100th, ... message of each reason: the topic has them all."""
+        """Log the 1st, 10th, 100th, ... rejected message of each reason. The topic has all of them."""
         found, message = rejections.found[0], rejections.message
         self.rejected[found.reason] += 1
         count = self.rejected[found.reason]
@@ -423,7 +432,7 @@ class LearnerTask:
         return records
 
     def samples(self) -> Iterator[Sample]:
-        """Metrics of the partition and its streams."""
+        """Yield metrics of the partition and its streams."""
         place = (str(self.partition),)
         yield Sample(catalogue.STREAMS, len(self.core.streams), place)
         yield Sample(catalogue.SNAPSHOT_BYTES, self._backlog.live_bytes, place)
@@ -454,12 +463,12 @@ class LearnerTask:
         yield from self._checkpoints.samples()
 
     def committed(self) -> None:
-        """What was collected is durable."""
+        """Note that the collected records are durable."""
         self._durable = self._sent_position
         self._committed.set()
 
     def dropped(self) -> None:
-        """The partition is another worker's now."""
+        """Release what is held, because another worker owns the partition now."""
         self._progress.unfollow(self.partition)
 
 
@@ -471,13 +480,13 @@ def _counts(learner: StreamLearner) -> dict[str, int]:
 
 
 def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
-    """Metrics of a worker."""
+    """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """The topics that must exist before the start, with their partition counts."""
+    """Return the topics that must exist before the start, with their partition counts."""
     count = settings.topics.events
     return {
         topic(settings, events.TOPIC.name): count,

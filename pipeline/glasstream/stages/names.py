@@ -1,4 +1,4 @@
-"""Topics by their full names, and the fingerprint that state is bound to."""
+"""Full names of topics, and the fingerprint to which state is bound."""
 
 import platform
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,9 @@ from glasstream_topics.progress_learner import Setting
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
 _OF_MAPS = ("numpy", "numba", "scipy")
-"""Settings that change the output of the novelty detector."""
+"""Packages whose versions change the output of the novelty detector."""
 
-#: What to do when events are lost that a stage has not used.
+#: Remedy when events are lost that a stage has not used.
 LOST_EVENTS = (
     "lengthen the retention of the topic; to continue with the records that the broker still has, start a new epoch "
     "(--set epoch=N on every stage, with N above the epoch that `glasstream state show` prints), or use another "
@@ -50,7 +50,7 @@ def known_state(where: str) -> Iterator[None]:
     Raises
     ------
     StateError
-        Instead of what a contract says.
+        A contract rejects a record of the state.
     """
     try:
         yield
@@ -78,18 +78,18 @@ def agreed_epoch(
     Parameters
     ----------
     where
-        The state's place, for messages.
+        Position of the state, for error messages.
     found, epoch
-        The fingerprint of the state, and its epoch.
+        Fingerprint of the state, and its epoch.
     settings
-        The configuration: its epoch is the earliest; `worker.new_epoch` allows to begin one where settings differ.
+        Configuration. Its epoch is the earliest allowed; `worker.new_epoch` allows a new epoch where settings differ.
     ours
-        The fingerprint of the stage under this configuration.
+        Fingerprint of the stage under this configuration.
 
     Raises
     ------
     StateError
-        Settings differ and no new epoch is allowed; every key that differs is named.
+        Settings differ and no new epoch is allowed. The message names every key that differs.
     """
     if settings.epoch > epoch:
         return settings.epoch
@@ -109,14 +109,14 @@ def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
     Parameters
     ----------
     where
-        The state's place, for messages.
+        Position of the state, for error messages.
     epoch, streams
-        The new epoch, and those that the streams are in.
+        New epoch, and the current epochs of the streams.
 
     Raises
     ------
     StateError
-        A stream is in it already, or beyond.
+        A stream is already in the new epoch, or in a later one.
     """
     latest = max(streams, default=-1)
     if epoch <= latest:

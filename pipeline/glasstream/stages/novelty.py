@@ -1,10 +1,10 @@
 """The novelty detector stage: `events` in, `novelty` out.
 
-Position and anchors go to `progress.novelty` in the same transaction. An anchor is the whole state of a stream; one is
-written every some thousand events, because it holds a window and a map; it is the turn of the stream whose own is the
-furthest behind. One comes sooner for a stream that has waited long for its turn: a restart must not ask for events that
-retention has removed. A successor restores the newest of each stream and uses what lies between it and the committed
-position again, in silence; the maps of that stretch are fitted again.
+Position and anchors go to `progress.novelty` in the same transaction. An anchor is the whole state of a stream,
+including a window and a map, so the stage writes one only every few thousand events, for the stream whose own anchor is
+the furthest behind. A stream that has waited long gets an anchor sooner: a restart must not ask for events that
+retention has removed. A successor restores the newest anchor of each stream. It then uses the events up to the
+committed position again without publishing, and fits the maps of that stretch again.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restor
 log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
-"""The event loop gets its turn after so long."""
+"""Seconds after which the event loop gets its turn."""
 
 
 class NoveltyTask:
-    """What the stage keeps for one partition of `events`.
+    """State of the novelty detector for one partition of `events`.
 
     Parameters
     ----------
     partition
-        Its number.
+        Number of the partition.
     settings
-        The configuration.
+        Configuration.
     fitter
-        Fits maps.
+        Process that fits maps.
     """
 
     def __init__(self, partition: int, settings: Settings, fitter: Fitter) -> None:
@@ -54,20 +54,20 @@ class NoveltyTask:
         self._fitter = fitter
         self._fingerprint = novelty_fingerprint(settings)
         self._fits: dict[tuple[str, int], Future[bytes]] = {}
-        """What has been asked for and not been used, by stream and seq."""
+        """Maps that were requested and are not used yet, by stream and seq."""
         self._sent_position: Position | None = None
         self._anchors: dict[str, tuple[Position, int]] = {}
-        """Per stream: where its newest anchor is, and what it had used there."""
+        """Position of the newest anchor, and number of events used there, per stream."""
         self._seqs: dict[str, int] = {}
-        """Per stream: what it had used at the last commit."""
+        """Number of events used at the last commit, per stream."""
         self._since_anchor = 0
-        """Events of all streams since the last anchor."""
+        """Number of events of all streams since the last anchor."""
         self._changed: dict[str, float] = {}
-        """Per stream that has used events since its newest anchor: when that was noticed."""
+        """Time at which use of an event since the newest anchor was noticed, per stream."""
         self._chunks: dict[str, int] = {}
-        """Per stream: chunks of the anchor on the topic."""
+        """Number of chunks of the anchor on the topic, per stream."""
         self._superseded: list[ProducerRecord] = []
-        """Tombstones for what is of an earlier epoch, written with what comes first of this one."""
+        """Tombstones for records of an earlier epoch, written with the first records of this epoch."""
         self.awaited = 0
         self.waited = 0.0
         self.anchor_bytes = 0
@@ -81,12 +81,12 @@ class NoveltyTask:
         self.core = PartitionDetector(self._watch)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Go on from the anchors, silently up to where the predecessor committed.
+        """Resume from the anchors, and publish nothing before the predecessor's committed position.
 
         Raises
         ------
         StateError
-            The state is of other settings, or needs input that is gone.
+            The state belongs to other settings, or needs input that Kafka no longer has.
         """
         where = f"{topic(self.settings, 'progress.novelty')}[{self.partition}]"
         with known_state(where):
@@ -124,7 +124,7 @@ class NoveltyTask:
         for name, one in streams.items():
             anchor = anchors[name]
             if one.seqs == (0 if anchor is None else anchor.seqs):
-                starts[name] = sent  # nothing was used since
+                starts[name] = sent  # nothing was used since then
             else:
                 starts[name] = Position(one.first_offset, 0) if anchor is None else Position(anchor.offset, anchor.used)
         begin = min([sent, *starts.values()])
@@ -150,7 +150,7 @@ class NoveltyTask:
         return begin.offset
 
     async def feed(self, message: ConsumerRecord) -> None:
-        """Watch the events of one message; yields to the loop between them, and waits for maps."""
+        """Score the events of one message. Yield to the loop between events, and wait for maps."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         source = Message(
@@ -169,7 +169,7 @@ class NoveltyTask:
         self._ask()
 
     def _forget(self, stream: str) -> None:
-        """A reset mark has ended a stream: its anchor is over, as are the maps that it has asked for."""
+        """Discard the anchor of a stream that a reset mark has ended, and the maps that it requested."""
         log.info("stream %r starts over after a reset mark", stream)
         self._anchors.pop(stream, None)
         self._changed.pop(stream, None)
@@ -178,12 +178,12 @@ class NoveltyTask:
             self._fits.pop(asked).cancel()
 
     def _ask(self) -> None:
-        """Start fitting the maps that the streams ask for."""
+        """Start fitting the maps that the streams request."""
         for request in self.core.take_requests():
             self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
 
     async def _give(self, stream: StreamDetector) -> None:
-        """Give a stream the map that is due, and wait for it if need be: what was scored is committed meanwhile."""
+        """Give a stream the map that is due, and wait for it if necessary. Commit earlier scores meanwhile."""
         pending = stream.pending
         if pending is None:
             return
@@ -198,7 +198,7 @@ class NoveltyTask:
                 self._waiting_since = None
                 self.waited += perf_counter() - begun
             if not done.cancelled():
-                done.exception()  # it is told below
+                done.exception()  # the error is raised below
         del self._fits[stream.stream, pending.seq]
         unfitted = stream.unfitted
         try:
@@ -217,11 +217,11 @@ class NoveltyTask:
         return None
 
     def pending(self) -> int:
-        """Records that wait to be sent."""
+        """Return the number of records that wait to be sent."""
         return len(self.core.records)
 
     def collect(self) -> Outputs:
-        """The records since the last time, the position as of them, and the anchors that are due."""
+        """Return the records since the last call, the position as of them, and the anchors that are due."""
         position = self.core.position
         if self.core.silent:
             return Outputs()
@@ -246,8 +246,10 @@ class NoveltyTask:
         return Outputs(records=records, progress=progress)
 
     def _turn(self, changed: Iterable[str]) -> str | None:
-        """The stream that an anchor is due of: of those that have used events since their own, the one whose lies
-        furthest back, or the one that has waited longest if that is too long."""
+        """Return the stream whose anchor is due, among those that have used events since their newest anchor.
+
+        That is the stream with the oldest anchor, or the one that has waited longest if that is too long.
+        """
         now = perf_counter()
         for name in changed:
             seqs = self.core.streams[name].detector.used
@@ -265,11 +267,13 @@ class NoveltyTask:
         return name if patience and now - since >= patience else None
 
     def _anchored(self, name: str) -> tuple[Position, int]:
-        """Where a stream's newest anchor is, and what it had used there; its beginning, if it has none."""
+        """Return the position of a stream's newest anchor and the number of events used there, or its beginning without
+        one.
+        """
         return self._anchors.get(name) or (Position(self.core.streams[name].first_offset, 0), 0)
 
     def _anchor(self, name: str) -> list[tuple[bytes, bytes | None]]:
-        """A stream's whole state as of now."""
+        """Return the whole state of a stream as of now."""
         detector, position = self.core.streams[name].detector, self.core.position
         meta, arrays = detector.state()
         anchor = Anchor(
@@ -302,7 +306,7 @@ class NoveltyTask:
         )
 
     def samples(self) -> Iterator[Sample]:
-        """Metrics of the partition and its streams."""
+        """Yield metrics of the partition and its streams."""
         place = (str(self.partition),)
         since = self._waiting_since
         yield Sample(catalogue.MAPS_AWAITED, self.awaited, place)
@@ -321,23 +325,23 @@ class NoveltyTask:
                 yield Sample(catalogue.MAP_VERSION, stream.scorer.version, of)
 
     def committed(self) -> None:
-        """Nothing to do: what was collected is durable."""
+        """Do nothing: the collected records are durable."""
 
     def dropped(self) -> None:
-        """Nothing that was asked for is needed any more."""
+        """Cancel the requested maps, which nobody needs any more."""
         for made in self._fits.values():
             made.cancel()
         self._fits.clear()
 
 
 def samples(partitions: Iterable[NoveltyTask]) -> Iterator[Sample]:
-    """Metrics of a worker."""
+    """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
 
 
 def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """The topics that must exist before the start, with their partition counts."""
+    """Return the topics that must exist before the start, with their partition counts."""
     count = settings.topics.events
     return {
         topic(settings, events.TOPIC.name): count,

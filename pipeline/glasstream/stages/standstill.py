@@ -1,21 +1,21 @@
-"""Decides when to send again what the aggregator may lack of a stream."""
+"""Decides when the learner sends again what the aggregator may lack of a stream."""
 
 from collections.abc import Callable, Hashable
 from time import monotonic
 
 PATIENCE = 15.0
-"""Seconds of standstill until the first time; then twice as many, and so on."""
+"""Seconds of standstill before the first repetition. Each later wait is twice as long."""
 LONGEST = 600.0
-"""Seconds between two times, at most."""
+"""Largest number of seconds between two repetitions."""
 
 
 class Standstill:
-    """Tells when the aggregator has not moved on with a stream for long although rows wait for it.
+    """Detects that the aggregator has not moved for long with a stream although rows wait for it.
 
     Parameters
     ----------
     clock
-        Seconds.
+        Clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -25,15 +25,15 @@ class Standstill:
         self._since = 0.0
         self._patience = PATIENCE
         self.times = 0
-        """How often it has been told of the standstill that lasts; 0: there is none."""
+        """Number of times that the current standstill has been reported; 0 without one."""
 
     def lasts(self, place: Hashable) -> float | None:
-        """Seconds of the standstill, each time that it has lasted long enough; else None.
+        """Return the seconds of the standstill each time that it has lasted long enough, else None.
 
         Parameters
         ----------
         place
-            Where the aggregator is; None: there is nothing that it has not finished.
+            Position of the aggregator; None if it has finished everything.
         """
         now = self._clock()
         if place != self._place or place is None:
