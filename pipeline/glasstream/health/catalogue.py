@@ -1,4 +1,4 @@
-"""Every metric of the stages: name, kind, labels, meaning. What is not here is not published."""
+"""Catalogue of all metrics of the stages: name, kind, labels, meaning. Only these metrics are published."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -6,18 +6,18 @@ from typing import Final, Literal, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What one metric means.
+    """Definition of a metric.
 
     Attributes
     ----------
     name
-        As Prometheus knows it; a counter gets `_total` at its end.
+        Name in Prometheus, without the suffix `_total` of counters.
     kind
-        A counter only grows while a worker lives, a gauge goes up and down.
+        Counter or gauge. A counter only grows while a worker lives; a gauge goes up and down.
     help
-        Its meaning and unit.
+        Meaning and unit.
     labels
-        Names of what its values are told apart by.
+        Names of the labels that distinguish its values.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""What a worker says of itself over HTTP: `/healthz`, `/readyz`, and `/metrics` for Prometheus.
+"""HTTP endpoints of a worker: `/healthz`, `/readyz`, and `/metrics` for Prometheus.
 
-Answers come from the worker's event loop, so that an answer at all means that the loop turns.
+Answers come from the worker's event loop, so that any answer proves that the loop turns.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from glasstream.health.catalogue import Sample
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 3.0
-"""A loop that does not answer for so long is not healthy."""
+"""Seconds without an answer after which an event loop counts as unhealthy."""
 _CLIENT_SECONDS = 5.0
-"""A client that is slower than this is let go."""
+"""Seconds after which the server drops a slow client."""
 
 
 class Worker(Protocol):
-    """What is asked; always on the worker's event loop."""
+    """Source of the answers. The server calls its methods on the worker's event loop only."""
 
     def trouble(self) -> str | None:
-        """Why it can not go on; None while it can."""
+        """Return why the worker cannot continue, or None if it can."""
 
     def unready(self) -> str | None:
-        """Why it does not work yet, or not at the moment; None while it does."""
+        """Return why the worker is not ready, or None if it is."""
 
     def samples(self) -> Iterable[Sample]:
-        """Its metrics as of now."""
+        """Return the current metrics."""
 
 
 class Answer(NamedTuple):
@@ -52,16 +52,16 @@ class Answer(NamedTuple):
 
 
 class HealthServer:
-    """Serves on a thread of its own.
+    """HTTP server on a thread of its own.
 
     Parameters
     ----------
     host, port
-        Where; port 0 is any free one.
+        Address to listen on; port 0 is any free port.
     stage, instance
-        What it says it is.
+        Names of the stage and the worker, for labels and answers.
     worker
-        What it asks.
+        Source of the answers.
     """
 
     def __init__(self, host: str, port: int, stage: str, instance: str, worker: Worker) -> None:
@@ -72,12 +72,12 @@ class HealthServer:
         self._server: ThreadingHTTPServer | None = None
 
     async def start(self) -> None:
-        """Listen.
+        """Start listening.
 
         Raises
         ------
         SettingsError
-            The port cannot be had.
+            The port cannot be opened.
         """
         self._loop = asyncio.get_running_loop()
         try:
@@ -94,18 +94,18 @@ class HealthServer:
         log.info("health and metrics on http://%s:%d", self._host, self.port)
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
 
     @property
     def port(self) -> int:
-        """Where it listens; 0 before it does."""
+        """Return the port that the server listens on; 0 before it listens."""
         return self._server.server_address[1] if self._server is not None else 0
 
     def _answer(self, path: str) -> Answer:
-        """Called on a thread of the server."""
+        """Answer a request. Called on a thread of the server."""
         ask = {"/healthz": self._health, "/readyz": self._readiness, "/metrics": self._metrics}.get(path.split("?")[0])
         if ask is None:
             return _text(HTTPStatus.NOT_FOUND, "not found; use /healthz, /readyz or /metrics")
@@ -130,7 +130,7 @@ class HealthServer:
 
 
 class _Collected(Collector):
-    """Samples as Prometheus wants them: gathered by metric, with what tells this worker from others."""
+    """Samples in the form that Prometheus wants: grouped by metric, with labels that identify this worker."""
 
     def __init__(self, labels: dict[str, str], samples: list[Sample]) -> None:
         self._labels = labels
@@ -169,7 +169,7 @@ def _handler(answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             status, kind, body = answer(self.path)
-            with suppress(ConnectionError):  # a probe that had no more patience
+            with suppress(ConnectionError):  # a probe that timed out
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
@@ -178,6 +178,6 @@ def _handler(answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Requests are not logged: probes come every few seconds."""
+            """Log no requests: probes come every few seconds."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""How long the steps of a stage take."""
+"""Durations of the steps of a stage."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from glasstream.health.catalogue import STEP_SECONDS, Sample
 
 
 class Steps:
-    """Seconds spent in each step, added up; steps may run in several threads."""
+    """Total seconds spent in each step. Steps may run in several threads."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -17,7 +17,7 @@ class Steps:
 
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
-        """Add what the body takes."""
+        """Add the duration of the `with` block to a step."""
         begun = time.perf_counter()
         try:
             yield
@@ -30,7 +30,7 @@ class Steps:
             self._seconds[step] = self._seconds.get(step, 0.0) + seconds
 
     def samples(self) -> Iterator[Sample]:
-        """One of each step."""
+        """Yield one sample per step."""
         with self._lock:
             seconds = sorted(self._seconds.items())
         for step, value in seconds:

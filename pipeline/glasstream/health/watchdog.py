@@ -1,4 +1,4 @@
-"""Ends a worker whose event loop does not turn any more: nothing inside it could."""
+"""A watchdog that ends a worker whose event loop hangs, because nothing inside the loop could."""
 
 import logging
 import os
@@ -10,14 +10,14 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """A thread that expects to be patted.
+    """Thread that expects regular calls of `feed`.
 
     Parameters
     ----------
     seconds
-        The longest time between two pats.
+        Longest allowed time between two calls.
     bite
-        What ends the worker, given the seconds since the last pat.
+        Function that ends the worker. Its argument is the number of seconds since the last call.
     """
 
     def __init__(self, seconds: float, bite: Callable[[float], None]) -> None:
@@ -28,16 +28,16 @@ class Watchdog:
         self._thread = Thread(target=self._watch, name="watchdog", daemon=True)
 
     def feed(self) -> None:
-        """The loop turns."""
+        """Report that the loop turns."""
         self._patted = time.monotonic()
 
     async def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self.feed()
         self._thread.start()
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._ended.set()
 
     def _watch(self) -> None:
@@ -45,7 +45,7 @@ class Watchdog:
         while not self._ended.wait(self._seconds / 10):
             before, woken = woken, time.monotonic()
             if woken - before > self._seconds / 2:
-                self._patted = woken  # the whole process stood still (a suspended machine): the loop gets its time
+                self._patted = woken  # the whole process stood still (a suspended machine), so give the loop time
             silent = woken - self._patted
             if silent > self._seconds:
                 self._bite(silent)
@@ -53,7 +53,7 @@ class Watchdog:
 
 
 def end_process(code: int) -> Callable[[float], None]:
-    """A bite that says what happened and ends the process with `code`."""
+    """Return a function that reports the hang and ends the process with `code`."""
 
     def bite(silent: float) -> None:
         log.critical("the event loop has been blocked for %.0f s; exiting with code %d (stalled)", silent, code)

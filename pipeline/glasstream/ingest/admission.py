@@ -1,7 +1,7 @@
-"""Which events a stream accepts, and the number each one gets.
+"""Admission of events: which events a stream accepts, and the number that each one gets.
 
-`seq` counts accepted events, labelled or not, in the order of the log. Whatever else reads `events` admits with this
-same class and so gives an event the same number.
+`seq` counts accepted events, labelled or not, in the order of the log. Every reader of `events` admits with this class
+and therefore gives an event the same number.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Task(StrEnum):
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """An accepted event. `target` is a class label (text), a number, or None without a label."""
+    """Accepted event. `target` is a class label (text), a number, or None without a label."""
 
     seq: int
     event: Event
@@ -30,7 +30,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 
 
 def label(value: str | bool | int | float) -> str | None:
-    """The name of a class: text as it is, `true`/`false`, whole numbers without a decimal point; None for others.
+    """Return the name of a class: text as it is, `true`/`false`, or a whole number without decimal point. Else None.
 
     >>> label("UP"), label(True), label(3.0), label(2.5)
     ('UP', 'true', '3', None)
@@ -45,19 +45,19 @@ def label(value: str | bool | int | float) -> str | None:
 
 
 CLASSES_BYTES: Final = 128 * 1024
-"""Most bytes of all class names of a stream together, as JSON: every block of rows carries them."""
+"""Largest size in bytes of all class names of a stream together, as JSON, because every block of rows carries them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLimits:
-    """Bounds of the classes that one stream may have.
+    """Limits on the classes of one stream.
 
     Attributes
     ----------
     classes
-        Most classes; their names together may take `CLASSES_BYTES`.
+        Largest number of classes. Their names together may take `CLASSES_BYTES`.
     label_bytes
-        Most UTF-8 bytes of a name.
+        Largest size of a name in UTF-8 bytes.
     """
 
     classes: int = 256
@@ -71,18 +71,18 @@ class Admission:
     Parameters
     ----------
     task
-        Classification or regression; None: the first labelled event decides (text or boolean is classification).
+        Classification or regression. With None the first labelled event decides: text or boolean means classification.
     limits
-        Bounds of classes; see `ClassLimits`.
+        Limits on classes; see `ClassLimits`.
     classes
-        The classes that accepted labels have named, in order of first appearance.
+        Classes of the accepted labels, in order of first appearance.
     """
 
     task: Task | None = None
     seq: int = 0
-    """The number that the next accepted event gets."""
+    """Number of the next accepted event."""
     target_kind: type | None = None
-    """The kind of the first target; others are rejected after it."""
+    """Kind of the first target. Targets of other kinds are rejected after it."""
     limits: ClassLimits = ClassLimits()
     classes: dict[str, None] = field(default_factory=dict)
     _classes_bytes: int = 0
@@ -91,10 +91,10 @@ class Admission:
         self._classes_bytes = sum(map(_json_bytes, self.classes))
 
     def admit(self, event: Event) -> Accepted | tuple[Reason, str]:
-        """Accept an event and number it, or say why not; a rejected event leaves no trace here."""
+        """Accept an event and number it, or return the reason for its rejection. A rejected event changes nothing."""
         y = event.y
         if y is None or (type(y) is str and self.target_kind is str and y in self.classes):
-            target: str | float | None = y  # what most events are needs no further look
+            target: str | float | None = y  # the usual kinds need no further check
         else:
             outcome = self.target(y)
             if isinstance(outcome, tuple):
@@ -105,7 +105,9 @@ class Admission:
         return accepted
 
     def target(self, y: str | bool | int | float) -> str | float | tuple[Reason, str]:
-        """What a label stands for, or why it is refused; the first that is not decides for those after it."""
+        """Return the target that a label means, or the reason for its rejection. The first accepted label fixes the
+        kind.
+        """
         kind: type = float if type(y) is int else type(y)
         if self.target_kind is not None and kind is not self.target_kind:
             return (
@@ -134,7 +136,7 @@ class Admission:
         return target
 
     def _new_class(self, name: str) -> tuple[Reason, str] | None:
-        """Note another class, or say why the stream may not have it."""
+        """Add a class, or return the reason why the stream may not have it."""
         length = len(name.encode())
         if length > self.limits.label_bytes:
             return self._too_long(f"{length} bytes, {name!r:.40}...")

@@ -1,10 +1,10 @@
-"""From the bytes of a message on `events` to events and labels, with a reason for all that is neither.
+"""Decode messages of `events` into events and labels, with a reason for everything else.
 
-A message is one of them, an array of them, or a mark. Good messages take the fast path, one typed decode of
-the whole, or a second one where there are labels; only when that fails is every element looked at by itself, so that
-the good ones go on and each bad one has its reason. Each element is then decoded from its own bytes by the same typed
-decoder, so that an event means the same alone and beside others. Only a message that is no JSON as a whole, or is
-nested too deep to be taken apart, is rejected as a whole.
+A message is an event, a label, an array of these, or a mark. Good messages take the fast path: one typed decode of the
+whole message, or a second one if it contains labels. If that fails, each element is decoded separately, so that the
+good elements are used and each bad element has its own reason. Each element is decoded from its own bytes by the same
+typed decoder, so that an event means the same alone and in an array. A message is rejected as a whole only if it is not
+JSON, or is nested too deep to be split.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
 
 ID_BYTES = 256
-"""Longest `id` in UTF-8 bytes, or digits of an integer; part of the contract of `events`."""
+"""Longest `id` in UTF-8 bytes, or in digits of an integer. It is part of the contract of `events`."""
 _LARGEST_ID = 10**ID_BYTES - 1
 _SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is no event and no label. `index` is its place in the array; None: the whole message."""
+    """Element that is neither event nor label. `index` is its place in the array; None means the whole message."""
 
     index: int | None
     reason: Reason
@@ -38,15 +38,15 @@ class Rejected:
 
 @dataclass(slots=True)
 class Decoded:
-    """The content of one message, in its order."""
+    """Content of one message, in order."""
 
     events: Sequence[tuple[int, Event | Label]] = field(default_factory=list)
-    """(index in the message, event or label)"""
+    """Events and labels, each with its index in the message."""
     labels: bool = False
-    """Whether labels are among them."""
+    """Whether the message contains labels."""
     rejected: list[Rejected] = field(default_factory=list)
     array: bool = False
-    """Whether it was an array; a single event stands at index 0."""
+    """Whether the message was an array. A single event has index 0."""
     flush: bool = False
     reset: bool = False
 
@@ -55,12 +55,12 @@ _KEYS = frozenset(Event.__struct_fields__)
 
 
 def decode(value: bytes | None, limit: int) -> Decoded:
-    """The events and labels in a message, and what of it is rejected and why.
+    """Return the events and labels in a message, and the rejected elements with their reasons.
 
     Parameters
     ----------
     value
-        The message's value; None for a null message.
+        Value of the message; None for a null message.
     limit
         Largest size in bytes.
     """
@@ -94,7 +94,7 @@ def _whole(reason: Reason, detail: str) -> Decoded:
 
 
 def _each(value: bytes) -> Decoded:
-    """The slow path: look at every element."""
+    """Decode each element separately: the slow path."""
     try:
         value.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -141,21 +141,21 @@ def split(value: bytes) -> list[bytes] | None:
 
 
 def _judge(element: bytes) -> Event | Label | tuple[Reason, str]:
-    """Decode one element from its own bytes: an event, a label, or why it is neither."""
+    """Decode one element from its own bytes to an event or a label, or return the reason why it is neither."""
     if element.lstrip(_SPACE)[:1] == b"{":
         with suppress(RecordError):
             (found,) = events.decode_with_labels(element)
             if not _long_id(found.id):
                 return found
     try:
-        content = _anything.decode(element)  # unlike orjson it reads integers beyond 64 bits as such
+        content = _anything.decode(element)  # unlike orjson it accepts integers beyond 64 bits
     except (msgspec.DecodeError, RecursionError) as error:
         return _no_json(element, error)
     return _examine(content)
 
 
 def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
-    """Return why a value is not JSON, in the words of orjson if it refuses the value too: they name line and column."""
+    """Return why a value is not JSON. Prefer the message of orjson, which names line and column."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as found:
@@ -164,7 +164,7 @@ def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
 
 
 def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
-    """One element as an event or a label, or why it is neither."""
+    """Return an element as an event or a label, or the reason why it is neither."""
     if not isinstance(element, dict):
         return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
     unknown = sorted(element.keys() - _KEYS)

@@ -1,6 +1,6 @@
-"""Feature identity: which names a stream has, of which kind, and how an event becomes a row of numbers.
+"""Features of a stream: their names and kinds, and the encoding of events as rows of numbers.
 
-What can happen to a feature is a state with a stated effect, never an error:
+A feature can be in one of these states. None of them is an error:
 
 =============  =========================================================================================
 new            gets the next slot; earlier rows have it absent
@@ -27,7 +27,7 @@ Value = float | str | bool | None
 
 
 class Kind(IntEnum):
-    """The kind of a feature is that of its first value."""
+    """Kind of a feature, which its first value determines."""
 
     NUMBER = 0
     BOOLEAN = 1
@@ -35,24 +35,24 @@ class Kind(IntEnum):
 
 
 NAMES_BYTES: Final = 256 * 1024
-"""Of all names of a stream, as JSON: records that carry one number or more for each stay below what a broker takes."""
+"""Largest size of all names of a stream, as JSON. Records with a number or more for each name then fit a broker."""
 
 _KIND_OF = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureLimits:
-    """Bounds of what one stream may make the pipeline remember."""
+    """Limits on what the pipeline remembers of one stream."""
 
     features: int = 2_000
     categories: int = 10_000
     text: int = 1_024
-    """Characters of a name or of a category."""
+    """Largest number of characters of a name or of a category."""
 
 
 @dataclass(slots=True)
 class FeatureCounts:
-    """Values that were treated as absent, and why."""
+    """Numbers of values that were treated as absent, by reason."""
 
     retyped: int = 0
     over_limit: int = 0
@@ -60,35 +60,36 @@ class FeatureCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How events of one form (same names, same types, same order) become rows."""
+    """Plan that turns events of one form (same names, same types, same order) into rows."""
 
     direct: bool
-    """The values of `x`, as they come, are the row, and the model is given `x` itself."""
+    """Whether the values of `x`, in their order, are the row, and the model gets `x` itself."""
     slots: tuple[tuple[str, int, bool], ...]
-    """(name, slot, is text) of every value that is used; empty for a direct plan."""
+    """(name, slot, is text) of every value that the row uses; empty for a direct plan."""
     retyped: int
     over_limit: int
 
 
 FORMS_BYTES: Final = 2 * 1024 * 1024
-"""About the most bytes of the forms that a table remembers: a stream with optional features has some forms, a hostile
-one has no end of them."""
+"""Approximate limit on the bytes of the forms that a table remembers. A stream with optional features has a few forms,
+and a hostile one has arbitrarily many.
+"""
 _FORM_BYTES: Final = 400
-"""Bytes of a form and its plan, without its values."""
+"""Estimated bytes of a form and its plan, without its values."""
 _VALUE_BYTES: Final = 24
-"""Bytes of a value of a form: its name, its type and its slot are references."""
+"""Estimated bytes of one value of a form, whose name, type and slot are references."""
 
 
 @dataclass(slots=True)
 class FeatureTable:
-    """The features of one stream in the order of their first appearance ("slots").
+    """Features of one stream, in the order of their first appearance ("slots").
 
     Parameters
     ----------
     limits
-        Bounds; see `FeatureLimits`.
+        Limits; see `FeatureLimits`.
     model_takes_text
-        Whether text features are part of what the model is given. They are part of the row in any case.
+        Whether the model gets text features. The row contains them in any case.
 
     Examples
     --------
@@ -106,14 +107,14 @@ class FeatureTable:
     names: list[str] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
     categories: list[dict[str, int]] = field(default_factory=list)
-    """Per slot: text to code 0, 1, 2, ... in order of first appearance; empty unless the kind is TEXT."""
+    """Codes 0, 1, 2, ... of the texts of each slot, in order of first appearance; empty unless the kind is TEXT."""
     counts: FeatureCounts = field(default_factory=FeatureCounts)
     _slot: dict[str, int] = field(default_factory=dict)
     _names_bytes: int = 0
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
     _plans_bytes: int = 0
     _uses: list[tuple[str, int, bool]] = field(init=False)
-    """Per slot: what plans hold of it, once for all of them."""
+    """Tuples that plans use, one per slot, shared by all plans."""
 
     def __post_init__(self) -> None:
         self._uses = _uses(self.names, self.kinds)
@@ -122,7 +123,7 @@ class FeatureTable:
     def restored(
         cls, limits: FeatureLimits, names: list[str], kinds: list[Kind], categories: list[list[str]]
     ) -> "FeatureTable":
-        """The table as it was when these were its names, kinds and, by code, its categories."""
+        """Return a table with these names, kinds and categories (in the order of their codes)."""
         return cls(
             limits,
             names=names,
@@ -133,7 +134,7 @@ class FeatureTable:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the remembered forms, which follow from the rest."""
+        """Return all fields except the remembered forms, which follow from the others."""
         return {name: getattr(self, name) for name in self.__slots__ if name not in _DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -145,9 +146,9 @@ class FeatureTable:
         return len(self.names)
 
     def encode(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
-        """The row of `x` (one float a slot, NaN where absent) and what the model is given of it.
+        """Return the row of `x` (one float per slot, NaN where absent) and the features that the model gets.
 
-        Numbers and booleans stand as themselves, texts as their category's code.
+        Numbers and booleans stand for themselves, and a text for the code of its category.
         """
         form = (*x, *map(type, x.values()))
         plan = self._plans.get(form)
@@ -175,7 +176,7 @@ class FeatureTable:
         return row, given
 
     def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
-        """As `encode`, of what was encoded before: it is counted once."""
+        """Encode features that were encoded before, without counting absent values again."""
         counts = self.counts
         before = counts.retyped, counts.over_limit
         encoded = self.encode(x)
@@ -183,16 +184,16 @@ class FeatureTable:
         return encoded
 
     def given(self) -> list[bool]:
-        """Per slot, whether the model is given this feature at all."""
+        """Return for each slot whether the model gets this feature."""
         return [self.model_takes_text or kind is not Kind.TEXT for kind in self.kinds]
 
     @property
     def forms_bytes(self) -> int:
-        """Estimate what the remembered forms take, in bytes."""
+        """Return an estimate of the bytes that the remembered forms take."""
         return self._plans_bytes
 
     def _remember(self, form: tuple[object, ...], x: Mapping[str, Value]) -> _Plan:
-        """Plan how events of a form become rows, and keep the plan if it is no wider than a row and there is room."""
+        """Make a plan for events of a form. Keep the plan if it is no wider than a row and there is room."""
         known = len(self.names)
         slots: list[tuple[str, int, bool]] = []
         retyped = over_limit = unnamed_bytes = 0
@@ -226,7 +227,7 @@ class FeatureTable:
         plan = _Plan(direct, () if direct else tuple(slots), retyped, over_limit)
         size = _FORM_BYTES + _VALUE_BYTES * len(x) + unnamed_bytes
         if len(self.names) > known or self._plans_bytes + size > FORMS_BYTES:
-            self._plans.clear()  # a plan that was direct no longer fills the row
+            self._plans.clear()  # a plan that was direct does not fill the longer row
             self._plans_bytes = 0
         if len(x) <= self.limits.features and size <= FORMS_BYTES:
             names = (self._uses[slot][0] if (slot := self._slot.get(name)) is not None else name for name in x)
@@ -243,7 +244,7 @@ class FeatureTable:
 
 
 _DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses"})
-"""Fields of a `FeatureTable` that are made anew where it is read back."""
+"""Fields of a `FeatureTable` that are computed again after unpickling."""
 
 
 def _uses(names: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, int, bool]]:
@@ -255,19 +256,19 @@ def _json_bytes(name: str) -> int:
 
 
 def _text_bytes(name: str) -> int:
-    """Return the most bytes that a text takes in memory."""
+    """Return an upper bound on the bytes that a text takes in memory."""
     return 80 + 4 * len(str(name))
 
 
 @dataclass(slots=True)
 class RowBuffer:
-    """Rows of equal width that wait to be cut into a block."""
+    """Rows of equal width that are collected for a block."""
 
     width: int = 0
     rows: list[Iterable[float]] = field(default_factory=list)
 
     def matrix(self) -> NDArray[np.float64]:
-        """(count, width) the rows as numbers."""
+        """Return the rows as a matrix of shape (count, width)."""
         values = array("d")
         for row in self.rows:
             values.extend(row)
@@ -276,6 +277,6 @@ class RowBuffer:
         return np.frombuffer(values, dtype=np.float64).reshape(len(self.rows), self.width)
 
     def clear(self, width: int) -> None:
-        """Forget the rows; those to come have `width` values."""
+        """Remove the rows, and set the width of the next ones."""
         self.rows = []
         self.width = width

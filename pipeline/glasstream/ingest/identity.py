@@ -1,4 +1,4 @@
-"""What a message of `events` and its events are called: one rule for everyone who reads them."""
+"""Names of streams and events, by one rule for every reader of `events`."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -9,32 +9,32 @@ from glasstream_topics.events_dead import Reason
 
 
 class StreamRules(Protocol):
-    """What a reader of `events` must know to tell whose a message is; see `glasstream.settings`."""
+    """Settings that assign a message to a stream; see `glasstream.settings`."""
 
     @property
     def streams(self) -> int:
-        """Streams of one partition, at most."""
+        """Return the largest number of streams of one partition."""
 
     @property
     def stream_bytes(self) -> int:
-        """Of the longest name."""
+        """Return the length of the longest allowed name in bytes."""
 
     @property
     def partitioner(self) -> str:
-        """How a key finds its partition."""
+        """Return the name of the partitioner that assigns keys to partitions."""
 
     @property
     def event_partitions(self) -> int:
-        """Partitions of `events`; 0: do not check where a message lies."""
+        """Return the number of partitions of `events`; 0 disables the check of a message's partition."""
 
 
 def stream_name(message: Message, rules: StreamRules, known: Collection[str]) -> str | tuple[Reason, str]:
-    """The stream that a message is of, or why it is of none.
+    """Return the stream of a message, or the reason why it belongs to none.
 
     Parameters
     ----------
     known
-        The streams of the partition that have begun. One begins with its first message that holds an event or a
+        Streams of the partition that have begun. A stream begins with its first message that contains an event or a
         label, accepted or not.
     """
     key = message.key
@@ -68,7 +68,7 @@ def stream_name(message: Message, rules: StreamRules, known: Collection[str]) ->
 
 
 def event_id(given: str | int | None, message: Message, index: int) -> str:
-    """The event's own id as text, or where it stands: partition-offset-index."""
+    """Return the event's own id as text, or its position as partition-offset-index."""
     if given is None:
         return f"{message.partition}-{message.offset}-{index}"
     return given if type(given) is str else str(given)

@@ -1,4 +1,4 @@
-"""A message as it came from `events`, and what becomes of one that is rejected."""
+"""A message of `events`, and the record of what was rejected in it."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,16 +13,16 @@ class Oversized(bytes):
     Attributes
     ----------
     size
-        Bytes of the batch that it came in, as it was sent.
+        Compressed size in bytes of the batch that contains the message.
     detail
-        What was expected and what came, for people.
+        Readable text that says what was expected and what came.
     """
 
     size: int
     detail: str
 
     def __new__(cls, size: int, detail: str) -> "Oversized":
-        """Make one; it holds no bytes."""
+        """Return a stand-in that holds no bytes."""
         made = super().__new__(cls)
         made.size, made.detail = size, detail
         return made
@@ -38,11 +38,11 @@ class Message:
     key: bytes | None
     value: bytes | None
     timestamp: int | None = None
-    """Kafka's, in ms; carried into the dead letter, never into a number."""
+    """Timestamp of Kafka in ms. Dead letters carry it; no number depends on it."""
 
 
 class Position(NamedTuple):
-    """How far a partition has been consumed: `used` events of the message at `offset`, all of those before it."""
+    """Consumed position: `used` events of the message at `offset`, and all earlier messages."""
 
     offset: int = 0
     used: int = 0
@@ -50,15 +50,15 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Rejections:
-    """What was rejected of one message, gathered until all of it has been looked at."""
+    """Rejections in one message, collected until all its elements have been checked."""
 
     message: Message
     epoch: int
-    """Of its stream when it came; of the partition where the stream is not known."""
+    """Epoch of the stream when the message arrived, or of the partition if the stream is unknown."""
     found: list[Rejected] = field(default_factory=list)
 
     def add(self, index: int | None, reason: Reason, detail: str) -> None:
-        """Note one rejection; `index` is the place in the array, None the whole message."""
+        """Add a rejection. `index` is the place in the array; None means the whole message."""
         self.found.append(Rejected(index, reason, detail))
 
     def __bool__(self) -> bool:

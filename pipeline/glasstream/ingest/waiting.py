@@ -1,9 +1,9 @@
-"""Events that wait for their labels: which one a label is of, as a function of the log.
+"""Join delayed labels with their events, as a function of the log.
 
-An event that has an `id` and no `y` waits until so many further events of its stream have been accepted. A label goes
-to the event that waits under its `id`; of two the newer one waits. What has been labelled is remembered as long, so
-that a second label is told from one that belongs to nothing; events that came with their `y` are remembered from the
-first one on that came without, so that a stream whose labels are never late pays nothing.
+An event that has an `id` and no `y` waits until a fixed number of further events of its stream have been accepted. A
+label goes to the event that waits under its `id`; if two events wait under it, to the newer one. Labelled events are
+remembered for as long, to distinguish a second label from one that belongs to no event. Events that arrive with their
+`y` are remembered only after the first event without one, so that a stream without late labels has no extra cost.
 """
 
 from collections import OrderedDict
@@ -19,55 +19,56 @@ Kept = TypeVar("Kept")
 
 
 class Joined(NamedTuple, Generic[Kept]):
-    """A label and the event that it is of."""
+    """Label and the event that it belongs to."""
 
     seq: int
     kept: Kept
-    """What was kept of the event."""
+    """Data that was kept of the event."""
     target: str | float
 
 
 @dataclass(slots=True)
 class Waiting(Generic[Kept]):
-    """The events of one stream that wait.
+    """Events of one stream that wait for their labels.
 
     Parameters
     ----------
     window
-        An event waits while it is among the newest so many of its stream; 0: none waits.
+        Number of newest events of the stream among which an event can wait; 0 means that none waits.
     """
 
     window: int
     events: OrderedDict[str, tuple[int, Kept | None]] = field(default_factory=OrderedDict)
-    """By id, the oldest first: seq, and what is kept; None where the label has come."""
+    """seq and kept data by id, oldest first. The data are None if the label has arrived."""
     begun: bool = False
     """Whether any event has waited."""
     waiting: int = 0
-    """Events that wait."""
+    """Number of events that wait."""
     joined: int = 0
-    """Labels that came late."""
+    """Number of labels that came late."""
     missed: int = 0
-    """Events that do not wait any more, and whose labels never came."""
+    """Number of events that no longer wait and whose labels never came."""
 
     def add(self, event_id: str, seq: int, kept: Kept) -> None:
-        """An event came without its label."""
+        """Add an event that arrived without its label."""
         if self.window:
             self.begun = True
             self._remember(event_id, seq, kept)
             self.waiting += 1
 
     def labelled(self, event_id: str, seq: int) -> None:
-        """An event came with its label."""
+        """Add an event that arrived with its label."""
         if self.begun:
             self._remember(event_id, seq, None)
 
     def join(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
-        """The event that a label is of, which no longer waits; or why it is of none, and then all is as before.
+        """Return the event of a label and stop its waiting, or return the reason why the label has none and change
+        nothing.
 
         Parameters
         ----------
         admission
-            Of the stream, as of the label's position.
+            Admission of the stream as of the label's position.
         """
         event_id = str(label.id)
         self.expire(admission.seq)
@@ -90,11 +91,13 @@ class Waiting(Generic[Kept]):
         return Joined(seq, kept, target)
 
     def awaits(self, seqs: Collection[int]) -> bool:
-        """Whether any of these events still waits."""
+        """Return whether any of these events still waits."""
         return any(seq in seqs and kept is not None for seq, kept in self.events.values())
 
     def expire(self, seqs: int) -> None:
-        """Forget what is too old once `seqs` events have been accepted. When this is called changes nothing."""
+        """Forget the events that are too old once `seqs` events have been accepted. The time of the call changes no
+        result.
+        """
         events, oldest = self.events, seqs - self.window
         while events:
             event_id = next(iter(events))
@@ -105,7 +108,7 @@ class Waiting(Generic[Kept]):
             self._miss(kept)
 
     def give_up(self) -> int:
-        """Wait for no label any more; how many never came, of all."""
+        """Stop waiting for labels, and return the total number that never came."""
         self.expire(max((seq for seq, _ in self.events.values()), default=0) + self.window + 1)
         return self.missed
 

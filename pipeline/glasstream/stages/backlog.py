@@ -39,8 +39,7 @@ class _Sent:
     record: ProducerRecord | None
     """Record of the block; None if its bytes are forgotten."""
     size: int
-    """Bytes that count against the limit: the block's own, or the most that all its contributions can take, if larger.
-    """
+    """Bytes that count against the limit: the block's own, or those of all its contributions at most, if larger."""
 
 
 @dataclass(slots=True)
@@ -193,8 +192,7 @@ class Backlog:
         return {name: len(stream.blocks) for name, stream in self._requests.items() if stream.blocks}
 
     def repair(self, stream: str) -> int:
-        """Send again what the aggregator may lack of a stream, snapshots before requests, and return the number of
-        blocks.
+        """Send again what the aggregator may lack of a stream, snapshots before requests, and count the blocks.
 
         Blocks whose bytes are forgotten are sent as refused blocks: their rows count as unexplained.
         """

@@ -226,9 +226,7 @@ def _stateful(
 
 
 def _replaceable(settings: Settings) -> frozenset[str]:
-    """Return the topics whose records the learner publishes again, or that derive from them. Rows are aggregated by
-    number.
-    """
+    """Return the topics that the learner publishes again, or whose records are made from those."""
     return frozenset(topic(settings, name) for name in ("explain.requests", "contributions"))
 
 

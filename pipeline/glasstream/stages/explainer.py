@@ -60,9 +60,7 @@ class ExplainerTask:
         """Number of rows by outcome: ok or failed, as in `glasstream_topics.contributions`, or refused by the learner.
         """
         self.blocks: Counter[str] = Counter()
-        """Number of blocks by outcome: ok, failed (at least one row), or stale (aggregated before the request was sent
-        again).
-        """
+        """Number of blocks by outcome: ok, failed (at least one row), or stale (aggregated before it arrived again)."""
         self.steps = Steps()
         self._key = key
         self._progress = progress

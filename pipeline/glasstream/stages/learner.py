@@ -131,8 +131,7 @@ class LearnerTask:
         self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Resume from checkpoints, or from the first offset, and publish nothing before the predecessor's committed
-        position.
+        """Resume from checkpoints, or from the first offset. Publish nothing up to the committed position.
 
         Raises
         ------
@@ -251,9 +250,7 @@ class LearnerTask:
             self._checkpoints.end(ended.stream, ended.epoch)
 
     async def _end(self, learner: StreamLearner) -> None:
-        """Wait until the aggregator has all rows that a reset mark ends, so that no row of the next epoch overtakes
-        them.
-        """
+        """Wait until the aggregator has all rows that a reset mark ends, before any row of the next epoch."""
         log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
@@ -360,9 +357,7 @@ class LearnerTask:
         return self.core.waiting
 
     def collect(self) -> Outputs:
-        """Return everything since the last call: snapshots to send first, then records and progress for one
-        transaction.
-        """
+        """Return everything since the last call: snapshots to send first, then records and progress to commit."""
         self._look_at_aggregator()
         self._repair()
         if self.core.silent:

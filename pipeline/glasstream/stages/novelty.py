@@ -267,9 +267,7 @@ class NoveltyTask:
         return name if patience and now - since >= patience else None
 
     def _anchored(self, name: str) -> tuple[Position, int]:
-        """Return the position of a stream's newest anchor and the number of events used there, or its beginning without
-        one.
-        """
+        """Return the position of a stream's newest anchor and the events used there; without one, its beginning."""
         return self._anchors.get(name) or (Position(self.core.streams[name].first_offset, 0), 0)
 
     def _anchor(self, name: str) -> list[tuple[bytes, bytes | None]]:
