@@ -1,4 +1,4 @@
-"""`glasstream topics acls`: the access rights of each role, printed as Kafka's commands or created on the broker."""
+"""`glasstream topics acls`: print the access rights of each role as Kafka's commands, or create them on the broker."""
 
 from collections.abc import Iterator, Mapping
 
@@ -46,7 +46,7 @@ def expect_roles(assignments: tuple[str, ...]) -> dict[str, str]:
 
 
 def print_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[str]:
-    """Yield the commands of Kafka's own tool, headed by their roles."""
+    """Yield the commands of Kafka's own tool, with a heading for each role."""
     role = ""
     for grant in grants(settings.prefix, principals):
         if grant.role != role:

@@ -1,10 +1,10 @@
-"""What a cell of a CSV file means: a number, a boolean, text, or nothing."""
+"""Interpretation of a cell of a CSV file: a number, a boolean, text, or a missing value."""
 
 from collections.abc import Iterable
 from math import isfinite, isnan
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
-"""Spellings of a missing value, in lower case. In a column of text they are text."""
+"""Spellings of a missing value, in lower case. In a column of text they count as text."""
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -27,7 +27,7 @@ def reading(cell: str) -> str:
 
 
 def kind(readings: Iterable[str]) -> str:
-    """Return ``number`` or ``boolean`` if all cells of a column that are not missing are, else ``text``.
+    """Return the kind of a column: ``number`` or ``boolean`` if all cells that are not missing are, else ``text``.
 
     >>> kind(["number", "missing", "infinite"]), kind(["number", "boolean"]), kind(["missing"])
     ('number', 'text', 'text')

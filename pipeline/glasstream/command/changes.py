@@ -1,4 +1,4 @@
-"""Injected drift: a change of the source at a chosen event, sudden or gradual."""
+"""Injected drift: a change of the source at a chosen event, either sudden or gradual."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,11 @@ _CHANGE = int(Purpose.CHANGE)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Decide which events of a stream come after the change.
+    """Decides which events of a stream come after the change.
 
-    No event before event `at` does (the first is 0), and all do from event `at + width` on. In between, event n does
-    with probability (n - at + 1) / width, by a draw that depends only on the seed, the stream's name and n.
+    Events before event `at` come before the change (events count from 0), and all events from `at + width` on come
+    after it. In between, event n comes after it with probability (n - at + 1) / width. The draw depends only on the
+    seed, the stream's name and n.
 
     Examples
     --------

@@ -15,12 +15,12 @@ from glasstream.transport.worker import ExitCode
 
 _STOP_SECONDS = 20.0
 _QUICK_DEATH_SECONDS = 5.0
-"""A worker that dies sooner restarts only after a pause, which grows."""
+"""Lifetime in seconds below which a worker is restarted only after a pause. The pause grows each time."""
 _LONGEST_PAUSE = 10.0
 
 
 PAGE = "page"
-"""The page process; the run continues when it ends."""
+"""Name of the page process. The run continues when it ends."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Child:
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     due: float = 0.0
-    """When to start it (again)."""
+    """Time of the next start."""
     deaths: int = 0
     quick_deaths: int = 0
 
@@ -68,7 +68,7 @@ class Children:
         self._start(child)
 
     def pids(self, stage: str) -> list[int]:
-        """Process ids of the living workers of a stage."""
+        """Return the process ids of the living workers of a stage."""
         return [
             child.process.pid
             for child in self._children
@@ -152,8 +152,8 @@ def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "
     return subprocess.Popen(
         [sys.executable, "-m", "glasstream.command.main", *arguments],
         env=environment,
-        stdin=subprocess.PIPE,  # its end tells the child that we are gone, however we went
-        start_new_session=True,  # Ctrl-C is ours alone: the stages are told when there is nothing left to do
+        stdin=subprocess.PIPE,  # its end tells the child that this process is gone, for whatever reason
+        start_new_session=True,  # Ctrl-C reaches only this process, which stops the stages in order
     )
 
 
@@ -162,7 +162,7 @@ def _name(code: int) -> str:
 
 
 def die_with_parent() -> None:
-    """End this child process at once when its parent is gone, which closes standard input."""
+    """End this child process at once when its parent, and so its standard input, is gone."""
 
     def wait_for_the_end() -> None:
         while os.read(0, 4096):

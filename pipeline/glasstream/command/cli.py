@@ -1,6 +1,6 @@
 """The commands of `glasstream`.
 
-What a command needs is imported when it is run: River and numba take seconds, and `--help` should not.
+Each command imports its modules when it runs: River and numba take seconds to import, and `--help` should not.
 """
 
 from pathlib import Path
@@ -148,7 +148,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
-    settings.learn().factory(look.task)  # a model that cannot be made is said before anything starts
+    settings.learn().factory(look.task)  # report a model that cannot be made before anything starts
     settings.aggregator()
     if settings.detects_novelty:
         settings.novelty_detector()
@@ -185,7 +185,7 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
     expect_address(settings)
     if stage == "learner":
-        settings.learn()  # a model that cannot be made is an error of usage
+        settings.learn()  # report a model that cannot be made as a usage error
     if stage == "novelty":
         settings.novelty_detector()
     settings.aggregator()

@@ -25,11 +25,11 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Findings of a first look at the target of a source."""
+    """Result of a first look at the target of a source."""
 
     task: Task
     classes: int
-    """Distinct classes seen; 0 for regression."""
+    """Number of distinct classes seen; 0 for regression."""
     why: str
     numbers: bool = False
     """Whether the target holds numbers."""
@@ -39,10 +39,10 @@ class Look:
 class CsvFile:
     """A CSV file with a header, plain or gzipped.
 
-    A column is numeric or boolean when all its cells in the first 1,000 rows are that have a value, else text. An
-    empty cell is a feature that the event lacks; an empty target an event without a label. In a column that is
-    numeric or boolean `nan`, `NA`, `null` and the like are empty cells too, and so are `inf` and `-inf`, which no
-    model can learn from.
+    A column is numeric or boolean if all its cells with a value in the first 1,000 rows are, else text. An empty cell
+    is a feature that the event lacks, and an empty target makes an event without a label. In numeric and boolean
+    columns, `nan`, `NA`, `null` and similar spellings count as empty. So do `inf` and `-inf`, which no model can learn
+    from.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class CsvFile:
     """Columns whose infinite cells have been reported."""
 
     def look(self, task: Task | None) -> Look:
-        """Look at the first rows: the kinds of the columns, and the task if it is not given.
+        """Look at the first rows to find the kinds of the columns, and the task if it is not given.
 
         Raises
         ------
@@ -90,16 +90,16 @@ class CsvFile:
 
     @property
     def features(self) -> list[str]:
-        """Names of the columns but the target; `look` must have been called."""
+        """Return the names of all columns except the target. Call `look` first."""
         return [name for name in self._header if name != self.target]
 
     def events(self) -> Iterator[Event]:
-        """The events in order; `look` must have been called.
+        """Yield the events in order. Call `look` first.
 
         Raises
         ------
         InputError
-            A row that has not as many cells as the header, or the file is damaged.
+            A row has another number of cells than the header, or the file is damaged.
         """
         target = self._header.index(self.target)
         columns = [(place, name, self._kinds[name]) for place, name in enumerate(self._header) if place != target]
@@ -127,7 +127,7 @@ class CsvFile:
         return int(value) if isinstance(value, float) and cell.lstrip("+-").isdigit() else value
 
     def _see_column(self, name: str, column: list[tuple[int, str]]) -> None:
-        """Decide what a column holds, and say what of it does not fit; `column` has a line number with each cell."""
+        """Decide what a column holds, and report cells that do not fit. `column` has a line number with each cell."""
         readings = [cells.reading(cell) for _, cell in column]
         kind = self._kinds[name] = cells.kind(readings)
         rows = f"the first {len(column):,} rows"
@@ -218,7 +218,7 @@ class CsvFile:
         return header
 
     def _rows(self, reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
-        """The rows below the header, each with the number of its (last) line."""
+        """Yield the rows below the header, each with the number of its (last) line."""
         width = len(self._header)
         for row in reader:
             if not row:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from glasstream.settings import Settings
 
 _SHOWN_BYTES = 500
-"""Bytes of an original message that are printed; `--json` prints all of them."""
+"""Number of bytes of an original message to print; `--json` prints all of them."""
 _LINES = 20
-"""Number of unsendable dead letters that are listed; the others are only counted."""
+"""Number of unsendable dead letters to list; the others are only counted."""
 _PLACE = re.compile(r"(\d+)@(\d+)")
 
 _stream = click.option("--stream", help="Only dead letters of this stream.")
@@ -199,7 +199,7 @@ def _letters(
 
 
 def _reasons(letter: "Letter") -> dict[str, int]:
-    """Count the elements of a letter by reason; a message that is no array counts as one."""
+    """Count the elements of a letter by reason. A message that is not an array counts as one element."""
     from collections import Counter
 
     return dict(Counter(why for _, why in letter.said.rejected)) if letter.said.rejected else {letter.said.reason: 1}

@@ -17,7 +17,7 @@ _RANDOM = "random:"
 
 @dataclass(frozen=True, slots=True)
 class LabelDelay:
-    """Delay of a label in events: `most`, or if `drawn`, a uniform random number from 0 to `most` for each event."""
+    """Delay of a label, in events: `most`, or if `drawn`, a uniform random number from 0 to `most` for each event."""
 
     most: int
     drawn: bool = False
@@ -29,12 +29,12 @@ class LabelDelay:
         Parameters
         ----------
         window
-            `labels.window`: a label that comes later than so many events finds its own no more.
+            Value of `labels.window`. A label that is delayed by more events than this no longer finds its event.
 
         Raises
         ------
         InputError
-            It is no delay, or one that no label survives.
+            The text is not a delay, or no label would arrive in time.
         """
         number = text.removeprefix(_RANDOM)
         if not (number.isascii() and number.isdigit()):
@@ -51,8 +51,8 @@ class LabelDelay:
 class Delayed:
     """Source whose events come without targets; each target follows later, as a label.
 
-    Labels that are due after the last event come right after it, in the order in which they are due; of two that are
-    due at once that of the earlier event comes first.
+    Labels that are due after the last event follow it in the order in which they are due. If two labels are due at
+    once, the label of the earlier event comes first.
     """
 
     source: Source
@@ -61,12 +61,12 @@ class Delayed:
 
     @property
     def stream(self) -> str:
-        """The stream's name."""
+        """Return the stream's name."""
         return self.source.stream
 
     @property
     def notices(self) -> list[str]:
-        """Notices of the underlying source."""
+        """Return the notices of the underlying source."""
         return self.source.notices
 
     def look(self, task: Task | None) -> Look:
@@ -74,7 +74,7 @@ class Delayed:
         return self.source.look(task)
 
     def events(self) -> Iterator[Event]:
-        """Events and labels in order; `look` must have been called."""
+        """Yield events and labels in order. Call `look` first."""
         key = stream_key(self.seed, self.stream)
         most = self.delay.most
         due: list[tuple[int, int, dict[str, Any]]] = []

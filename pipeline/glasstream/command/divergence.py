@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 _TIMES = 100.0
-"""A model that always predicts 0 errs by at most once the largest target on average."""
+"""Ratio of error to largest target that counts as divergence. A model that predicts 0 has a ratio of at most 1."""
 _EVENTS = 100
-"""Number of labelled events before the first verdict: the first predictions may be far off and recover."""
+"""Number of labelled events before the first verdict, because the first predictions may be far off and recover."""
 
 
 @dataclass(slots=True)
@@ -17,14 +17,14 @@ class Divergence:
     _said: bool = False
 
     def see(self, target: float, error: float) -> str | None:
-        """Return a warning for the user once, None otherwise.
+        """Return a warning for the user once, and None otherwise.
 
         Parameters
         ----------
         target
-            Of the newest event.
+            Target of the newest event.
         error
-            The mean absolute error up to this event.
+            Mean absolute error up to this event.
 
         >>> watch = Divergence()
         >>> [watch.see(5.0, 4.0) for _ in range(100)] == [None] * 100

@@ -1,4 +1,4 @@
-"""`glasstream doctor`: what is wrong with a deployment, and what to do about it."""
+"""`glasstream doctor`: report what is wrong with a deployment, and what to do about it."""
 
 from typing import TYPE_CHECKING, Any
 

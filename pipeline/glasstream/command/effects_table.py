@@ -1,4 +1,4 @@
-"""The table of how the prediction moves with each feature."""
+"""Table of the effect of each feature on the prediction."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")
 
 
 def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
-    """Build a table with a row per curve, most important first: its lowest and highest values and where they are."""
+    """Build a table of curves, most important first, with the lowest and highest values and their positions."""
     ordered = sorted(effects, key=lambda effect: (-effect.importance, effect.feature, effect.output or ""))
     newest = max((effect.row for effect in ordered), default=0)
     table = Table(title=Text(f"{stream}: effects after row {newest:,} (ipdp)"), title_justify="left")

@@ -1,4 +1,4 @@
-"""Execution of the command line, with an exit code and a line for each error."""
+"""Run the command line, and turn each error into a line and an exit code."""
 
 import click
 

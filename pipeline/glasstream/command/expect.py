@@ -1,4 +1,4 @@
-"""Checks of a command's options before it shows or starts anything."""
+"""Checks of a command's options before the command shows or starts anything."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def expect_plan(
     Raises
     ------
     SettingsError
-        With a line for each option that cannot be used.
+        Some options cannot be used. The message has a line for each of them.
     """
     findings: list[str] = []
     if settings.broker not in _OF_RUN and (finding := _address(settings)):
@@ -59,21 +59,21 @@ def expect_address(settings: Settings) -> None:
     Raises
     ------
     SettingsError
-        It is not.
+        The broker is not named by its address.
     """
     if finding := _address(settings):
         raise SettingsError([finding])
 
 
 def expect_broker(settings: Settings) -> None:
-    """Check that the broker answers, before anything waits for it.
+    """Check that the broker answers before anything waits for it.
 
     Raises
     ------
     SettingsError
-        It is not named by its address.
+        The broker is not named by its address.
     BrokerError
-        It does not answer.
+        The broker does not answer.
     """
     expect_address(settings)
     with open_broker(settings.broker, client=settings.kafka):
@@ -82,14 +82,14 @@ def expect_broker(settings: Settings) -> None:
 
 @contextmanager
 def reached(settings: Settings, data: Path | None) -> Iterator[Settings]:
-    """The settings with the address of a broker that answers, until the block is left: a given one, or one on a folder.
+    """Yield the settings with the address of a broker that answers. Start a broker on the folder `data` if it is given.
 
     Raises
     ------
     SettingsError
-        It is not named by its address, nor local with a folder.
+        The broker is neither named by its address nor local with a folder.
     BrokerError
-        It does not answer, or cannot be started.
+        The broker does not answer, or cannot be started.
     """
     if settings.broker != "local":
         if data is not None:

@@ -1,4 +1,4 @@
-"""`glasstream explain-at STREAM SEQ`: the explanation of one event once more, held against what was published."""
+"""`glasstream explain-at STREAM SEQ`: repeat the explanation of an event, and compare it with the published one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

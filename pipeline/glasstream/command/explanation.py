@@ -14,7 +14,7 @@ from glasstream.operate.explain_at import TOLERANCE, Explained
 from glasstream.stages.names import topic
 
 _SHOWN = 5
-"""Number of background values per feature that the table shows; `--json` prints all."""
+"""Number of background values per feature to show in the table; `--json` prints all."""
 
 
 def as_record(one: Explained) -> bytes:
@@ -60,7 +60,7 @@ def as_record(one: Explained) -> bytes:
 
 
 def show(one: Explained, console: Console) -> None:
-    """Print a table, and whether the contributions equal the published ones."""
+    """Print a table, and report whether the contributions equal the published ones."""
     block, answer = one.block, one.answer
     where = "no longer on the log"
     if one.event is not None:
@@ -154,12 +154,12 @@ def _target(one: Explained) -> str | float:
 
 
 def _rows(one: Explained, name: str, array: np.typing.NDArray[Any]) -> Any:
-    """What was drawn for the event, numbers and codes of texts; of iPDP's grids what changes in them, of the block."""
+    """Return the draws for the event (numbers and text codes); for iPDP, the grid changes of the whole block."""
     return array if name.startswith("ipdp.") else array[one.at]
 
 
 def _cell(one: Explained, slot: int, value: float) -> float | str | bool | None:
-    """A number of a row as the value that it stands for; a category whose text is not known stays its code."""
+    """Return a number of a row as the value that it stands for. Keep the code of a category whose text is not known."""
     kind = one.block.kinds[slot]
     if np.isnan(value):
         return None

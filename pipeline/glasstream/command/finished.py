@@ -1,4 +1,4 @@
-"""File of results, one JSON object per line, from which interrupted work can resume."""
+"""File of finished results, one JSON object per line, from which interrupted work can resume."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from glasstream.errors import InputError
 
 
 class Finished:
-    """What was asked, and what came of it.
+    """Store of tasks and their results.
 
     Parameters
     ----------
     file
-        Where; None: nowhere, nothing is remembered.
+        File that holds the results; None stores nothing.
 
     Raises
     ------
@@ -34,7 +34,7 @@ class Finished:
             raise InputError(f"{file}: expected a file of results, got {error.strerror}") from error
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
-                continue  # it was being written when the work was broken off
+                continue  # the interruption cut off this line
             try:
                 record = orjson.loads(line)
                 self._found[_key(record["asked"])] = dict(record["found"])

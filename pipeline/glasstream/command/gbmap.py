@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from glasstream.gbmap.table import Table
 
 _FEWEST = 10
-"""Least number of rows to split into training and test rows."""
+"""Smallest number of rows that can be split into training and test rows."""
 _SPREAD = (1e-15, 1e15)
-"""How far the values of a target may lie apart: gradient boosting holds its gradients in single precision."""
+"""Smallest and largest spread of a target. Gradient boosting holds its gradients in single precision."""
 _MOST_SEED = 2**32 - 1
 """Largest seed that scikit-learn accepts."""
 
@@ -137,7 +137,7 @@ def _compared(
             f"{target!r}; multiply the column by a power of ten, because gradient boosting computes in single precision"
         )
     what = f"{count:,} rows, {len(table.names)} features, " + (f"{classes} classes" if classes else "regression")
-    title = Text(f"{target}: {what}; {len(test):,} rows for the test")  # a name is no markup
+    title = Text(f"{target}: {what}; {len(test):,} rows for the test")  # escape markup in the name
     shown = Shown(title=title, title_justify="left", title_style="italic")
     measure = "accuracy" if classes else "R²"
     for name in ("model", f"{measure}, test", f"{measure}, training"):
@@ -178,7 +178,7 @@ def _write(out: Path, table: "Table", model: Any, tested: "Floats", target: str)
     from glasstream.plots.embedding import plot_embedding
 
     embedded, predicted = model.transform(table.rows), model.predict(table.rows)
-    several = len(model.maps_) > 1  # one for each class
+    several = len(model.maps_) > 1  # one map for each class
     names = [
         f"{table.classes[int(model.classes_[place])]}.f{j + 1}" if several else f"f{j + 1}"
         for place, one in enumerate(model.maps_)

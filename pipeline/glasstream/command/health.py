@@ -1,4 +1,4 @@
-"""`glasstream health`: whether the worker of this machine is ready, as an exit code."""
+"""`glasstream health`: ask the worker on this machine whether it is ready, and answer with the exit code."""
 
 import click
 
@@ -6,7 +6,7 @@ _PORT = 8080
 _SECONDS = 5.0
 
 NOT_READY = 1
-"""The worker says that it is not ready, or nothing answers."""
+"""Exit code if the worker says that it is not ready, or nothing answers."""
 
 
 @click.command()
@@ -27,9 +27,9 @@ def health(port: int, tls: bool) -> int:
 
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/readyz"
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is this machine, and nothing is told it
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # a request to this machine without a secret
     try:
-        # No proxy: whatever the environment says of one, this is for the machine itself.
+        # Ignore proxies that the environment names, because the request stays on this machine.
         with build_opener(ProxyHandler({}), HTTPSHandler(context=context)).open(url, timeout=_SECONDS) as answer:
             click.echo(_text(answer.read()))
             return 0

@@ -1,4 +1,4 @@
-"""The table of what a model relies on, and where that changed most."""
+"""Table of the importance of each feature, and of its largest change."""
 
 from rich.table import Table
 from rich.text import Text
@@ -6,15 +6,15 @@ from rich.text import Text
 from glasstream_topics.importance import Importance
 
 History = list[tuple[int, dict[str, float]]]
-"""(row, value of each feature) of records in order."""
+"""Pairs (row, value of each feature) of records, in order."""
 
 _CHANGE_WINDOWS = 5
-"""Parts of the run between which the largest change is looked for."""
+"""Number of parts of the run between which the largest change is determined."""
 _COLUMNS = ("rank", "feature", "importance", "σ of a row", "largest change", "between rows")
 _FOLDED = ("feature", "between rows")
-"""Columns that may wrap where there is no room; numbers stay whole."""
+"""Columns that may wrap on a narrow terminal; numbers stay whole."""
 _NARROWEST = 12
-"""Characters of a feature's name side by side, on whatever terminal."""
+"""Smallest width of a feature's name in characters, on any terminal."""
 
 
 def importance_table(stream: str, newest: Importance, history: History) -> Table:
@@ -46,7 +46,7 @@ def importance_table(stream: str, newest: Importance, history: History) -> Table
 
 
 def number(value: float, decimals: int = 4) -> str:
-    """So many decimals, or an exponent where there would be many digits.
+    """Format a number with so many decimals, or with an exponent if that would give many digits.
 
     >>> number(-0.00001), number(0.25), number(-1234567.0)
     ('0.0000', '0.2500', '-1.235e+06')
@@ -55,7 +55,7 @@ def number(value: float, decimals: int = 4) -> str:
 
 
 def largest_change(feature: str, history: History) -> tuple[float, int, int] | None:
-    """The largest move of a feature's importance over a fifth of the run: (change, from row, to row)."""
+    """Return the largest change of a feature's importance over a fifth of the run, as (change, from row, to row)."""
     span = max(1, len(history) // _CHANGE_WINDOWS)
     best: tuple[float, int, int] | None = None
     for (row, before), (later, after) in zip(history, history[span:], strict=False):

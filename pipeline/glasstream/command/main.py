@@ -1,6 +1,6 @@
-"""`glasstream`: the process of the command, from its first instant on.
+"""Entry point of the command `glasstream`.
 
-Nothing heavy is imported here: an interrupt that comes while modules load must find its handler in place.
+This module imports nothing heavy: the handler of interrupts must be installed before other modules load.
 """
 
 import os
@@ -11,14 +11,14 @@ import sys
 def main() -> None:
     """Run the command line and exit.
 
-    Until a command puts its own handling in its place, an interrupt ends the process at once and without a word.
-    Nothing is under way then; and an exception in the middle of an import may be swallowed, or shown as another one.
+    Until a command installs its own handler, an interrupt ends the process at once and without a message. Nothing is
+    under way before that, and an exception in the middle of an import may be swallowed, or shown as another one.
     """
     from glasstream.command.exit_codes import INTERRUPTED
 
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
     if "" not in sys.path:
-        sys.path.insert(0, "")  # a user's model in the current folder can be imported
+        sys.path.insert(0, "")  # allow imports of a user's model from the current folder
     from glasstream.command.execute import execute
 
     sys.exit(execute())

@@ -1,4 +1,4 @@
-"""The source that the options of `run` and `produce` ask for."""
+"""Build the source that the options of `run` and `produce` describe."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from glasstream.errors import InputError
 
 
 class Asked(NamedTuple):
-    """Options that inject a change, by their names."""
+    """Options that inject a change."""
 
     swap: str | None = None
     at: int | None = None

@@ -14,9 +14,9 @@ def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator
     Parameters
     ----------
     source
-        The events in order, and labels among them.
+        Events and labels in order.
     rows_per_message
-        Events and labels a message: 1 gives single objects, more gives arrays.
+        Number of events and labels per message: 1 gives single objects, more gives arrays.
     limit
         Largest message in bytes.
 

@@ -37,16 +37,16 @@ class Progress:
     consumed: dict[int, int] = field(default_factory=dict)
     """Per partition of `events`, the offset of the first message that the learner has not finished."""
     watched: dict[int, int] = field(default_factory=dict)
-    """The same for the novelty detector."""
+    """Per partition of `events`, the offset of the first message that the novelty detector has not finished."""
     rows: dict[str, int] = field(default_factory=dict)
-    """Per stream: rows learned."""
+    """Number of rows learned, per stream."""
     aggregated: dict[str, int] = field(default_factory=dict)
-    """Per stream: the next row to be aggregated."""
+    """Next row to be aggregated, per stream."""
     published: dict[str, int] = field(default_factory=dict)
-    """Per stream: the row of the newest importance record."""
+    """Row of the newest importance record, per stream."""
 
     def take(self, topic: str, message: Message) -> None:
-        """Take one record of `progress.learner`, `progress.aggregator` or `progress.novelty`."""
+        """Read one record of `progress.learner`, `progress.aggregator` or `progress.novelty`."""
         key, value = message.key(), message.value()
         if key is None or value is None:
             return
@@ -69,20 +69,20 @@ class Progress:
 
 
 class Monitor:
-    """Reads committed records of the public topics and of progress, outside any group.
+    """Reader of committed records of the public topics and of progress, outside any group.
 
     Parameters
     ----------
     connection, settings
-        Where, and under which prefix.
+        Connection to the broker, and the configuration with the prefix of the topics.
     on_records
-        Called with a public topic's name (without the prefix) and its new records, in order.
+        Function that is called with the name of a public topic (without the prefix) and its new records, in order.
     public
-        The public topics that are read.
+        Public topics to read.
     from_start
-        Read the public topics from their first record; otherwise from what comes after now.
+        Whether to read the public topics from their first record. Otherwise reading begins at their current ends.
     whole
-        Whether every record of the public topics must be read: one that the broker has removed is an error.
+        Whether every record of the public topics must be read. If so, a record that the broker has removed is an error.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Monitor:
         self._whole = whole
         self._next: dict[tuple[str, int], int] = {}
         self.read = 0
-        """Records of the public topics that have been read."""
+        """Number of records of the public topics that have been read."""
         self._largest: Counter[str] = Counter()
         self._keys: dict[str, set[bytes | None]] = {topic: set() for topic in public}
         progress = (*_PROGRESS, _OF_NOVELTY) if "novelty" in public else _PROGRESS
@@ -125,7 +125,7 @@ class Monitor:
         Raises
         ------
         BrokerError
-            The broker refuses, or a topic is gone, or records that had to be read.
+            The broker refuses, a topic is gone, or the broker has removed records that had to be read.
         """
         batches: dict[str, list[Message]] = {}
         count = 0
@@ -168,7 +168,7 @@ class Monitor:
         partition, offset = message.partition() or 0, message.offset() or 0
         expected = self._next.get((topic, partition), 0)
         self._next[topic, partition] = offset + 1
-        if offset - expected > 1:  # else it is no more than the mark that a transaction leaves
+        if offset - expected > 1:  # a gap of one is the marker of a transaction
             low, _ = self._kept(topic, partition)
             if low > expected:
                 raise BrokerError(
@@ -178,15 +178,15 @@ class Monitor:
                 )
 
     def round_bytes(self, topic: str) -> int:
-        """Bytes of one record under each key of a topic, at most; 0 while none has been read."""
+        """Return the largest size in bytes of one record under each key of a topic; 0 before the first record."""
         return self._largest[topic] * len(self._keys[topic])
 
     def keys(self, topic: str) -> int:
-        """Keys of the records of a topic that have been read."""
+        """Return the number of keys among the records of a topic that have been read."""
         return len(self._keys[topic])
 
     def behind(self, topic: str) -> int:
-        """Records of a topic that are there and have not been read, as of the last fetch."""
+        """Return the number of records of a topic that have not been read, as of the last fetch."""
         lag = 0
         for place in self._reader.position([p for p in self._reader.assignment() if p.topic == self._prefix + topic]):
             _, high = self._reader.get_watermark_offsets(place, cached=True)
@@ -195,13 +195,13 @@ class Monitor:
         return lag
 
     def ends(self) -> Mapping[tuple[str, int], int]:
-        """The ends of the public topics' partitions now; to be handed to `has_read`."""
+        """Return the current ends of the public topics' partitions, as an argument for `has_read`."""
         return {
             (topic, number): self._kept(topic, number)[1] for topic, number in self._partitions if topic in self._public
         }
 
     def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Whether all records before `ends` have been read (the last ones may be markers of transactions)."""
+        """Return whether all records before `ends` have been read (the last ones may be markers of transactions)."""
         return all(high <= 0 or self._ends.get(place, -1) >= high for place, high in ends.items())
 
     def close(self) -> None:
@@ -209,12 +209,12 @@ class Monitor:
         self._reader.close()
 
     def _kept(self, topic: str, partition: int) -> tuple[int, int]:
-        """The beginning and the end of a partition; right after a topic was made its leader may not answer yet.
+        """Return the beginning and the end of a partition. Retry if the topic is new and has no leader yet.
 
         Raises
         ------
         BrokerError
-            It does not answer in time.
+            The broker does not answer in time.
         """
         place = TopicPartition(self._prefix + topic, partition)
         until = time.monotonic() + _ASK_SECONDS

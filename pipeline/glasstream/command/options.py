@@ -1,4 +1,4 @@
-"""The options that every command with settings has, and the settings they make."""
+"""Common options of the commands with settings, and the settings that result from them."""
 
 import os
 from collections.abc import Callable, Mapping

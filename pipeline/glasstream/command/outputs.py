@@ -14,7 +14,7 @@ Key = tuple[str, int, str, str, str, str]
 
 
 class _Place(msgspec.Struct):
-    """Return the sort key of a record."""
+    """Sort key of a record."""
 
     stream: str = ""
     seq: int = -1
@@ -28,7 +28,7 @@ _decoder = msgspec.json.Decoder(_Place)
 
 
 class _File:
-    """One topic. Records go to a scratch file as they come and are put in order at the end, with little memory."""
+    """Output file of one topic. Records go to a scratch file first and are sorted at the end, with little memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +62,7 @@ def expect_writable(directory: Path) -> None:
     Raises
     ------
     InputError
-        It cannot.
+        The directory can be neither written nor created.
     """
     try:
         there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
@@ -80,7 +80,7 @@ class OutputDirectory:
     Raises
     ------
     InputError
-        The directory cannot be made or written.
+        The directory cannot be created or written.
     """
 
     def __init__(self, directory: Path | None, topics: tuple[str, ...]) -> None:
@@ -97,7 +97,7 @@ class OutputDirectory:
             raise InputError(f"--out {directory}: cannot be written: {error.strerror}") from error
 
     def add(self, topic: str, record: bytes) -> None:
-        """Take one record of a topic (named without the prefix)."""
+        """Add one record of a topic (named without the prefix)."""
         file = self._files.get(topic)
         if file is not None:
             file.add(record)

@@ -19,19 +19,19 @@ from glasstream.stages.build import connection
 
 
 def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or an interrupt.
+    """Serve the page until SIGTERM or an interrupt.
 
     Parameters
     ----------
     open_browser
-        Whether to show it.
+        Whether to open the page in a browser.
     say
-        Takes a line for the person watching: the address.
+        Function that prints a line for the user, such as the address.
 
     Raises
     ------
     SettingsError
-        The address cannot be had, or needs a token; or the certificate cannot be used.
+        The address cannot be opened, or needs a token, or the certificate cannot be used.
     BrokerError, TopicError
         The topics cannot be read.
     """
@@ -67,7 +67,7 @@ async def _serve(
 
 
 def _show(address: str) -> None:
-    """In the person's browser, where there is a screen: in a terminal a text browser would take that over."""
+    """Open the page in the user's browser if there is a screen. A text browser would take over the terminal."""
     import webbrowser
 
     if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
@@ -75,11 +75,11 @@ def _show(address: str) -> None:
 
 
 def page_token(environment: Mapping[str, str]) -> str | None:
-    """The token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
+    """Return the token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
 
     Raises
     ------
     SettingsError
-        It cannot be read.
+        The secret cannot be read.
     """
     return secret(environment, "GLASSTREAM_PAGE_TOKEN")

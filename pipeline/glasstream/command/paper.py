@@ -20,7 +20,7 @@ Asked = dict[str, Any]
 """Task as JSON: its subject and its settings."""
 
 _WITHIN = 2.0
-"""Standard errors that a score may be below the paper's."""
+"""Number of standard errors by which a score may fall short of the paper's."""
 
 _data = click.option(
     "--data",
@@ -161,7 +161,7 @@ def drift(
 
 
 class _Table4:
-    """A piece of table 4, in whatever process."""
+    """One task of Table 4, which any process can run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -175,7 +175,7 @@ class _Table4:
 
 
 class _Drift:
-    """A piece of the drift experiment, in whatever process."""
+    """One task of the drift experiment, which any process can run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -198,7 +198,7 @@ def _read(folder: Path, name: str, rows: int | None) -> "Table":
 def _done(
     asked: Sequence[Asked], work: Callable[[Asked], Asked], processes: int, results: Path | None
 ) -> list[tuple[Asked, Asked]]:
-    """Every piece with what came of it; those that are not finished yet are worked on, and told of."""
+    """Return all tasks with their results. Run the tasks that are not finished yet, and report progress."""
     from glasstream.command.finished import Finished
     from glasstream.command.pool import each
 
@@ -219,7 +219,8 @@ def _done(
 
 
 def _minutes(seconds: float) -> str:
-    """
+    """Format a duration.
+
     >>> _minutes(59.7), _minutes(75), _minutes(7300)
     ('60 s', '1 min', '2.0 h')
     """
@@ -289,7 +290,8 @@ def _drift_table(names: Iterable[str], seeds: int, found: list[tuple[Asked, Aske
 
 
 def _range(came: Sequence[Mapping[str, Any]], key: str) -> str:
-    """
+    """Format the median and the range of a number.
+
     >>> _range([{"x": 0.5}, {"x": 0.75}, {"x": 0.25}], "x")
     '0.50 (0.25 to 0.75)'
     """
@@ -325,7 +327,7 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
     Raises
     ------
     InputError
-        None is named, or a file is not there.
+        No folder is named, or a file is missing.
     """
     from glasstream.errors import InputError
 

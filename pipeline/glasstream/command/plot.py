@@ -1,4 +1,4 @@
-"""`glasstream plot`: files of public records as PNG."""
+"""`glasstream plot`: draw files of public records as PNG."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +61,7 @@ def read_records(file: Path, field: str) -> Iterator[dict[str, Any]]:
     Parameters
     ----------
     field
-        What tells records of the topic from others.
+        Field that only records of the topic have.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Independent tasks in processes of their own."""
+"""Run independent tasks in separate processes."""
 
 import os
 import signal
@@ -21,15 +21,15 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int) -> Iterator[tuple[Piece, Result]]:
     """Yield each task with the result of `work`, as they finish.
 
-    Each process works on one thread: a library asks for its number of threads when it is loaded, so one process is
-    not this one either. When the iterator is closed, or the person interrupts, what is under way is ended.
+    Each process uses one thread. Libraries read their number of threads when they load, so even a single process must
+    be a new one. Tasks that are running end when the iterator is closed or the user interrupts.
 
     Raises
     ------
     StageError
-        A process ended in the middle of its work.
+        A process ended in the middle of a task.
     Exception
-        What `work` raised.
+        Any exception that `work` raised.
     """
     with _raising_interrupts():
         if not pieces:
@@ -37,7 +37,7 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
         others = set(active_children())
         executor = ProcessPoolExecutor(min(processes, len(pieces)), get_context("spawn"), initializer=_begin)
         try:
-            with _one_thread():  # of children that begin now: what starts them loads numpy, before our `_begin`
+            with _one_thread():  # for new children: the code that starts them loads numpy before our `_begin`
                 waiting = {executor.submit(work, piece): piece for piece in pieces}
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -55,7 +55,7 @@ def each(work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: in
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Environment variables that libraries read when they are loaded."""
+    """Set the environment variables from which libraries read their number of threads."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -69,7 +69,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """In a child: Ctrl-C is the parent's alone, its end is ours."""
+    """Prepare a child process: ignore Ctrl-C, which the parent handles, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()
 

@@ -1,10 +1,9 @@
-"""Compile ahead every kernel that a stage may run, as the image does when it is built.
+"""Compile every kernel that a stage may run. The image does so when it is built.
 
-numba compiles a kernel for the types that it is called with: the number of dimensions of each array, its layout and
-whether it may be written to. So the kernels are called here in the way that the stages call them: small streams go
-through the whole pipeline, requests and contributions through their bytes, and the state of each stage through what a
-restart reads. `CASES` says which streams and settings these are; the tests hold it against the settings there are and
-against what the stages compile beyond it.
+numba compiles a kernel for the types of its arguments: the number of dimensions of each array, its layout, and whether
+it is writable. This module therefore calls the kernels as the stages do. Small streams go through the whole pipeline,
+requests and contributions through their bytes, and the state of each stage through the code of a restart. `CASES` lists
+the streams and settings. The tests compare it with the existing settings, and with what the stages compile beyond it.
 """
 
 import pickle
@@ -28,7 +27,7 @@ from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
 
 ROWS: Final = 240
-"""Rows of each stream: enough for snapshots, full windows and a map, and for some rows after each restart."""
+"""Number of rows of each stream: enough for snapshots, full windows, a map, and some rows after each restart."""
 _PER_MESSAGE: Final = 20
 
 _SMALL: Final = {
@@ -48,14 +47,14 @@ _SMALL: Final = {
     "novelty.iterations": "5",
     "novelty.learners": "2",
 }
-"""Settings under which a short stream meets everything that a long one does."""
+"""Settings with which a short stream reaches every state that a long one does."""
 
 
 class Case(NamedTuple):
-    """A stream and the settings that it is explained with."""
+    """Stream, and the settings with which it is explained."""
 
     target: str
-    """``two`` or ``three`` classes, or a ``number``."""
+    """Kind of the target: ``two`` or ``three`` classes, or a ``number``."""
     settings: dict[str, str]
     rows: int = ROWS
 
@@ -96,13 +95,13 @@ CASES: Final = (
             "novelty.stride": str(LARGE + 200),
         },
         rows=LARGE + 408,
-    ),  # so many neighbours that a tree is searched
+    ),  # enough neighbours to search a tree
 )
-"""Everything that a setting chooses between once, and each bundled model with each task."""
+"""Cases that cover every alternative of a setting once, and each bundled model with each task."""
 
 
 def precompile() -> None:
-    """Call every kernel as the stages do; what numba has on disk already is loaded."""
+    """Call every kernel as the stages do. Kernels that numba has on disk are loaded."""
     warm_up()
     warm_up_fitter()
     for case in CASES:
@@ -110,7 +109,7 @@ def precompile() -> None:
 
 
 def run(case: Case) -> Counter[str]:
-    """Take the stream of a case through all stages, each of which restarts half-way; records published, by topic."""
+    """Run the stream of a case through all stages, restart each half-way, and count the published records by topic."""
     settings = load(assignments=[f"{key}={value}" for key, value in {**_SMALL, **case.settings}.items()])
     pipeline = _Restarting(settings)
     return Counter(topic for message in _messages(case) for topic, _ in pipeline.feed(message))
@@ -128,16 +127,16 @@ def _event(number: int, target: str) -> dict[str, Any]:
     x: dict[str, Any] = {"a": a, "b": b, "text": "uvw"[number % 3], "boolean": number % 2 == 0}
     if number % 7:
         x["sometimes"] = a - b
-    high = (a > 50) != (number > ROWS // 2)  # what the model learns changes, so that alarms are raised
+    high = (a > 50) != (number > ROWS // 2)  # a change of the concept, to raise alarms
     y = {"two": "high" if high else "low", "three": "none" if b > 60 else str(high), "number": a + 2 * b}[target]
     return {"id": number, "x": x, "y": y}
 
 
 class _Restarting(Reference):
-    """The pipeline in one process, whose messages are read from bytes and whose stages restart half-way."""
+    """Pipeline in one process that reads messages from bytes and restarts its stages half-way."""
 
     def feed(self, message: Message) -> Iterator[tuple[str, bytes]]:
-        """Take one message, as `Reference` does."""
+        """Process one message, as `Reference` does."""
         if message.offset == ROWS // _PER_MESSAGE // 2:
             self._restart(message.partition)
         yield from super().feed(message)
@@ -149,7 +148,7 @@ class _Restarting(Reference):
         return contributions.decode(contributions.encode(answer))
 
     def _restart(self, partition: int) -> None:
-        """Put what a stage reads when it starts again in the place of what it has."""
+        """Replace the state of each stage by the state that it reads at a restart."""
         learner, aggregator = self._learners[partition], self._aggregators[partition]
         for name in list(learner.streams):
             state = pickle.dumps(learner.state(name, at_rest=True), protocol=5)
@@ -168,7 +167,7 @@ class _Restarting(Reference):
 
 
 def _read_back(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A state as it is read from its record."""
+    """Return a state as it is read from its record."""
     frame = frames.decode(frames.encode("state", 1, meta, arrays), "state", 1)
     return dict(frame.meta), dict(frame.arrays)
 

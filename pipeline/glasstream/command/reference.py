@@ -1,4 +1,4 @@
-"""The whole pipeline as a plain loop in one process, without Kafka: what the distributed run must equal."""
+"""The whole pipeline as a plain loop in one process, without Kafka. The distributed run must equal it."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -22,16 +22,16 @@ from glasstream_topics.requests import ExplainRequest
 _KEY = b"what leaves no process needs no secret"
 
 Published = tuple[str, bytes]
-"""(topic without the prefix, record)"""
+"""Topic without the prefix, and record."""
 
 
 class Reference:
-    """Learner, explainer and aggregator, one after the other; then the novelty detector, if novelty is asked for.
+    """Learner, explainer and aggregator, one after the other, then the novelty detector if novelty is requested.
 
     Parameters
     ----------
     settings
-        The same as for the distributed run.
+        Settings of the distributed run.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -46,12 +46,12 @@ class Reference:
         self.notices: list[str] = []
 
     def run(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Published]:
-        """What is published, message by message.
+        """Yield the published records, message by message.
 
         Parameters
         ----------
         messages
-            (key, value) in the order of the log. Each goes to its key's partition.
+            Pairs (key, value) in the order of the log. The key decides the partition.
         """
         for key, value in messages:
             partition = events.partition(key or b"", self.settings.topics.events, self.settings.topics.partitioner)
@@ -60,7 +60,7 @@ class Reference:
             yield from self.feed(Message(events.TOPIC.name, partition, offset, key, value))
 
     def feed(self, message: Message) -> Iterator[Published]:
-        """What is published because of one message."""
+        """Yield the records that result from one message."""
         learner = self._learners.get(message.partition)
         if learner is None:
             learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings.learn())
@@ -87,15 +87,15 @@ class Reference:
             yield from self._watch(message, self._watched)
 
     def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        """Return a block as an explainer gets it; here as it is."""
+        """Return a block as an explainer receives it; here unchanged."""
         return block
 
     def _sent_answer(self, answer: Contributions) -> Contributions:
-        """Return contributions as the aggregator gets them; here as they are."""
+        """Return contributions as the aggregator receives them; here unchanged."""
         return answer
 
     def _watch(self, message: Message, settings: NoveltySettings) -> Iterator[Published]:
-        """What the novelty detector says of one message; a map is fitted when it is due."""
+        """Yield the novelty records of one message. Fit a map when it is due."""
         detector = self._detectors.setdefault(message.partition, PartitionDetector(settings))
         for due in detector.consume(message):
             if due is not None and due.pending is not None:
@@ -105,7 +105,7 @@ class Reference:
             yield "novelty", record
 
     def _keep_snapshots(self, learner: PartitionLearner) -> None:
-        """Snapshots go through their bytes, as on the way to an explainer: the model itself learns on."""
+        """Keep snapshots as bytes, as an explainer receives them, because the model itself continues to learn."""
         for snapshot in learner.outbox.snapshots:
             data = codec.encode(
                 snapshot.predictor,

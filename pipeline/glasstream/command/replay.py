@@ -1,4 +1,4 @@
-"""Writes a source's events to `events`, no faster than the broker can keep."""
+"""Writes a source's events to `events`, no faster than the broker can store them."""
 
 import time
 from collections import deque
@@ -14,13 +14,13 @@ from glasstream.transport.connection import Connection
 from glasstream_topics import events
 
 EMBEDDED_MESSAGE_BYTES = 900_000
-"""Two messages of 3 MB make a partition of the embedded broker unreadable; below 1 MB all is well."""
+"""Largest message for the embedded broker. Two messages of 3 MB make a partition unreadable; below 1 MB all is well."""
 EMBEDDED_BYTES_AHEAD = 1024 * 1024
-"""The embedded broker keeps 5 MiB a partition; what the learner has not consumed must be well within."""
+"""Most bytes that the learner has not consumed. The embedded broker keeps only 5 MiB per partition."""
 EMBEDDED_BYTES_UNREAD = 2 * 1024 * 1024
-"""Likewise what comes of the events on a public topic and has not been read."""
+"""Most bytes of resulting records on a public topic that have not been read, for the same reason."""
 _STEP_SECONDS = 0.05
-"""Of writing; then it is the turn of those who read what comes of it."""
+"""Seconds of writing before the readers get their turn."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Replay:
     Parameters
     ----------
     connection, settings, stream
-        Where to.
+        Connection to the broker, configuration, and name of the stream.
     messages
-        (value, number of events), from `glasstream.command.messages.pack`.
+        Pairs (value, number of events) from `glasstream.command.messages.pack`.
     bytes_ahead
-        At most so much may be on the topic that the learner has not consumed; None: no bound.
+        Most bytes on the topic that the learner has not consumed; None sets no limit.
     """
 
     connection: Connection
@@ -43,11 +43,11 @@ class Replay:
     messages: Iterable[tuple[bytes, int]]
     bytes_ahead: int | None = None
     sent: int = 0
-    """Events handed to the broker."""
+    """Number of events handed to the broker."""
     exhausted: bool = False
-    """Whether the source had no more: what was sent is all of it."""
+    """Whether the source is exhausted, so that everything has been sent."""
     end: tuple[int, int] | None = None
-    """(partition, offset) of the flush mark, once it is on the topic."""
+    """Partition and offset of the flush mark, once it is on the topic."""
     _rest: Iterator[tuple[bytes, int]] = field(init=False)
     _producer: Producer = field(init=False)
     _under_way: deque[tuple[int, int]] = field(default_factory=deque)
@@ -64,16 +64,16 @@ class Replay:
         )
 
     def step(self, consumed: int, messages_ahead: float = inf, wait: float = 0.0) -> None:
-        """Write what may be written now.
+        """Write as many messages as the limits allow now.
 
         Parameters
         ----------
         wait
-            Seconds to wait at most for the broker's answers.
+            Longest time in seconds to wait for the broker's answers.
         consumed
-            The offset up to which the learner has consumed the stream's partition.
+            Offset up to which the learner has consumed the stream's partition.
         messages_ahead
-            Messages that may be written and not consumed, at most.
+            Largest number of messages that may be written and not consumed.
         """
         while self._under_way and self._under_way[0][0] < consumed:
             self._bytes -= self._under_way.popleft()[1]
@@ -100,12 +100,12 @@ class Replay:
             raise BrokerError(f"{self.settings.prefix}events: the broker refused a message: {self._refused.str()}")
 
     def finish(self) -> None:
-        """Write the flush mark: nothing follows."""
+        """Write the flush mark, after which nothing follows."""
         if not self._flushed and self._write(events.FLUSH):
             self._flushed = True
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the messages that are still on the way."""
         self._producer.flush(10.0)
 
     def _write(self, value: bytes) -> bool:

@@ -18,7 +18,7 @@ from glasstream_topics.importance import Importance
 from glasstream_topics.predictions import Metric
 
 _LEADING = 4
-"""Features named in a progress line."""
+"""Number of features to name in a progress line."""
 _LEGENDS = {
     "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
     "rows; σ: how much it varies from row to row",
@@ -28,11 +28,11 @@ _LEGENDS = {
     "or for categories a quarter of its range",
 }
 _HISTORY = 400
-"""Records of a stream that are kept for the largest change; then every other one of them."""
+"""Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
 
 
 class _Predicted(msgspec.Struct):
-    """What is read of a record of `predictions`, of every one: so no more than is shown."""
+    """Fields to decode from each record of `predictions`: only those that are shown."""
 
     epoch: int
     stream: str
@@ -41,7 +41,7 @@ class _Predicted(msgspec.Struct):
 
 
 class _Novel(msgspec.Struct):
-    """Likewise of `novelty`."""
+    """Fields to decode from each record of `novelty`."""
 
     epoch: int
     stream: str
@@ -56,11 +56,11 @@ _novel_decoder = msgspec.json.Decoder(_Novel)
 
 @dataclass(slots=True)
 class _Method:
-    """What one method says of a stream's features."""
+    """Newest records of one method for a stream."""
 
     newest: Importance
     history: History = field(default_factory=list)
-    """Thinned as it grows."""
+    """Records for the largest change, thinned as they grow in number."""
     every: int = 1
     seen: int = 0
 
@@ -76,7 +76,7 @@ class _Method:
 
 @dataclass(slots=True)
 class _Stream:
-    """What is shown of a stream: of its newest epoch."""
+    """Data to show for the newest epoch of a stream."""
 
     epoch: int = 0
     predicted: int = 0
@@ -85,22 +85,22 @@ class _Stream:
     divergence: Divergence = field(default_factory=Divergence)
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
-    """The newest curve of each feature and output."""
+    """Newest curve of each feature and output."""
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
-    """(row, feature); None: of the loss."""
+    """Pairs (row, feature) of alarms; the feature is None for alarms of the loss."""
     scored: int = 0
     flagged: int = 0
     flag_alarms: list[int] = field(default_factory=list)
-    """seq of each event with which the share of flagged ones had changed."""
+    """seq of each event at which the share of flagged events had changed."""
 
     def explained(self) -> tuple[int, float]:
-        """Rows explained, and the coverage."""
+        """Return the number of explained rows, and the coverage."""
         found = [(method.newest.n, method.newest.coverage) for method in self.methods.values()]
         found += [(effect.n, effect.coverage) for effect in self.effects.values()]
         return max(found)
 
     def metric_text(self) -> str:
-        """The running metric in words; of events without a label there is none."""
+        """Return the running metric as text. Events without a label have none."""
         if self.metric is not None and self.metric.value is not None:
             return f"{self.metric.name} {number(self.metric.value)}"
         return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
@@ -112,11 +112,11 @@ class Report:
     Parameters
     ----------
     console
-        Where it is shown.
+        Console to print to.
     total
-        Events to come, if known.
+        Number of events to come, if known.
     novelty
-        Whether it is asked for.
+        Whether novelty is requested.
     """
 
     def __init__(self, console: Console, total: int | None, *, novelty: bool = False) -> None:
@@ -132,11 +132,11 @@ class Report:
 
     @property
     def predicted(self) -> int:
-        """Predictions seen."""
+        """Return the number of predictions seen."""
         return self._predicted
 
     def add(self, topic: str, records: list[bytes]) -> None:
-        """Take records of one topic, in order."""
+        """Add records of one topic, in order."""
         if topic == "predictions":
             for record in records:
                 self._add_prediction(_decoder.decode(record))
@@ -163,8 +163,8 @@ class Report:
     def progress(self, now: float, interval: float = 2.0) -> None:
         """Print a progress line if the last one is `interval` seconds old. `now` is any clock in seconds.
 
-        The rate is that since the line before. The first line has none: it would count how long the stages took to
-        start.
+        The rate counts from the previous line. The first line shows none, because it would include the start of the
+        stages.
         """
         if self._shown_at is None:
             self._shown_at = now
@@ -184,14 +184,14 @@ class Report:
         Parameters
         ----------
         seconds
-            How long it took.
+            Duration of the run.
         interrupted_after
-            Events that were read before a person broke the run off; None: all were read.
+            Number of events read before the user interrupted the run; None if all were read.
 
         Raises
         ------
         InputError
-            Not one event was accepted.
+            The run accepted no event.
         """
         for name, stream in sorted(self._streams.items()):
             self._table(name, stream, seconds)
@@ -215,7 +215,7 @@ class Report:
             self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
             self._tell_novelty(stream)
             return
-        # A terminal too narrow even for the wrapped table breaks its lines: better than to cut them.
+        # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
             self._say(_LEGENDS[method.newest.method], style="dim")
@@ -245,7 +245,7 @@ class Report:
         )
 
     def _stream(self, name: str, epoch: int) -> _Stream:
-        """What a record of an epoch adds to; nothing that is shown, where a later one has begun."""
+        """Return the data of an epoch, or data that are not shown if a later epoch has begun."""
         stream = self._streams.get(name)
         if stream is None or epoch > stream.epoch:
             stream = self._streams[name] = _Stream(epoch)
@@ -282,7 +282,7 @@ class Report:
 
 
 def _alarms(alarms: list[tuple[int, str | None]]) -> str:
-    """How many, of what, and where.
+    """Describe alarms: their number, subjects and rows.
 
     >>> _alarms([]), _alarms([(10_051, "loan"), (10_147, None), (10_200, "loan")])
     ('0', '3 (loan 2, the loss 1), from row 10,051 to 10,200')
@@ -296,7 +296,7 @@ def _alarms(alarms: list[tuple[int, str | None]]) -> str:
 
 
 def _leaders(stream: _Stream) -> str:
-    """The leading features by the first method that ranks them."""
+    """Return the leading features by the first method that ranks them."""
     ranked = [
         (feature, values.value)
         for method in list(stream.methods.values())[:1]

@@ -1,4 +1,4 @@
-"""`glasstream reset STREAM`: the stages forget one stream, and begin it anew."""
+"""`glasstream reset STREAM`: make the stages forget one stream and start its next epoch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from glasstream.settings import Settings
 
 _LONG = 20
-"""Looks, half a second apart, after which waiting is explained."""
+"""Number of looks, half a second apart, after which the command explains why it waits."""
 
 
 @click.command()

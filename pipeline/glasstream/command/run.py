@@ -33,19 +33,19 @@ from glasstream_topics import admin, events
 
 _POLL_SECONDS = 0.05
 _DRAINING_SECONDS = 2.0
-"""Between two lines that say what an interrupted run waits for."""
+"""Seconds between two lines that say what an interrupted run waits for."""
 _NO_ANCHOR = 10**15
-"""More events than any run has."""
+"""Number of events beyond that of any run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a run waits while nothing moves.
+    """Time limits of a run in which nothing moves.
 
     Attributes
     ----------
     notice
-        Seconds after which a line says so; then again after as many.
+        Seconds between two lines that report the standstill.
     end
         Seconds after which the run ends. By then the learner has repeated what may have been lost three times:
         after 15, 45 and 105 seconds (see `glasstream.stages.standstill`).
@@ -80,11 +80,11 @@ class Moves:
     Parameters
     ----------
     patience
-        For how long it may.
+        Time limits.
     say
-        Takes a line for the person watching.
+        Function that prints a line for the user.
     clock
-        Seconds.
+        Clock in seconds.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Moves:
         Parameters
         ----------
         place
-            Changes whenever something moves.
+            Value that changes whenever something moves.
         where
-            Says how far it is.
+            Function that describes the progress.
 
         Raises
         ------
         StalledError
-            It has not changed for longer than a run waits.
+            The place has not changed for longer than a run waits.
         """
         now = self._clock()
         if place != self._place:
@@ -130,12 +130,12 @@ class Moves:
 
 
 class _Interrupts:
-    """Ctrl-C: once to drain, twice to end at once; and at once while there is nothing yet to drain."""
+    """Handler of Ctrl-C. The first one drains, if there is anything to drain, and the second one ends at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.count = 0
         self.begun = False
-        """Whether there are results that would be lost."""
+        """Whether there are results that an abrupt end would lose."""
         self._waiting = False
         self._say = say
 
@@ -148,19 +148,19 @@ class _Interrupts:
         self._say("interrupted: reading no more events, finishing those already read (interrupt again to end at once)")
 
     def wait(self) -> None:
-        """Until the next one: there is nothing left to drain."""
+        """Wait for the next interrupt, when there is nothing left to drain."""
         self._waiting = True
         while not self.count:
             time.sleep(_POLL_SECONDS)
 
 
 def run(settings: Settings, plan: Plan, console: Console) -> int:
-    """Replay the source through the pipeline; returns the exit code.
+    """Replay the source through the pipeline, and return the exit code.
 
     Raises
     ------
     GlasstreamError
-        A stage died, the broker failed, the input or the settings cannot be used.
+        A stage died, the broker failed, or the input or the settings cannot be used.
     """
     with _interrupts(lambda line: console.print(line, style="yellow")) as interrupts:
         if settings.broker == "none":
@@ -171,7 +171,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 
 
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
-    from glasstream.command.reference import Reference  # River and numba, which only the workers need otherwise
+    from glasstream.command.reference import Reference  # imports River and numba, which otherwise only the workers need
 
     report = Report(console, plan.total, novelty=settings.detects_novelty)
     reference = Reference(settings)
@@ -205,7 +205,7 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     if embedded:
         settings = for_embedded(settings)
     if not plan.keep_topics:
-        settings = without_checkpoints(settings)  # nobody goes on from this run's state
+        settings = without_checkpoints(settings)  # no later run resumes from this run's state
     say = _saying(console)
     with open_broker(settings.broker, data=plan.data, client=settings.kafka, log=say) as broker:
         settings = msgspec.structs.replace(settings, broker=broker.bootstrap)
@@ -228,7 +228,7 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
 
 @contextmanager
 def _deleting_topics(settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
-    """Delete the topics of the run afterwards; where that fails too, what ended the run is what is raised."""
+    """Delete the topics of the run afterwards. An error of the run takes precedence over one of the deletion."""
     client = AdminClient({**settings.kafka, "bootstrap.servers": settings.broker})
     try:
         yield
@@ -281,7 +281,7 @@ def _replay(
             EMBEDDED_BYTES_AHEAD if embedded else None,
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
-        interrupts.begun = plan.keep_topics  # from here on there is what others may go on with
+        interrupts.begun = plan.keep_topics  # from here on other runs may continue with the topics
         moves = Moves(plan.patience, lambda line: console.print(line, style="yellow", highlight=False, markup=False))
         started = drained = time.monotonic()
 
@@ -324,17 +324,17 @@ def _replay(
 
 
 def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
-    """The offset up to which all that read `events` have consumed a partition."""
+    """Return the offset up to which all readers of `events` have consumed a partition."""
     progress = monitor.progress
     consumed = progress.consumed.get(partition, 0)
     return min(consumed, progress.watched.get(partition, 0)) if settings.detects_novelty else consumed
 
 
 def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
-    """Rows that may be written to the embedded broker now: what comes of them must not push out what is not read.
+    """Return how many rows may be written to the embedded broker now without pushing out unread records.
 
-    That is estimated from the records that have been read. Until there are some, as many rows may be written as lead to
-    the first estimates.
+    The estimate uses the records that have been read. Until there are some, the number of rows is limited to what leads
+    to the first estimates.
     """
     progress, every = monitor.progress, settings.publish.every
     outstanding = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.aggregated.get(stream, 0)))
@@ -348,7 +348,7 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
         published = monitor.round_bytes(topic) * records
         if published:
             rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
-            unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a transaction's mark
+            unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a marker
             allowed = min(allowed, rounds * every - outstanding - every * unread)
         elif records and progress.published.get(stream, -1) < 0:
             allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
@@ -356,7 +356,7 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
 
 
 def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> bool:
-    """Whether all that was written has been learned, explained, aggregated, watched and published."""
+    """Return whether everything written has been learned, explained, aggregated, scored and published."""
     if replay.end is None:
         return False
     partition, offset = replay.end
@@ -388,12 +388,12 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
 
 
 def create_topics(broker: Broker, settings: Settings) -> None:
-    """Make the topics of the prefix that are not there yet.
+    """Create the missing topics of the prefix.
 
     Raises
     ------
     TopicError, BrokerError
-        The broker refuses, or what is there does not fit its contract.
+        The broker refuses, or an existing topic does not fit its contract.
     """
     if broker.kind == "embedded":
         descriptions = admin.show(settings.partitions, settings.prefix)
@@ -405,7 +405,7 @@ def create_topics(broker: Broker, settings: Settings) -> None:
 
 
 def for_embedded(settings: Settings) -> Settings:
-    """The settings within what librdkafka's mock cluster can hold: 5 MiB a partition, nothing near 1 MB a message."""
+    """Return settings that librdkafka's mock cluster can hold: 5 MiB per partition, far below 1 MB per message."""
     mib = 1024 * 1024
     return msgspec.structs.replace(
         without_checkpoints(settings),
@@ -433,9 +433,9 @@ def without_checkpoints(settings: Settings) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What the stages are started with: the settings, a key of their own if there is none, one numba thread each."""
+    """Return the environment of the stages: the settings, a new HMAC key if none is set, and one numba thread each."""
     variables = {**os.environ, **to_environment(settings)}
-    for name in SECRET_SETTINGS:  # read already
+    for name in SECRET_SETTINGS:  # they have been read already
         variables.pop(name + FILE, None)
     if hmac_key(os.environ) is None:
         variables["GLASSTREAM_HMAC_KEY"] = secrets.token_hex(32)
@@ -456,7 +456,7 @@ def _saying(console: Console) -> Callable[[str], None]:
 
 
 def _tell(console: Console, notices: list[str]) -> None:
-    """Show notices that nobody has seen yet, and forget them."""
+    """Print new notices, and remove them from the list."""
     while notices:
         console.print(notices.pop(0), style="dim", highlight=False, markup=False)
 

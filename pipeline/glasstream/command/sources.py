@@ -19,15 +19,15 @@ _BEFORE, _AFTER = 6, 2  # river's numbers: salary, commission, loan; then age, e
 class BundledStream:
     """Agrawal's synthetic loan applications (1993), whose labelling function changes.
 
-    First they are labelled by salary, commission and loan (river's `classification_function` 6), then by age and
-    education level (2).
+    The first labels depend on salary, commission and loan (river's `classification_function` 6), the later ones on age
+    and education level (2).
 
     Parameters
     ----------
     change
-        When the function changes; None: half-way, suddenly.
+        Change of the function; None is a sudden change half-way.
     changes
-        False: it never does.
+        Whether the function changes at all.
     """
 
     seed: int
@@ -36,22 +36,22 @@ class BundledStream:
     change: Change | None = None
     changes: bool = True
     notices: list[str] = field(default_factory=list)
-    """This source has no notices."""
+    """Empty list: this source has no notices."""
     task: Task = Task.CLASSIFICATION
-    """The task that `look` was last asked for; it decides whether targets are texts or numbers."""
+    """Task of the last call of `look`. It decides whether targets are texts or numbers."""
 
     def look(self, task: Task | None) -> Look:
-        """Two classes, as the generator says."""
+        """Return two classes, those of the generator."""
         self.task = task or Task.CLASSIFICATION
         return Look(task or Task.CLASSIFICATION, 2, "the bundled stream has two classes")
 
     @property
     def features(self) -> list[str]:
-        """Their names."""
+        """Return the names of the features."""
         return [name for x, _ in _agrawal(self.seed, _BEFORE, 1) for name in x]
 
     def events(self) -> Iterator[Event]:
-        """The events in order; classes are texts, so that a learner which is told no task takes them for classes."""
+        """Yield the events in order. Classes are texts, so that a learner without a task takes them for classes."""
         change = self.change or Change(self.rows // 2, 0, self.seed, self.stream)
         before = _agrawal(self.seed, _BEFORE, self.rows)
         after = _agrawal(self.seed + 1, _AFTER, self.rows)
@@ -68,7 +68,7 @@ def _agrawal(seed: int, function: int, rows: int) -> Iterator[tuple[dict[str, ob
 
 @dataclass(slots=True)
 class Swapped:
-    """A source in which two features change places: each event from the change on has the one's value in the other."""
+    """Source in which two features swap their values from the change on."""
 
     source: BundledStream | CsvFile
     features: tuple[str, str]
@@ -76,12 +76,12 @@ class Swapped:
 
     @property
     def stream(self) -> str:
-        """The stream's name."""
+        """Return the stream's name."""
         return self.source.stream
 
     @property
     def notices(self) -> list[str]:
-        """Notices of the underlying source."""
+        """Return the notices of the underlying source."""
         return self.source.notices
 
     def look(self, task: Task | None) -> Look:
@@ -100,7 +100,7 @@ class Swapped:
         return look
 
     def events(self) -> Iterator[Event]:
-        """The events in order; a value that is not there changes places too."""
+        """Yield the events in order. Missing values change places too."""
         one, other = self.features
         for number, event in enumerate(self.source.events()):
             if self.change.has_come(number):
@@ -110,18 +110,18 @@ class Swapped:
 
 
 class Source(Protocol):
-    """What is replayed."""
+    """Source of events to replay."""
 
     @property
     def stream(self) -> str:
-        """The stream's name."""
+        """Return the stream's name."""
 
     @property
     def notices(self) -> list[str]:
-        """Lines for a person: what was not taken as it stands. More may come while the events are read."""
+        """Return notices for the user about values that were reinterpreted. Reading the events may add more."""
 
     def look(self, task: Task | None) -> Look:
-        """A first look: what there is to predict."""
+        """Look at the first events, and return the task that they suggest."""
 
     def events(self) -> Iterator[Event]:
-        """The events in order; `look` must have been called."""
+        """Yield the events in order. Call `look` first."""

@@ -1,4 +1,4 @@
-"""`glasstream state show`: how far the stages are, as committed."""
+"""`glasstream state show`: print the committed progress of the stages."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""A whole CSV file as a table of numbers."""
+"""Read a whole CSV file as a table of numbers."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -13,7 +13,7 @@ from glasstream.ingest.admission import Task, label
 from glasstream.ingest.features import FeatureTable, Kind
 
 MOST_CATEGORIES = 100
-"""Distinct texts that a column may have: each becomes a feature of its own."""
+"""Largest number of distinct texts in a column. Each text becomes a feature of its own."""
 
 
 def read_table(
@@ -25,20 +25,20 @@ def read_table(
     *,
     notices: list[str] | None = None,
 ) -> Table:
-    """The labelled rows of a CSV file, by the rules of `CsvFile`.
+    """Return the labelled rows of a CSV file, by the rules of `CsvFile`.
 
     Parameters
     ----------
     target
-        The column that is predicted.
+        Column to predict.
     task
-        Whether it is a class; None: as the file looks.
+        Classification or regression; None decides by the first rows of the file.
     categories
         Columns of numbers that are codes of categories.
     rows
-        So many at most.
+        Largest number of rows to read.
     notices
-        Takes lines for a person: what of the file was not taken as it stands.
+        List that receives notices for the user about values that were reinterpreted.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _target(y: str | bool | int | float, task: Task, where: str) -> str | float:
 
 
 def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> tuple[int, ...]:
-    """Columns of text, and those that were named.
+    """Return the columns of text and the named columns.
 
     Raises
     ------
@@ -117,5 +117,5 @@ def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> 
 
 
 def _matrix(rows: list[list[float]], width: int) -> Floats:
-    """Rows from before a column's first value are shorter than the others: what they lack is missing."""
+    """Return rows as a matrix. Rows that are shorter than the widest are filled with NaN."""
     return np.array([row + [np.nan] * (width - len(row)) for row in rows], np.float64)

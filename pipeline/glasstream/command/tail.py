@@ -1,4 +1,4 @@
-"""`glasstream tail TOPIC`: the committed records of a public topic, as lines of JSON."""
+"""`glasstream tail TOPIC`: print the committed records of a public topic as lines of JSON."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ _ASK_SECONDS = 10.0
 
 
 def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
-    """Yield records as they arrive, until there were `most`.
+    """Yield records as they arrive, and stop after `most`.
 
     Raises
     ------
     InputError
-        There is no such public topic.
+        The public topic does not exist.
     BrokerError
-        It cannot be read.
+        The topic cannot be read.
     """
     name = topic.removeprefix(settings.prefix)
     if name not in ("events", "labels", *PUBLIC):

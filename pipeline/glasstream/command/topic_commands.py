@@ -1,4 +1,4 @@
-"""`glasstream topics ...` against a broker."""
+"""Commands `glasstream topics ...` that need a broker, and the contracts of the topics."""
 
 from confluent_kafka.admin import AdminClient
 

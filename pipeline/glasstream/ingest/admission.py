@@ -94,7 +94,7 @@ class Admission:
         """Accept an event and number it, or return the reason for its rejection. A rejected event changes nothing."""
         y = event.y
         if y is None or (type(y) is str and self.target_kind is str and y in self.classes):
-            target: str | float | None = y  # the usual kinds need no further check
+            target: str | float | None = y  # most events need no further check
         else:
             outcome = self.target(y)
             if isinstance(outcome, tuple):
@@ -105,9 +105,7 @@ class Admission:
         return accepted
 
     def target(self, y: str | bool | int | float) -> str | float | tuple[Reason, str]:
-        """Return the target that a label means, or the reason for its rejection. The first accepted label fixes the
-        kind.
-        """
+        """Return the target that a label means, or the reason for its rejection. The first one fixes the kind."""
         kind: type = float if type(y) is int else type(y)
         if self.target_kind is not None and kind is not self.target_kind:
             return (

@@ -62,8 +62,7 @@ class Waiting(Generic[Kept]):
             self._remember(event_id, seq, None)
 
     def join(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
-        """Return the event of a label and stop its waiting, or return the reason why the label has none and change
-        nothing.
+        """Return the event of a label and stop its waiting, or return why it has none and change nothing.
 
         Parameters
         ----------
@@ -95,9 +94,7 @@ class Waiting(Generic[Kept]):
         return any(seq in seqs and kept is not None for seq, kept in self.events.values())
 
     def expire(self, seqs: int) -> None:
-        """Forget the events that are too old once `seqs` events have been accepted. The time of the call changes no
-        result.
-        """
+        """Forget the events that are too old after `seqs` accepted events. The time of the call changes no result."""
         events, oldest = self.events, seqs - self.window
         while events:
             event_id = next(iter(events))
