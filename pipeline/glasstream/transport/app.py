@@ -1,4 +1,4 @@
-"""The Faust application of a stage, set up so that nothing is lost, held up or started by surprise."""
+"""The Faust application of a stage, configured so that it loses nothing and starts nothing unexpected."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,29 +18,31 @@ _NEVER = 10.0**9
 
 @dataclass(frozen=True)
 class ConsumerSettings:
-    """What Faust has no setting for: see `consumer.ConsumerThread`."""
+    """Settings that Faust cannot express: see `consumer.ConsumerThread`."""
 
     read_committed: bool
     fetch_wait_ms: int
 
 
 class _Boot(base.BootStrategy):
-    """Starts no web server: Faust would bind 0.0.0.0:6066 whatever `web_enabled` says."""
+    """Boot strategy without a web server: Faust would bind 0.0.0.0:6066 whatever `web_enabled` says."""
 
     enable_web = False
 
 
 class StreamApp(faust.App):
-    """A Faust application that asks the stage where its partitions begin.
+    """Faust application that asks its stage where the partitions begin.
 
     Attributes
     ----------
     positions, seeking : callable
-        Set by the stage: says where to read each partition of the input from; is told before it is done.
+        Functions that the stage sets. The first returns where to read each partition of the input. The application
+        calls the second with these positions before it seeks.
     out_of_range : callable
-        Set by the stage: is told that the log does not have the offset of a partition that is read next.
+        Function that the stage sets. The application calls it when the log does not have the next offset of a
+        partition.
     leave_group : bool
-        Whether a stop gives the partitions up at once. False leaves them to the session time-out.
+        Whether a stop gives up the partitions at once. Otherwise they stay assigned until the session times out.
     """
 
     BootStrategy = _Boot
@@ -57,18 +59,18 @@ class StreamApp(faust.App):
     def FlowControlQueue(self, maxsize: int | None = None, *, clear_on_resume: bool = False) -> Any:
         """Return a queue that a resume does not empty.
 
-        After a rebalance Faust seeks and resumes the partitions first and then the flow, which empties every queue
-        made with `clear_on_resume`: what was fetched in between was never seen (16 to 20 gaps in 14 restarts). What
-        is stale carries another generation and is dropped by that.
+        After a rebalance Faust seeks and resumes the partitions first, and then the flow. Resuming the flow empties
+        every queue made with `clear_on_resume`, so messages fetched in between were lost (16 to 20 gaps in 14
+        restarts). Stale messages carry another generation, by which the stage drops them.
         """
         return super().FlowControlQueue(maxsize, clear_on_resume=False)
 
     def _create_directories(self) -> None:
-        """Make none: nothing of ours is on disk."""
+        """Create no directories, because a stage keeps nothing on disk."""
 
 
 def make_app(connection: Connection, options: StageOptions) -> StreamApp:
-    """Return the application of one worker; nothing is connected yet."""
+    """Return the application of one worker, without connecting it."""
     app = StreamApp(
         options.group,
         broker=connection.broker_urls(),
@@ -76,7 +78,7 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         broker_client_id=f"{options.group}.{options.instance}",
         broker_session_timeout=options.session_timeout,
         broker_heartbeat_interval=options.heartbeat_interval,
-        broker_max_poll_interval=_NEVER,  # a stage that holds back reads nothing; the watchdog knows a loop that stands
+        broker_max_poll_interval=_NEVER,  # a stage that holds back reads nothing; the watchdog detects a hanging loop
         broker_check_crcs=connection.check_crcs,
         broker_commit_interval=1.0,  # for the display of lag only
         broker_commit_livelock_soft_timeout=_NEVER,
@@ -85,12 +87,12 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
         consumer_group_instance_id=f"{options.group}.{options.instance}",
         consumer_max_fetch_size=options.max_fetch_bytes,
         stream_buffer_maxsize=STREAM_QUEUE,
-        stream_wait_empty=False,  # with acknowledgements held back a stop took 32 s
+        stream_wait_empty=False,  # a stop with acknowledgements held back took 32 s otherwise
         stream_recovery_delay=0.0,
         topic_allow_declare=False,
         topic_disable_leader=True,  # Faust's leader topic fails on replicated clusters
         store="memory://",
-        key_serializer="raw",  # with Faust's json a message that is none never reaches the agent
+        key_serializer="raw",  # Faust's json decoder would drop malformed messages before the agent
         value_serializer="raw",
         web_enabled=False,
         autodiscover=False,
@@ -99,7 +101,8 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
     return app
 
 
-#: Messages in Faust's queue between consumer and agent. Ours drains it at once and holds partitions back itself.
+#: Number of messages in Faust's queue between consumer and agent. Our agents drain it at once and hold partitions back
+#: themselves.
 STREAM_QUEUE = 1024
 
 Hook = Callable[..., Awaitable[None]]

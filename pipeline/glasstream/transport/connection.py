@@ -1,4 +1,4 @@
-"""How every client of ours reaches the brokers, said once for librdkafka and for Faust."""
+"""Connection settings of every Kafka client, for librdkafka and for Faust."""
 
 import logging
 import ssl
@@ -15,17 +15,17 @@ from yarl import URL
 from glasstream.errors import SettingsError
 from glasstream_topics.access import READERS
 
-#: What Java, aiokafka and Faust do with a key; librdkafka's own default is CRC32, and one stream sent by both would
+#: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
 #: land on two partitions and lose its order.
 PARTITIONER = "murmur2_random"
 
-#: A record (a chunk of a snapshot, a request) stays below this; librdkafka refuses larger ones at once.
+#: Largest record in bytes (such as a chunk of a snapshot, or a request). librdkafka refuses larger ones at once.
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the brokers are, and what a client must say to be let in.
+    """Addresses of the brokers, and the settings that clients need to connect.
 
     Attributes
     ----------
@@ -33,13 +33,13 @@ class Connection:
         `host:port[,host:port...]`.
     extra : mapping
         librdkafka settings that every client gets (`security.protocol`, `sasl.mechanism`, `sasl.username`,
-        `sasl.password`, `ssl.ca.location`, ...). Faust's consumer is told the same, as far as it knows it.
+        `sasl.password`, `ssl.ca.location`, ...). Faust's consumer gets those that it supports.
     fetch_wait_ms : int
-        How long a broker may hold a fetch back when there is nothing new. A real Kafka answers as soon as there is
-        something; librdkafka's mock cluster does not, there it is the latency of every hop: set 10 for it.
+        Milliseconds for which a broker may hold back a fetch without new records. A real Kafka answers as soon as there
+        is a record. librdkafka's mock cluster does not, so this is the latency of every hop there: use 10.
     check_crcs : bool
-        Whether Faust's consumer checks what it fetched. The mock cluster writes transaction markers with a wrong
-        checksum, so there it must not (librdkafka does not by default).
+        Whether Faust's consumer verifies checksums. The mock cluster writes transaction markers with wrong checksums,
+        so the check must be off there (librdkafka's default is off).
     """
 
     bootstrap: str
@@ -50,19 +50,19 @@ class Connection:
     def client(self, **settings: object) -> dict[str, Any]:
         """Return a librdkafka configuration; `_` in the names of `settings` stands for a dot."""
         ours = {name.replace("_", "."): value for name, value in settings.items()}
-        # Without a logger every client prints connection losses to stderr by itself; errors reach us as results.
+        # Without a logger every client prints connection losses to stderr itself. Errors reach us as results.
         logger = logging.getLogger("librdkafka")
         return {"bootstrap.servers": self.bootstrap, "logger": logger, "log_level": 2, **self.extra, **ours}
 
     def expect_usable(self) -> None:
-        """Raise SettingsError when librdkafka does not take the settings."""
+        """Raise SettingsError if librdkafka does not accept the settings."""
         try:
             AdminClient(self.client())
         except KafkaException as error:
             raise SettingsError([f"kafka: librdkafka does not take these settings: {error.args[0].str()}"]) from error
 
     def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
-        """Return the configuration of a consumer outside any group that commits nothing."""
+        """Return the configuration of a consumer that belongs to no group and commits nothing."""
         return self.client(
             group_id=READERS,
             enable_auto_commit=False,
@@ -84,18 +84,18 @@ class Connection:
         )
 
     def broker_urls(self) -> list[URL]:
-        """Return the brokers as Faust wants them."""
+        """Return the addresses of the brokers in Faust's form."""
         return [URL(f"kafka://{address.strip()}") for address in self.bootstrap.split(",")]
 
     def faust_credentials(self) -> Any:
-        """Return Faust's credentials for `extra`, or None for a broker that asks for none.
+        """Return Faust's credentials for `extra`, or None for a broker without authentication.
 
-        Faust takes SASL without TLS for granted unless the protocol is set explicitly, so it always is.
+        Faust assumes SASL without TLS unless the protocol is set, so this method always sets it.
 
         Raises
         ------
         SettingsError
-            For a security protocol or mechanism that Faust's consumer cannot speak.
+            Faust's consumer does not support the security protocol or the mechanism.
         """
         name = self.extra.get("security.protocol", "PLAINTEXT").upper()
         if name == "PLAINTEXT":

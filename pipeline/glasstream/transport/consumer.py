@@ -1,7 +1,7 @@
-"""Faust's Kafka consumer with the behaviours that lose or hold up messages replaced.
+"""Faust's Kafka consumer, without the behaviours that lose or delay messages.
 
-Each override names the behaviour of faust-streaming 0.15.3 and aiokafka 0.14 that it cures; `tests/integration/
-test_transport_cures.py` takes the cures out one by one and sees the loss.
+Each override names the behaviour of faust-streaming 0.15.3 or aiokafka 0.14 that it replaces.
+`tests/integration/test_transport_cures.py` removes the overrides one by one and observes the loss.
 """
 
 import asyncio
@@ -29,31 +29,30 @@ from glasstream.transport import decompression
 
 log = logging.getLogger(__name__)
 
-#: Where to go on reading: partitions of the input to offsets. What is missing in the answer is left where it is.
+#: Function that returns the offsets at which to continue reading. Partitions that its result omits stay where they are.
 Positions = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
 
-#: Seconds. A partition that may be read again is noticed after this long when no other is being read, ...
+#: Seconds until a resumed partition is noticed when no other partition is being read.
 PAUSED_POLL = 0.01
-#: ... or after this long when another one is, but has nothing new.
+#: Seconds until a resumed partition is noticed when another one is being read but has nothing new.
 IDLE_POLL = 0.1
 
 #: Seconds until a request to a leader counts as lost, as in Kafka's own clients.
 REQUEST_TIMEOUT = 30.0
 
-#: Messages handed on before the streams get their turn.
+#: Number of messages to hand over before the streams get their turn.
 YIELD_EVERY = 64
 
-#: Messages that one poll hands on at most: a fetch of 4 MiB may hold many thousands. What is left of the fetch waits
-#: as it came.
+#: Largest number of messages per poll: a fetch of 4 MiB may hold many thousands. The rest of the fetch stays buffered.
 POLL_RECORDS = 500
 
 
 class ChainedMessage(ConsumerMessage):
-    """A message that also says which offset the consumer handed out before it.
+    """Message with the offset that the consumer reached before it.
 
-    `follows` is the offset after the previous message of the partition, or the offset that was sought. A stage that
-    has used everything below `follows` has missed nothing, however large the hole to `offset` is: the consumer has
-    read the log in between and found nothing to deliver (markers, aborted or compacted records).
+    `follows` is the offset after the previous message of the partition, or the offset of the last seek. A stage that
+    has used everything below `follows` has missed nothing, however large the gap to `offset` is. The consumer has read
+    the log in between and found only markers, and aborted or compacted records.
     """
 
     __slots__ = ("follows",)
@@ -61,11 +60,10 @@ class ChainedMessage(ConsumerMessage):
 
 
 class _NothingRead(dict[TP, int | None]):
-    """Stands for Faust's table of read offsets and never holds one.
+    """Replacement for Faust's table of read offsets that stays empty.
 
-    Faust drops what lies below its last read offset. After a seek that drops messages which nobody has seen: the
-    fetcher may store the offset of a message fetched before the seek after the seek was made. Who sees an offset
-    twice is told by our own watch (`sequence`).
+    Faust drops messages below its last read offset. After a seek, these may be unseen: the fetcher may store the offset
+    of an earlier message after the seek. `sequence` detects offsets that arrive twice.
     """
 
     def __getitem__(self, tp: TP) -> None:
@@ -79,17 +77,17 @@ class _NothingRead(dict[TP, int | None]):
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread that owns the aiokafka consumer."""
+    """Thread that owns the aiokafka consumer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._handed: dict[TP, int] = {}
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        """Set what Faust has no setting for; aiokafka reads it when it starts.
+        """Configure what Faust has no setting for. aiokafka reads these values when it starts.
 
-        aiokafka would go on where the log begins, without a word, when the broker no longer has the offset that is
-        read next. What happens then is decided by the stage: see `_fetch_records`.
+        If the broker no longer has the next offset, aiokafka would silently continue at the beginning of the log. Here
+        the stage decides what to do: see `_fetch_records`.
         """
         decompression.install()
         consumer = super()._create_worker_consumer(transport)
@@ -102,14 +100,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def on_thread_stop(self) -> None:
-        """Leave the group, which aiokafka omits for static members: the others need not wait for the session.
+        """Leave the group, which aiokafka omits for static members, so that others need not wait for the session.
 
-        Without a broker the fetches that aiokafka cancels are resting between two attempts. It takes their
-        cancellation for its own and leaves the rest open; this thread would die without a word to the one that waits.
+        Without a broker, the fetches that aiokafka cancels sleep between two attempts. aiokafka mistakes their
+        cancellation for its own and skips the rest of its cleanup. This thread would then die without notifying the
+        thread that waits for it.
         """
         if self._consumer is not None and self.app.leave_group:
             coordinator = self._consumer._coordinator
-            if hasattr(coordinator, "_group_instance_id"):  # absent when nothing was subscribed to
+            if hasattr(coordinator, "_group_instance_id"):  # absent without a subscription
                 coordinator._group_instance_id = None
         try:
             await super().on_thread_stop()
@@ -119,8 +118,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> Mapping[TP, Any]:
         """Pair every record with the offset that follows the one handed out before it.
 
-        A partition whose log does not have the offset that is read next, because retention or an operator removed
-        it or an unclean election cut the log off, is paused, and the stage is told. The next seek lets it go on.
+        Pause a partition whose log does not have the next offset, and notify the stage. Retention or an operator may
+        have removed the offset, or an unclean election may have truncated the log. The next seek resumes the partition.
         """
         try:
             fetched = await super()._fetch_records(*args, **kwargs)
@@ -147,7 +146,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer, place = self._ensure_consumer(), driver.ensure_aiokafka_TP(tp)
         state = self._state_of(place)
         if state is None or not state.has_valid_position or state.position != position:
-            return  # it was sought, or given up, since the request was sent
+            return  # sought or revoked since the request was sent
         if self.consumer._is_changelog_tp(tp):
             self._to_the_beginning(place)
             return
@@ -173,11 +172,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         place = driver.ensure_aiokafka_TP(tp)
         consumer.seek(place, offset)
         state = self._state_of(place)
-        if state is not None and state.paused:  # by us: see `_out_of_range`
+        if state is not None and state.paused:  # paused by `_out_of_range`
             consumer.resume(place)
 
     async def skip(self, tp: TP, offset: int) -> None:
-        """Read `tp` on from `offset`, as if there had been nothing between it and what was handed out last."""
+        """Continue `tp` at `offset`, as if the log had nothing between it and the last record handed over."""
         await self.call_thread(self._skip, tp, offset)
 
     async def _skip(self, tp: TP, offset: int) -> None:
@@ -193,18 +192,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return low[place], high[place]
 
     async def refresh(self) -> None:
-        """Ask for the topics anew: a partition that is there again is assigned at once, not after minutes."""
+        """Refresh the metadata of the topics, so that a partition that exists again is assigned at once."""
         await self.call_thread(self._refresh)
 
     async def _refresh(self) -> None:
         self._ensure_consumer()._client.force_metadata_update()
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit to the group, or go on without.
+        """Commit to the group, and continue if that fails.
 
-        Faust means to go on when a rebalance came between, but looks for that in aiokafka's message as a text which
-        there has a line break in the middle, and ends the worker. Nothing rests on what is committed but where a stage
-        without state begins, and that may be early.
+        Faust intends to continue after a rebalance, but compares aiokafka's message with a text that has no line break
+        where the message has one, and ends the worker. Only stages without state begin at the committed offset, and
+        they may begin early.
         """
         ours = {
             driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(offset, "")
@@ -219,7 +218,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     def member_id(self) -> str:
-        """Return the name under which the group knows this worker; empty while it is no member."""
+        """Return the worker's member id in the group; empty while it is no member."""
         coordinator = None if self._consumer is None else self._consumer._coordinator
         return getattr(coordinator, "member_id", "")
 
@@ -245,11 +244,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 def _remember_bootstrap(client: Any) -> None:
-    """Let a client ask the addresses that it was given when no broker that it knows answers any more.
+    """Make a client ask its bootstrap addresses when no broker that it knows answers.
 
-    aiokafka asks only the brokers that the last answer named, and a broker names those that are alive: an answer from
-    a time when two of three brokers were down names one. When that one went down, and the two were back, a worker
-    asked for it until it came back.
+    aiokafka asks only the brokers in the last answer, and an answer names only live brokers. While two of three brokers
+    are down, it names one. When that one went down after the other two had come back, a worker asked only for it until
+    it came back.
     """
     cluster, ask = client.cluster, client._metadata_update
     cluster._bootstrap_brokers = ClusterMetadata(bootstrap_servers=client._bootstrap_servers)._bootstrap_brokers
@@ -257,7 +256,7 @@ def _remember_bootstrap(client: Any) -> None:
     async def update(metadata: ClusterMetadata, topics: Collection[str]) -> bool:
         if await ask(metadata, topics):
             return True
-        known, cluster._brokers = cluster._brokers, {}  # without any, the addresses stand in for them
+        known, cluster._brokers = cluster._brokers, {}  # without known brokers, aiokafka uses the addresses
         try:
             return bool(await ask(metadata, topics))
         finally:
@@ -267,11 +266,11 @@ def _remember_bootstrap(client: Any) -> None:
 
 
 def _limit_requests(client: Any, session: float) -> None:
-    """Let a client give up what a leader does not answer after `REQUEST_TIMEOUT`, and a coordinator within a session.
+    """Limit how long a client waits: `REQUEST_TIMEOUT` for a leader, and a session for a coordinator.
 
-    Faust's 90 s are for joining a group, which may last as long as a rebalance. Behind a network that has lost all
-    connections without a word, fetches waited for three times as long, one broker after the other; and a worker whose
-    heartbeat waited worked on for more than a minute in a group that did not count it in any more.
+    Faust's limit of 90 s is meant for joining a group, which may last as long as a rebalance. When a network silently
+    dropped all connections, fetches waited three times as long, one broker after the other. A worker whose heartbeat
+    waited continued for more than a minute in a group that had already removed it.
     """
     connect, send = client._get_conn, client.send
 
@@ -297,7 +296,7 @@ def _limit_requests(client: Any, session: float) -> None:
 
 
 class Consumer(driver.Consumer):
-    """Commits in order, starts where it is told, hands out chained messages."""
+    """Consumer that commits in order, starts at the stage's positions, and delivers chained messages."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -331,8 +330,8 @@ class Consumer(driver.Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         """Return the offset to commit: one above the highest acknowledged.
 
-        Our stages acknowledge in order. Faust looks for consecutive offsets instead, and the first marker of a
-        transaction stops it: after 40,000 messages in 100 transactions 809 of 10,100 offsets were committed.
+        Our stages acknowledge in order. Faust looks for consecutive offsets instead, and stops at the first marker of a
+        transaction. After 40,000 messages in 100 transactions, it had committed 809 of 10,100 offsets.
         """
         acked = self._acked[tp]
         if not acked:
@@ -343,10 +342,10 @@ class Consumer(driver.Consumer):
         return int(offset)
 
     async def perform_seek(self) -> None:
-        """Go to where the stage says for every partition of the input, whatever the group has committed.
+        """Seek every partition of the input to the stage's position, whatever the group has committed.
 
-        Faust seeks to the committed offsets, which is nowhere when none is committed, and what was fetched before is
-        then gone: the survivor of a killed explainer began a partition at offset 32 to 46.
+        Faust seeks to the committed offsets. Without a committed offset it does not seek, and messages fetched earlier
+        are lost: after an explainer was killed, the survivor began a partition at offset 32 to 46.
         """
         inputs = {tp for tp in self.assignment() if not self._is_changelog_tp(tp)}
         positions = await self.app.positions(inputs)
@@ -355,16 +354,15 @@ class Consumer(driver.Consumer):
             await self.seek_wait(positions)
 
     async def commit_and_end_transactions(self) -> None:
-        """Commit what has been acknowledged until now, at the end and before partitions are given up.
+        """Commit everything acknowledged so far, at the end and before partitions are revoked.
 
-        Faust takes a commit that is already under way for this one, though it began before the last messages were
-        acknowledged.
+        Faust would accept a commit that is already under way, although it began before the last acknowledgements.
         """
         await self.maybe_wait_for_commit_to_finish()
         await super().commit_and_end_transactions()
 
     async def seek_back(self, tp: TP, offset: int) -> bool:
-        """Read `tp` again from `offset`; False when it is not assigned any more."""
+        """Read `tp` again from `offset`. Return False if it is no longer assigned."""
         try:
             await self.seek_wait({tp: offset})
         except IllegalStateError:
@@ -372,20 +370,20 @@ class Consumer(driver.Consumer):
         return True
 
     def hold(self, tp: TP) -> None:
-        """Ask for nothing of `tp` until it is released.
+        """Fetch nothing from `tp` until `release`.
 
-        Faust's own set of partitions to be held back (`on_buffer_full`) would not do: Faust clears it whenever its
-        queue between consumer and agent is empty, which says nothing about what waits in the stage. A learner that
-        waited for the aggregator read all that there was: 59,999 messages.
+        Faust's own set of held partitions (`on_buffer_full`) is unsuitable. Faust clears it whenever its queue between
+        consumer and agent is empty, whatever waits in the stage. A learner that waited for the aggregator read
+        everything: 59,999 messages.
         """
         self._held.add(tp)
 
     def release(self, tp: TP) -> None:
-        """Read `tp` again, or let it go: it is not ours any more."""
+        """Fetch from `tp` again, or forget it if it is no longer assigned."""
         self._held.discard(tp)
 
     async def skip(self, tp: TP, offset: int) -> bool:
-        """Read `tp` on from `offset`, what was handed out before included; False when it is not assigned any more."""
+        """Continue `tp` at `offset`, and count everything before as handed over. Return False if it is unassigned."""
         try:
             await self._thread.skip(tp, offset)
         except IllegalStateError:
@@ -393,7 +391,7 @@ class Consumer(driver.Consumer):
         return True
 
     def acknowledge_anew(self, tp: TP) -> None:
-        """Let offsets of `tp` below those that were committed be committed again: its log begins anew."""
+        """Allow commits of `tp` below the committed offset, because its log was created again."""
         for known in (self._acked, self._acked_index, self._committed_offset):
             known.pop(tp, None)
 

@@ -1,10 +1,10 @@
-"""Compressed batches of messages, inflated to a stated number of bytes and no further.
+"""Decompression of message batches with a limit on the decompressed size.
 
-aiokafka inflates whatever it fetches: a batch of 1 MB can hold gigabytes, and one that does not fit into memory would
-end the worker at every start. Here a batch that inflates to more than `LIMIT` is not read; one message stands for it,
-whose value is `Oversized`. The stage that meets it rejects it like any other message that is too large.
+aiokafka inflates whatever it fetches. A batch of 1 MB can hold gigabytes, and one that does not fit into memory would
+end the worker at every start. This module replaces a batch that inflates to more than `LIMIT` by one message, whose
+value is `Oversized`. The stage rejects it like any other message that is too large.
 
-Batches of the message formats 0 and 1, which no producer since Kafka 0.11 writes, are left to aiokafka.
+aiokafka still handles batches of the message formats 0 and 1, which no producer since Kafka 0.11 writes.
 """
 
 import zlib
@@ -21,22 +21,22 @@ from aiokafka.record.memory_records import MemoryRecords
 from glasstream.ingest.message import Oversized
 
 LIMIT: Final = 128 * 1024 * 1024
-"""Bytes that a batch of messages may inflate to. A batch of 1 MiB of ordinary JSON inflates to 5 to 100 MB."""
+"""Largest decompressed size of a batch in bytes. A batch of 1 MiB of ordinary JSON inflates to 5 to 100 MB."""
 
 _GUESS: Final = 24
-"""A batch seldom inflates to more than this many times its size."""
+"""Ratio of compression that batches seldom exceed."""
 _FULL: Final = "write whole buffer"
-"""What cramjam says when the buffer that it writes to is full."""
+"""Error message of cramjam when its output buffer is full."""
 
 
 class InflatesTooMuch(Exception):
-    """A batch inflates to more than the limit; the argument is its size as it was sent."""
+    """A batch inflates to more than the limit. The argument is its compressed size."""
 
 
 def _into(decompress: Callable[[Any, Any], int], payload: Any, limit: int) -> memoryview:
-    """Inflate into a buffer; a large one is tried only when a small one was not enough."""
+    """Inflate into a small buffer, and into a large one if that was not enough."""
     for size in (min(limit, _GUESS * len(payload) + 65_536), limit):
-        buffer = np.empty(size, np.uint8)  # memory is taken as it is written to
+        buffer = np.empty(size, np.uint8)  # the system allocates memory only as it is written to
         try:
             return buffer[: decompress(payload, buffer)].data
         except cramjam.DecompressionError as error:
@@ -46,17 +46,17 @@ def _into(decompress: Callable[[Any, Any], int], payload: Any, limit: int) -> me
 
 
 def zstd(payload: Any, limit: int = LIMIT) -> memoryview:
-    """Inflate zstd; InflatesTooMuch beyond `limit` bytes."""
+    """Inflate zstd. Raise InflatesTooMuch beyond `limit` bytes."""
     return _into(cramjam.zstd.decompress_into, payload, limit)
 
 
 def lz4(payload: Any, limit: int = LIMIT) -> memoryview:
-    """Inflate lz4; InflatesTooMuch beyond `limit` bytes."""
+    """Inflate lz4. Raise InflatesTooMuch beyond `limit` bytes."""
     return _into(cramjam.lz4.decompress_into, payload, limit)
 
 
 def snappy(payload: Any, limit: int = LIMIT) -> bytes:
-    """Inflate snappy, in one block or in xerial's framing; InflatesTooMuch beyond `limit` bytes."""
+    """Inflate snappy, as one block or in xerial's framing. Raise InflatesTooMuch beyond `limit` bytes."""
     data = memoryview(payload)
     if not _detect_xerial_stream(data):
         if cramjam.snappy.decompress_raw_len(data) > limit:
@@ -75,7 +75,7 @@ def snappy(payload: Any, limit: int = LIMIT) -> bytes:
 
 
 def gzip(payload: Any, limit: int = LIMIT) -> bytes:
-    """Inflate gzip; InflatesTooMuch beyond `limit` bytes."""
+    """Inflate gzip. Raise InflatesTooMuch beyond `limit` bytes."""
     parts, size, rest = [], 0, bytes(payload)
     while rest:
         inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -90,7 +90,7 @@ def gzip(payload: Any, limit: int = LIMIT) -> bytes:
 
 
 class _StandIn(NamedTuple):
-    """A record in place of all those of a batch."""
+    """Record that replaces all records of a batch."""
 
     offset: int
     timestamp: int
@@ -102,7 +102,7 @@ class _StandIn(NamedTuple):
 
 
 class _Batch:
-    """A compressed batch that is not read if it inflates to too much."""
+    """Compressed batch that is replaced by one record if it inflates to too much."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
@@ -128,13 +128,13 @@ class _Batch:
 
 
 class Records:
-    """The batches of a fetched partition, as `aiokafka.consumer.fetcher` asks for them."""
+    """Batches of a fetched partition, with the interface that `aiokafka.consumer.fetcher` expects."""
 
     def __init__(self, data: bytes) -> None:
         self._records = MemoryRecords(data)
 
     def size_in_bytes(self) -> Any:
-        """Return the size of what was fetched."""
+        """Return the size of the fetched data."""
         return self._records.size_in_bytes()
 
     def has_next(self) -> Any:
@@ -150,7 +150,7 @@ class Records:
 
 
 def install() -> None:
-    """Make aiokafka's consumers of this process inflate with a bound. To do it twice changes nothing."""
+    """Limit decompression in all aiokafka consumers of this process. A second call changes nothing."""
     modules: list[Any] = [plain_records]
     if plain_records.DefaultRecordBatch.__module__ != plain_records.__name__:
         from aiokafka.record._crecords import default_records as compiled_records

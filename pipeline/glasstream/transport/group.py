@@ -1,4 +1,4 @@
-"""Questions to the brokers about a stage's topics and group, asked independently of its reading."""
+"""Queries about a stage's topics and group, independent of the stage's consumer."""
 
 import asyncio
 import contextlib
@@ -20,9 +20,9 @@ from glasstream.transport.connection import Connection
 
 #: Seconds between two reports.
 LOOK_INTERVAL = 10.0
-#: Seconds for an answer.
+#: Seconds to wait for an answer.
 ANSWER = 8.0
-#: Reports that must agree before the stage acts on them: leaders and owners change.
+#: Number of consecutive reports that must agree before the stage acts, because leaders and owners change.
 AGREE = 2
 
 Place = tuple[str, int]
@@ -30,7 +30,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why something is not known, and whether that is because brokers are away."""
+    """Reason why something is unknown, and whether the cause is that brokers are away."""
 
     reason: str
     away: bool = False
@@ -38,16 +38,16 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Look:
-    """A report of the brokers: their answers to one round of questions.
+    """Report of the brokers: their answers to one round of queries.
 
     Attributes
     ----------
     owners : mapping or Unknown
-        The member of the group that owns each partition of the input.
+        Member of the group that owns each partition of the input.
     topics : mapping
-        Id and number of partitions of each topic; None for one that is missing. Topics not known are left out.
+        Id and number of partitions of each topic; None if the topic is missing. Unknown topics are omitted.
     ends : mapping
-        The offset after the last record of each partition that is known, open transactions included.
+        Offset after the last record of each known partition, open transactions included.
     """
 
     owners: Mapping[int, str] | Unknown
@@ -57,7 +57,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Cut:
-    """A partition whose log has lost its end."""
+    """Partition whose log was truncated at its end."""
 
     topic: str
     partition: int
@@ -66,12 +66,12 @@ class Cut:
 
 
 class View:
-    """What the reports mean for a stage that reads one topic.
+    """Conclusions from the reports for a stage that reads one topic.
 
     Parameters
     ----------
     group, topic : str
-        The consumer group and its input.
+        Consumer group, and its input.
     """
 
     def __init__(self, group: str, topic: str) -> None:
@@ -82,18 +82,18 @@ class View:
         self._id: str | None = None
         self._unready = 0
         self.ends: dict[int, int] = {}
-        """The end of each partition of the input."""
+        """End of each partition of the input."""
         self.unready: str | None = None
-        """Why a partition of the input is read by nobody; None while all of them are read."""
+        """Reason why nobody reads a partition of the input; None while all partitions are read."""
         self.away: str | None = None
-        """Why the group cannot be asked, because brokers are away; None while it can."""
+        """Reason why the group cannot be queried, because brokers are away; None while it can."""
         self.silent: str | None = None
-        """Why nothing can be asked: neither the group's coordinator nor a leader answers; None while one does."""
+        """Reason why nothing can be queried (neither the coordinator nor a leader answers); None while one answers."""
         self.remade: str | None = None
-        """Says that the input was deleted and made anew; None while it is still the same topic."""
+        """Message that the input was deleted and created again; None while it is the same topic."""
 
     def see(self, look: Look) -> list[Cut]:
-        """Take in a report, and return the partitions whose log has lost its end."""
+        """Process a report, and return the partitions whose log was truncated."""
         owners = look.owners
         self.away = owners.reason if isinstance(owners, Unknown) and owners.away else None
         self.silent = None if look.ends else self.away
@@ -138,22 +138,22 @@ class View:
 
 
 class GroupWatch:
-    """A thread that asks about topics, owners and ends, and hands each report to the stage.
+    """Thread that queries topics, owners and ends, and passes each report to the stage.
 
-    It asks three things every `LOOK_INTERVAL` seconds, however much the stage reads, and waits at most `ANSWER`
-    seconds for an answer.
+    It sends three queries every `LOOK_INTERVAL` seconds, however much the stage reads, and waits at most `ANSWER`
+    seconds for each answer.
 
     Parameters
     ----------
     connection : Connection
     group, topic : str
-        The consumer group, and its input.
+        Consumer group, and its input.
     topics : collection of str
-        The topics whose ends are asked for.
+        Topics whose ends are queried.
     on_look : callable
-        Called with every look, on the event loop that `start` was awaited on.
+        Function that is called with every report, on the event loop that awaited `start`.
     interval : float
-        Seconds between two looks.
+        Seconds between two reports.
     """
 
     def __init__(
@@ -176,12 +176,12 @@ class GroupWatch:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Begin to ask."""
+        """Start the queries."""
         self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._run, name="group-watch", daemon=True).start()
 
     async def stop(self) -> None:
-        """Ask no more; a request under way is not waited for."""
+        """Stop the queries, without waiting for a running one."""
         self._ending.set()
 
     def _run(self) -> None:
@@ -189,15 +189,15 @@ class GroupWatch:
         while not self._ending.wait(self._interval):
             look = self.look(admin)
             if isinstance(look.owners, Unknown) and look.owners.away:
-                admin = AdminClient(self._connection.client())  # the old one may go on asking who is gone
+                admin = AdminClient(self._connection.client())  # the old client may still ask a broker that is gone
             loop = self._loop
             if loop is None or loop.is_closed() or self._ending.is_set():
                 return
-            with contextlib.suppress(RuntimeError):  # closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(self._on_look, look)
 
     def look(self, admin: AdminClient) -> Look:
-        """Ask the brokers once, blocking."""
+        """Query the brokers once, blocking."""
         owners = owners_of(admin, self._group, self._topic)
         topics = topics_of(admin, self._topics)
         self._counts.update({name: found[1] for name, found in topics.items() if found is not None})
@@ -208,16 +208,16 @@ class GroupWatch:
 def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Unknown:
     """Return the member that owns each partition of a topic.
 
-    That is not known while the group rebalances, or while no broker that answers is its coordinator.
+    Return `Unknown` while the group rebalances, or while its coordinator does not answer.
 
-    librdkafka's newer `describe_consumer_groups` ends the process by a failed assertion when a coordinator answers
-    after its request has timed out (librdkafka issue 4605), so this asks by the older request.
+    This uses the older request. librdkafka's newer `describe_consumer_groups` ends the process by a failed assertion
+    when a coordinator answers after the request has timed out (librdkafka issue 4605).
     """
     try:
         found = admin.list_groups(group, ANSWER)
     except KafkaException as error:
         cause = error.args[0]
-        # With one of several brokers away the others' answer is there, and not handed out.
+        # If one of several brokers is away, the client has the answers of the others but does not return them.
         return Unknown(f"the group {group} is unknown: {cause.str()}", away=cause.code() != KafkaError._PARTIAL)
     if not found:
         return Unknown(f"no broker that answered knows the group {group}")
@@ -227,8 +227,8 @@ def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Un
     return {number: member.id for member in members for number in _assigned(member.assignment or b"", topic)}
 
 
-#: States of a group in which it is known who owns what. A broker that does not coordinate a group any more may call it
-#: dead, or not list it at all, and librdkafka asks only the brokers that it knows.
+#: States of a group in which the owners are known. A former coordinator may report the group as dead, or omit it, and
+#: librdkafka asks only the brokers that it knows.
 _SETTLED = ("Stable", "Empty")
 _COUNT = struct.Struct(">i")
 _LENGTH = struct.Struct(">h")
@@ -237,8 +237,9 @@ _LENGTH = struct.Struct(">h")
 def _assigned(assignment: bytes, topic: str) -> list[int]:
     """Return the partitions of a topic in a member's assignment.
 
-    The consumer protocol's `ConsumerProtocolAssignment`, all versions: version (int16), then for each topic its name
-    (length as int16) and its partitions (int32), both lists with their length (int32) before them.
+    The format is `ConsumerProtocolAssignment` of the consumer protocol, in all its versions. It starts with the version
+    (int16). A list of topics follows, each with its name (length as int16) and a list of partitions (int32). The length
+    (int32) precedes each list.
     """
     found: list[int] = []
     if not assignment:
@@ -259,7 +260,7 @@ def _assigned(assignment: bytes, topic: str) -> list[int]:
 
 
 def topics_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, tuple[str, int] | None]:
-    """Return id and number of partitions of each topic, None where it is missing; leave out what is not known."""
+    """Return id and number of partitions of each topic, or None if it is missing. Omit unknown topics."""
     found: dict[str, tuple[str, int] | None] = {}
     for topic, future in admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER).items():
         try:
@@ -275,7 +276,7 @@ def topics_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, tuple[str,
 
 
 def ends_of(admin: AdminClient, places: Iterable[Place]) -> dict[Place, int]:
-    """Return the end of each partition, all by one request; leave out what is not known."""
+    """Return the end of each partition with a single request. Omit unknown ends."""
     wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
     if not wanted:
         return {}
@@ -286,6 +287,6 @@ def ends_of(admin: AdminClient, places: Iterable[Place]) -> dict[Place, int]:
             end = int(future.result(ANSWER + 1.0).offset)
         except (KafkaException, TimeoutError):
             continue
-        if end >= 0:  # a leader that did not answer is no error here: its partitions have -1001
+        if end >= 0:  # without an answer from its leader a partition has -1001, not an error
             found[place.topic, place.partition] = end
     return found

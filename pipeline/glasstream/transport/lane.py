@@ -1,4 +1,4 @@
-"""One input partition while it is ours: what has arrived, what is next, and what was lost on the way."""
+"""Lane of one input partition while this worker owns it: received messages, the next one, and losses on the way."""
 
 import asyncio
 import logging
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Seconds a lane may keep the event loop before it lets the others (heartbeats are in a thread of their own) have it.
+#: Seconds for which a lane may keep the event loop. Heartbeats are in a thread of their own.
 YIELD_AFTER = 0.02
-#: Seconds after which a seek that did not bring the next message is repeated. The way is full of later ones.
+#: Seconds after which a seek that did not bring the next message is repeated, because later messages precede it.
 SEEK_AGAIN_AFTER = 2.0
-#: Seconds between two questions to a broker that does not answer.
+#: Seconds between two queries to a broker that does not answer.
 ASK_AGAIN_AFTER = 1.0
-#: Seconds for which messages that left the consumer's thread may still be on their way here.
+#: Seconds for which messages that left the consumer's thread may still be on their way to the lane.
 ARRIVAL_PATIENCE = 5.0
 
 
 class Lane(ABC):
-    """One input partition while it is ours."""
+    """Input partition while this worker owns it."""
 
     def __init__(self, stage: "Stage", partition: int, generation: int) -> None:
         self.stage = stage
         self.partition = partition
         self.generation = generation
         self.tp = TP(stage.input_topic, partition)
-        #: Where the reading is; None until it is known where it begins.
+        #: Position of the reading; None until its beginning is known.
         self.sequence: Sequence | None = None
         self.open = True
         self.waiting: deque[tuple[Any, ConsumerRecord]] = deque()
         self.arrived = asyncio.Event()
         self.held = False
-        #: Why the lane makes no progress and cannot by itself, in one sentence with the remedy; None while it can.
+        #: Reason why the lane can make no progress by itself, in one sentence with the remedy; None while it can.
         self.stall: str | None = None
-        #: Why the message in hand waits, in one sentence with the remedy; None while it does not. Reading goes on.
+        #: Reason why the current message waits, in one sentence with the remedy, or None. Reading continues meanwhile.
         self.waits: str | None = None
         self._sought_at = -SEEK_AGAIN_AFTER
         self._last_look: tuple[int, int | None] | None = None
@@ -52,26 +52,26 @@ class Lane(ABC):
 
     @abstractmethod
     async def drop(self) -> None:
-        """Let the partition go at once; nothing that is not durable is made so."""
+        """Release the partition at once, and commit nothing more."""
 
     @abstractmethod
     async def drain(self) -> None:
-        """Finish what is in flight, make it durable, and let the partition go."""
+        """Finish and commit the work in progress, and release the partition."""
 
     @property
     def stalled(self) -> str | None:
-        """Why this partition makes no progress; None while it does."""
+        """Return why this partition makes no progress; None while it does."""
         return self.stall or self.waits
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work`; its failure ends the worker, unless the partition has been let go."""
+        """Run `work` as a task. Its failure ends the worker, unless the partition has been released."""
         task = asyncio.ensure_future(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def cancel_tasks(self) -> None:
-        """Cancel everything that was spawned and wait for its end."""
+        """Cancel all spawned tasks, and wait for their end."""
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -85,7 +85,7 @@ class Lane(ABC):
                 self.stage.fail(error)
 
     def offer(self, event: Any) -> None:
-        """Take a message, if it is the next."""
+        """Accept a message if it is the next one."""
         sequence = self.sequence
         message = event.message
         if sequence is None or not self.open or self.stall is not None:
@@ -101,13 +101,13 @@ class Lane(ABC):
             self.read_again()
 
     def begin(self, offset: int) -> None:
-        """Expect `offset` next: it is being sought."""
+        """Expect `offset` next, because the consumer seeks to it."""
         if self.sequence is None:
             self.sequence = Sequence(offset)
         self._sought_at = asyncio.get_running_loop().time()
 
     def next_waiting(self) -> tuple[Any, ConsumerRecord]:
-        """Take the oldest message that waits; reading goes on when few are left."""
+        """Take the oldest waiting message. Resume reading when few are left."""
         item = self.waiting.popleft()
         if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
             self.held = False
@@ -133,9 +133,10 @@ class Lane(ABC):
         self.spawn(self._seek_back(self.sequence.next_offset))
 
     def give_up(self, reason: str) -> None:
-        """Stop reading the partition, and say why and what to do; the other partitions go on.
+        """Stop reading the partition, with a reason and a remedy. The other partitions continue.
 
-        What has arrived is used and committed. The worker stays: a restart would meet the same, again and again.
+        Messages that have arrived are used and committed. The worker continues, because a restart would meet the same
+        condition again.
         """
         if self.stall is None:
             log.error("%s[%d]: %s", self.tp.topic, self.partition, reason)
@@ -143,11 +144,11 @@ class Lane(ABC):
             self.stage.app.consumer.hold(self.tp)
 
     async def out_of_range(self, position: int) -> None:
-        """Decide what to do where the log does not have the offset that is to be read next.
+        """Decide how to continue if the log does not have the next offset.
 
-        Below the first offset kept: retention or an operator removed what comes next. Elsewhere: the log ended
-        before it when the broker was asked, so an unclean election cut it off, or the topic was made anew. Where the
-        input can be produced again the reading goes on with what there is; elsewhere it ends here.
+        If the offset lies below the first offset kept, retention or an operator removed records. Otherwise the log
+        ended before it when the broker was asked: an unclean election truncated the log, or the topic was created
+        again. If the input can be produced again, reading continues with the available records. Otherwise it stops.
         """
         low, high = await self._bounds()
         await self._arrival()
@@ -178,7 +179,7 @@ class Lane(ABC):
             await asyncio.sleep(ASK_AGAIN_AFTER)
 
     async def _arrival(self) -> None:
-        """Wait for what the consumer has handed out: it comes before what is missing."""
+        """Wait for the messages that the consumer has handed over, which precede the missing ones."""
         loop = asyncio.get_running_loop()
         until = loop.time() + ARRIVAL_PATIENCE
         while self.sequence is not None and self.open and loop.time() < until:
@@ -190,7 +191,7 @@ class Lane(ABC):
         await self.stage.app.consumer.seek_back(self.tp, offset)
 
     def look(self, *, late: bool) -> None:
-        """Notice messages that were handed out and never came, with none after them to tell."""
+        """Detect messages that were handed over and never arrived, when no later message reveals the loss."""
         if self.sequence is None or self.held or late or self.stall is not None:
             self._last_look = None
             return
@@ -202,18 +203,18 @@ class Lane(ABC):
 
 
 class StalledLane(Lane):
-    """A partition of ours that no worker can continue until somebody does what `stall` says."""
+    """Owned partition that no worker can continue until somebody does what `stall` says."""
 
     def __init__(self, stage: "Stage", partition: int, generation: int, reason: str) -> None:
         super().__init__(stage, partition, generation)
         self.give_up(reason)
 
     async def drop(self) -> None:
-        """Let the partition go."""
+        """Release the partition."""
         self.open = False
 
     async def drain(self) -> None:
-        """Let the partition go."""
+        """Release the partition."""
         self.open = False
 
 

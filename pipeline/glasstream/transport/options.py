@@ -1,4 +1,4 @@
-"""How one worker of a stage presents itself to Kafka."""
+"""Options of one worker of a stage towards Kafka."""
 
 from dataclasses import dataclass
 
@@ -10,32 +10,32 @@ class StageOptions:
     Attributes
     ----------
     name : str
-        The stage (`learner`, `explainer`, `aggregator`); prefix and name are the consumer group.
+        Name of the stage (`learner`, `explainer`, `aggregator`). Prefix and name form the consumer group.
     instance : str
-        Fixed name of this worker within its group. A worker that was killed and comes back under the same name goes
-        on after about a second and costs the others no rebalance; under another name its partitions wait for the
-        session to time out (18.6 s were measured).
+        Fixed name of this worker within its group. A killed worker that returns under the same name continues after
+        about a second, without a rebalance for the others. Under another name its partitions wait for the session to
+        time out (measured: 18.6 s).
     prefix : str
-        Begins every group, transactional id and topic of ours.
+        Prefix of all our groups, transactional ids and topics.
     read_committed : bool
-        Whether records of aborted and of open transactions stay unseen.
+        Whether to skip records of aborted and open transactions.
     session_timeout, heartbeat_interval : float
-        Seconds. A worker that is gone for longer than the first loses its partitions. 6 s is the least a Kafka
-        accepts by default; 20 s lets a process stand still (a long pickle, a suspended laptop) without being
-        replaced. The mock cluster lets a member wait for the session before it may join again: set 6 and 1 there.
+        Seconds. A worker that is silent for longer than the session timeout loses its partitions. Kafka accepts no less
+        than 6 s by default. With 20 s a process may pause (a long pickle, a suspended laptop) without being replaced.
+        The mock cluster makes a member wait for the session before it may join again: use 6 and 1 there.
     max_fetch_bytes : int
-        At most this much of a partition is read ahead.
+        Largest number of bytes of a partition to read ahead.
     queue_messages : int
-        A partition is read no further while so many messages of it wait for the stage.
+        Number of waiting messages at which the stage stops reading a partition.
     take_over_timeout : float
-        Seconds within which the state must be read, or the worker ends; while brokers are away it is tried again.
+        Seconds within which the state must be read, or the worker ends. While brokers are away, the worker retries.
     commit_deadline : float
-        Seconds after which what was not written is written anew. It is waited for without limit while brokers are
-        away or too few; the worker ends when that would not help (a topic that is missing).
+        Seconds after which unwritten records are written again. The worker waits without limit while brokers are away
+        or too few. It ends if waiting would not help, for example if a topic is missing.
     look_interval : float
-        Seconds between two questions to the brokers about topics and group: see `group`.
+        Seconds between two queries of the brokers about topics and group: see `group`.
     debug : bool
-        Whether the log holds what the libraries say.
+        Whether to log the messages of the libraries.
     """
 
     name: str
@@ -57,5 +57,5 @@ class StageOptions:
         return f"{self.prefix}{self.name}"
 
     def transactional_id(self, partition: int) -> str:
-        """Return the name that only the owner of `partition` may write under."""
+        """Return the transactional id under which only the owner of `partition` may write."""
         return f"{self.group}.{partition}"

@@ -1,4 +1,4 @@
-"""Waiting for brokers: errors that heal by themselves are retried without limit, all others are raised."""
+"""Waiting for brokers: retry errors that heal by themselves without limit, and raise all others."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
-#: What a client or a broker says while brokers are away, elect leaders, or have too few replicas in sync.
+#: Errors of a client or a broker while brokers are away, elect leaders, or have too few replicas in sync.
 _HEALS = frozenset(
     {
         KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._TRANSPORT,
@@ -30,26 +30,26 @@ _HEALS = frozenset(
     }
 )  # fmt: skip
 
-#: Seconds of waiting until it is reported.
+#: Seconds of waiting before it is reported.
 PATIENCE = 10.0
 
 
 def heals(error: KafkaError) -> bool:
-    """Whether an error goes away when the brokers come back."""
+    """Return whether an error disappears when the brokers come back."""
     return error.code() in _HEALS or bool(error.retriable())
 
 
 class Patience:
-    """Tracks how long one thread has waited for brokers, and for what; other threads read it.
+    """Tracks how long one thread has waited for brokers, and for what. Other threads read it.
 
     Parameters
     ----------
     what : str
-        What cannot be done meanwhile, as in "cannot write to ...".
+        Action that is impossible meanwhile, as in "cannot write to ...".
     seconds : float
         Seconds of waiting until `reason` reports it.
     clock : callable
-        Seconds.
+        Clock in seconds.
     """
 
     def __init__(self, what: str, seconds: float = PATIENCE, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,30 +64,30 @@ class Patience:
 
     @property
     def troubled(self) -> bool:
-        """Whether an attempt has failed, and none has succeeded since."""
+        """Return whether an attempt has failed and none has succeeded since."""
         return self._failed or self.reason is not None
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody waits for the result any more."""
+        """Return whether nobody waits for the result any more."""
         return self._over.is_set()
 
     def give_up(self) -> None:
-        """End the waiting: nobody needs the result any more."""
+        """End the waiting, because nobody needs the result any more."""
         self._over.set()
 
     def begin(self, cause: str = "no broker has answered yet") -> None:
-        """Note that an attempt is under way; the waiting counts from the first one that has not succeeded."""
+        """Record the start of an attempt. The waiting counts from the first attempt that has not succeeded."""
         if self._since is None:
             self._at, self._cause = time.strftime("%H:%M:%S"), cause
             self._since = self._clock()
 
     def note(self, cause: str) -> None:
-        """Remember what the client said last of its brokers."""
+        """Record the client's last message about its brokers."""
         self._cause = cause
 
     def wait(self, cause: str, seconds: float) -> None:
-        """Note why it did not succeed, and rest before the next attempt."""
+        """Record why the attempt failed, and sleep before the next one."""
         self.begin(cause)
         self._cause, self._failed = cause, True
         if self.reason is not None and not self._said:
@@ -96,14 +96,14 @@ class Patience:
         self._over.wait(seconds)
 
     def done(self) -> None:
-        """Note that it has succeeded."""
+        """Record that the attempt has succeeded."""
         if self._said:
             log.info("%s: succeeded after %.0f s", self.what, self._clock() - (self._since or 0.0))
         self._since, self._said, self._failed = None, False, False
 
     @property
     def reason(self) -> str | None:
-        """Return what is waited for, why and since when, once it has lasted; None before and after."""
+        """Return what is waited for, why and since when, if the wait is long; otherwise None."""
         since = self._since
         if since is None or self._clock() - since < self._seconds:
             return None
@@ -114,7 +114,7 @@ class Patience:
 
 
 def patiently(patience: Patience, call: Callable[[], Result], seconds: float = 1.0) -> Result:
-    """Return what `call` returns, once brokers let it succeed; UnavailableError when patience is given up."""
+    """Return the result of `call`; retry while brokers are away. Raise UnavailableError if patience is given up."""
     while True:
         try:
             return call()

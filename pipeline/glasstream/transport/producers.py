@@ -1,4 +1,4 @@
-"""The plain producer: every record confirmed by all replicas, or an error."""
+"""The plain producer: all replicas confirm every record, or it raises an error."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience
 from glasstream.transport.records import ProducerRecord
 
-#: Called once with None when all of a batch is acknowledged, or with the first error.
+#: Callback that receives None when a whole batch is acknowledged, or the first error.
 Done = Callable[[BrokerError | None], None]
 
 
 class _Batch:
-    """Counts acknowledgements; the reports arrive in the thread that polls."""
+    """Counter of acknowledgements. The reports arrive in the thread that polls."""
 
     def __init__(self, size: int, done: Done) -> None:
         self._left = size
@@ -28,7 +28,7 @@ class _Batch:
         self._error: BrokerError | None = None
 
     def report(self, error: KafkaError | None, message: Any) -> None:
-        """Take the delivery report of one record."""
+        """Process the delivery report of one record."""
         if error is not None and self._error is None:
             self._error = BrokerError(
                 f"a record for {message.topic()} was not accepted: {error.str()}; nothing after it is acknowledged"
@@ -39,20 +39,20 @@ class _Batch:
 
 
 class ConfirmedProducer:
-    """An idempotent producer (`acks=all`) that tells when everything of a batch is safe.
+    """Idempotent producer (`acks=all`) that reports when a whole batch is safe.
 
-    Records keep their order within a partition. A thread of its own polls for the acknowledgements. Usable from any
-    thread and from the event loop.
+    Records keep their order within a partition. A thread of its own polls for the acknowledgements. Any thread and the
+    event loop may use it.
 
     Parameters
     ----------
     connection : Connection
     linger_ms : float
-        How long a record may wait for others to share a request.
+        Milliseconds for which a record may wait for others to share a request.
     deadline : float
         Seconds after which a record that was not acknowledged is an error.
     patience : Patience, optional
-        With it a record is waited for without limit, instead, while brokers are away or too few; it says so.
+        If given, wait for a record without limit while brokers are away or too few, and report the wait here.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ConfirmedProducer:
         self._patience = patience
         self._under_way = 0
         self._counting = threading.Lock()
-        limit = 0 if patience is not None else int(deadline * 1000)  # none
+        limit = 0 if patience is not None else int(deadline * 1000)  # no limit
         settings = connection.producer(linger_ms=linger_ms, delivery_timeout_ms=limit)
         if patience is not None:
             settings["error_cb"] = lambda error: patience.note(error.str())
@@ -77,15 +77,15 @@ class ConfirmedProducer:
 
     @property
     def waits_for(self) -> str | None:
-        """Why records are not acknowledged, when that has lasted; None while they are."""
+        """Return why records are not acknowledged, if that has lasted; None while they are."""
         return None if self._patience is None else self._patience.reason
 
     async def produce_confirmed(self, records: Iterable[ProducerRecord]) -> None:
-        """Write `records` and wait until all of them are acknowledged; BrokerError if one is not."""
+        """Write `records` and wait until all are acknowledged. Raise BrokerError if one is not."""
         await (await self.begin(records))
 
     async def begin(self, records: Iterable[ProducerRecord]) -> "asyncio.Future[None]":
-        """Hand `records` over, in order, and return a future that ends when all of them are acknowledged."""
+        """Send `records` in order, and return a future that completes when all of them are acknowledged."""
         loop = asyncio.get_running_loop()
         confirmed: asyncio.Future[None] = loop.create_future()
 
@@ -121,12 +121,12 @@ class ConfirmedProducer:
         ----------
         records : iterable of ProducerRecord
         patience : Patience, optional
-            Who waits: UnavailableError when it gives up.
+            Patience of the caller. When it is given up, this method raises UnavailableError.
 
         Raises
         ------
         BrokerError
-            When one was not accepted, or not within the deadline.
+            A record was not accepted, or not within the deadline.
         """
         batch = list(records)
         if not batch:
@@ -147,7 +147,7 @@ class ConfirmedProducer:
                 while not self._try(record, counter, until):
                     _expect_patience(patience)
                     time.sleep(_FULL_PAUSE)
-        # librdkafka reports every record within the delivery time-out; the second is for the report to arrive.
+        # librdkafka reports every record within the delivery time-out. The extra second lets the report arrive.
         while not finished.wait(min(_LOOK, self._deadline)):
             _expect_patience(patience)
             if time.monotonic() > until + 1.0:
@@ -157,7 +157,7 @@ class ConfirmedProducer:
 
     @contextlib.contextmanager
     def _begun(self, batch: Sequence[ProducerRecord]) -> Iterator[None]:
-        """Count a batch as under way while it is handed over, and after that until its records are reported."""
+        """Count a batch as under way from the moment it is handed over until its records are reported."""
         with self._counting:
             self._under_way += 1
             if self._patience is not None:
@@ -165,12 +165,12 @@ class ConfirmedProducer:
                 self._patience.begin(_UNSAID)
         try:
             yield
-        except BaseException:  # refused, or given up by a lane that is let go: there will be no report of all of it
+        except BaseException:  # refused, or given up by a released lane: not all records will be reported
             self._settled()
             raise
 
     def _settled(self) -> None:
-        """Note that a batch has ended; the others wait from now on."""
+        """Record that a batch has ended. The wait now counts for the other batches."""
         with self._counting:
             self._under_way -= 1
             if self._patience is not None:
@@ -179,7 +179,7 @@ class ConfirmedProducer:
                     self._patience.begin(_UNSAID)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds for what is under way, then end."""
+        """Wait up to `timeout` seconds for batches under way, then close."""
         with contextlib.suppress(KafkaException):
             self._producer.flush(timeout)
         self._closing.set()
@@ -206,7 +206,7 @@ class ConfirmedProducer:
 
     def _poll(self) -> None:
         while not self._closing.is_set():
-            # Polling raises what is fatal to the producer, once; the reports of its records say the same.
+            # Polling raises an error that is fatal to the producer once. The reports of its records say the same.
             with contextlib.suppress(KafkaException):
                 self._producer.poll(0.2)
 
@@ -216,12 +216,12 @@ def _expect_patience(patience: Patience | None) -> None:
         raise UnavailableError(f"{patience.what}: given up")
 
 
-#: What is said while records are not acknowledged and the client names no cause: it tries again by itself.
+#: Reason to report while records are not acknowledged and the client names no cause. It retries by itself.
 _UNSAID = (
     "the broker does not acknowledge the records (brokers are down, or fewer replicas in sync than min.insync.replicas)"
 )
 
-#: Seconds between two looks whether somebody still waits.
+#: Seconds between two checks whether somebody still waits.
 _LOOK = 0.5
 
 #: Seconds to wait for a full queue to drain before the next attempt.

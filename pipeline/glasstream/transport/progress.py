@@ -1,4 +1,4 @@
-"""Reading a partition of state to its very end."""
+"""Reads a partition of state to its very end."""
 
 import time
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from glasstream.errors import BrokerError, UnavailableError
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import heals
 
-#: Seconds for a broker to show that it is there.
+#: Seconds within which a broker must show that it is there.
 _ANSWER = 5.0
-#: Seconds a single poll waits.
+#: Seconds that a single poll waits.
 _POLL = 0.2
 
 
@@ -21,7 +21,7 @@ def watermarks(connection: Connection, topic: str, partition: int, timeout: floa
     Raises
     ------
     BrokerError
-        When the broker does not say within `timeout` seconds; UnavailableError when it may say so later.
+        The broker does not answer within `timeout` seconds. UnavailableError means that it may answer later.
     """
     client = Consumer(connection.consumer(read_committed=False))
     try:
@@ -46,7 +46,7 @@ def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) ->
         if time.monotonic() + _POLL > deadline:
             kind = UnavailableError if away else BrokerError
             raise kind(f"got no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
-        time.sleep(_POLL)  # a topic that was just made has no leader yet
+        time.sleep(_POLL)  # a new topic has no leader yet
 
 
 def read_to_end(
@@ -56,30 +56,30 @@ def read_to_end(
     timeout: float,
     wanted: Callable[[bytes], bool] = lambda key: True,
 ) -> dict[bytes, bytes]:
-    """Return the last committed value of every key in a partition of state; keys with a tombstone are left out.
+    """Return the last committed value of every key in a partition of state. Omit keys with a tombstone.
 
-    The end is the high watermark as a read_uncommitted client sees it when the reading starts. It is reached when
-    the read_committed reader reports a position at or beyond it: the last offset is the marker of a transaction
-    and no record, so counting records would wait for ever, and records of aborted transactions never come. An open
-    transaction holds the reader back before the end; then there is no answer but a failure: going on with what was
-    read would count twice what the open transaction may still commit.
+    The end is the high watermark as a read_uncommitted client sees it when the reading starts. The reader has reached
+    the end when its read_committed position is at or beyond it. Counting records would wait for ever, because the last
+    offset is the marker of a transaction, and because records of aborted transactions never arrive. An open transaction
+    holds the reader back before the end. The function then fails: to continue with the records read so far would count
+    twice what the open transaction may still commit.
 
     Parameters
     ----------
     connection, topic, partition
-        What is read.
+        Partition to read.
     timeout
-        Seconds within which the broker answers, and something more is read.
+        Seconds within which the broker must answer, and further records must arrive.
     wanted
-        Whether the value of a key is kept; others take no memory.
+        Function that returns whether to keep the value of a key. Other keys take no memory.
 
     Raises
     ------
     UnavailableError
-        When the end is not reached and nothing more comes for `timeout` seconds: the producer of an open transaction
-        is gone, and the broker ends the transaction later. Or when the broker does not answer, and may do so later.
+        The end is not reached and nothing arrives for `timeout` seconds, because the producer of an open transaction is
+        gone. The broker ends that transaction later. Or the broker does not answer, and may do so later.
     BrokerError
-        When the broker refuses.
+        The broker refuses.
     """
     deadline = time.monotonic() + timeout
     low, high = watermarks(connection, topic, partition, timeout)
@@ -93,7 +93,7 @@ def read_to_end(
         while position < high:
             left = deadline - time.monotonic()
             if left <= 0:
-                _watermarks(reader, topic, partition, _ANSWER)  # is there still a broker that answers?
+                _watermarks(reader, topic, partition, _ANSWER)  # check that a broker still answers
                 raise UnavailableError(
                     f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no further: "
                     "the broker is too slow, or another producer's transaction is still open there until the broker "
@@ -104,7 +104,7 @@ def read_to_end(
                 continue
             error = message.error()
             if error is None:
-                deadline = time.monotonic() + timeout  # large state may take long, as long as it comes
+                deadline = time.monotonic() + timeout  # large state may take long, as long as records arrive
                 position = message.offset() + 1
                 key, value = message.key() or b"", message.value()
                 if not wanted(key):
@@ -114,7 +114,7 @@ def read_to_end(
                 else:
                     latest[key] = value
             elif error.code() == KafkaError._PARTITION_EOF:
-                position = max(position, message.offset())  # behind markers and aborted records
+                position = max(position, message.offset())  # after markers and aborted records
             elif not heals(error):
                 raise BrokerError(f"{topic}[{partition}] cannot be read: {error.str()}")
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""What goes in and out of a stage: messages, records, and what must become durable together."""
+"""Inputs and outputs of a stage: messages, records, and what must become durable together."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """One message as it was read. `timestamp` is Kafka's, in milliseconds."""
+    """Message as it was read. `timestamp` is Kafka's, in milliseconds."""
 
     topic: str
     partition: int
@@ -22,18 +22,18 @@ class ConsumerRecord:
 
     @property
     def place(self) -> str:
-        """Return where it was read, as errors name it: `topic[partition]@offset`."""
+        """Return the position as errors name it: `topic[partition]@offset`."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record to be written. Without a partition its key decides (murmur2), without a key chance does.
+    """Record to write. Without a partition, the key decides (murmur2); without a key, the partition is random.
 
     Attributes
     ----------
     instead : callable, optional
-        Makes the record that takes its place in a transaction where broker or client refuse it for its size; without
-        it such a record ends the worker.
+        Function that returns a replacement if the broker or the client refuses the record in a transaction for its
+        size. Without it, such a record ends the worker.
     """
 
     topic: str
@@ -46,19 +46,19 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a stage with state has produced since it was last asked.
+    """Outputs of a stage with state since they were last collected.
 
     Attributes
     ----------
     before : sequence of ProducerRecord
-        Delivered and confirmed before the transaction begins: what a record of the transaction refers to.
+        Records to deliver and confirm before the transaction begins, because records of the transaction refer to them.
     records : sequence of ProducerRecord
-        The outputs of the transaction.
+        Outputs of the transaction.
     progress : sequence of ProducerRecord
-        The state as of exactly these outputs. Whatever topic and partition a record names, it goes to the stage's
-        state topic, to the partition of the input.
+        State as of exactly these outputs. These records go to the stage's state topic and the partition of the input,
+        whatever topic and partition they name.
     apart : sequence of ProducerRecord
-        Written after that, in a transaction of their own: large, and of use only as a whole.
+        Large records that are useful only as a whole. They are written afterwards, in a separate transaction.
     """
 
     before: Sequence[ProducerRecord] = field(default_factory=tuple)

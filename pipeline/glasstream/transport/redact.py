@@ -1,4 +1,4 @@
-"""Secrets stay out of the log, whoever writes there: aiokafka's debug log has the password in its request."""
+"""Keeps secrets out of the log, whoever writes them: aiokafka's debug log contains the password of its request."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ _SECRET = ("password", "secret", "oauthbearer.config", "ssl.key.pem")
 
 
 def secrets_of(kafka: Mapping[str, str], key: Key | None) -> list[str]:
-    """What must not be written, of a client's settings and the keys that seal pickles."""
+    """Return the secrets among a client's settings and the keys that seal pickles."""
     found = [value for name, value in kafka.items() if any(word in name for word in _SECRET)]
     keys = (key,) if isinstance(key, bytes) else key or ()
     found += [one.decode(errors="replace") for one in keys]
@@ -17,7 +17,7 @@ def secrets_of(kafka: Mapping[str, str], key: Key | None) -> list[str]:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Puts stars in the place of secrets, as they are and as Python would print them."""
+    """Formatter that replaces secrets by stars, both as they are and as Python prints them."""
 
     def __init__(self, text: str, dates: str, secrets: Iterable[str]) -> None:
         super().__init__(text, dates)
@@ -25,7 +25,7 @@ class RedactingFormatter(logging.Formatter):
         self._forms = sorted(forms, key=len, reverse=True)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without secrets."""
+        """Return the formatted line without secrets."""
         line = super().format(record)
         for form in self._forms:
             line = line.replace(form, "***")

@@ -1,10 +1,10 @@
-"""The watch over the offsets of one input partition."""
+"""Detection of gaps in the offsets of one input partition."""
 
 from enum import Enum
 
 
 class Verdict(Enum):
-    """What to do with a message."""
+    """Decision about a message."""
 
     NEXT = "use it"
     SEEN = "it was processed before"
@@ -12,25 +12,25 @@ class Verdict(Enum):
 
 
 class Sequence:
-    """Says of every message whether it is the next one, a repetition, or comes after a loss.
+    """Decides for every message whether it is the next one, a repetition, or comes after a loss.
 
-    Offsets of a partition need not be contiguous: transaction markers, aborted and compacted records leave holes.
-    So every message comes with `follows`, the offset that the consumer was at before it (see `consumer`): a hole
-    between the two is in the log, a hole below `follows` was made on the way.
+    Offsets of a partition need not be contiguous: transaction markers, aborted and compacted records leave holes. Every
+    message therefore carries `follows`, the position of the consumer before it (see `consumer`). A hole between the two
+    is in the log; a hole below `follows` is a loss on the way.
 
     Parameters
     ----------
     next_offset : int
-        The offset to begin with.
+        First expected offset.
 
     Attributes
     ----------
     next_offset : int
-        Everything below was used.
+        Next expected offset. Everything below has been used.
     holes : int
-        Offsets without a message, confirmed by the consumer's own reading.
+        Number of offsets without a message in the log, according to the consumer's position.
     lost : int
-        How many times messages were found lost on the way.
+        Number of times that messages were lost on the way.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Sequence:
         self.lost = 0
 
     def judge(self, offset: int, follows: int) -> Verdict:
-        """Judge the message at `offset` and go on behind it if it is the next."""
+        """Judge the message at `offset`, and advance if it is the next one."""
         expected = self.next_offset
         if offset < expected:
             return Verdict.SEEN

@@ -1,9 +1,9 @@
-"""A topic that every worker of an application reads whole and follows: Faust's GlobalTable, made to do that.
+"""Faust's GlobalTable, changed into a topic that every worker of an application reads whole and follows.
 
-Three things differ from Faust's own. The name of the topic does not depend on the application, because another one
-writes it (the `changelog_topic` argument does not do that: the assignor asks the table for its name and dies). With
-one partition and buffers of one record a change is seen at once (with the defaults 0 of 20 were). And nothing is kept
-here: every change is handed on as bytes, and who receives them keeps what it needs.
+It differs from Faust's table in three ways. The name of the topic does not depend on the application, because another
+application writes it (with the `changelog_topic` argument, the assignor asks the table for its name and dies). With one
+partition and buffers of one record, a change is visible at once (with the defaults 0 of 20 were). The table stores
+nothing: it passes every change on as bytes, and the receiver stores what it needs.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,15 +17,15 @@ from glasstream.transport.app import StreamApp
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A topic to follow.
+    """Topic to follow.
 
     Attributes
     ----------
     topic : str
-        Its full name. It has one partition.
+        Full name of the topic. It has one partition.
     on_change : callable
-        Called on the event loop with key and value (None for a tombstone) of every record, in order. After a
-        rebalance it gets all of them again from the start: ignore what is known.
+        Function that is called on the event loop with key and value (None for a tombstone) of every record, in order.
+        After a rebalance it receives all records again and must ignore known ones.
     """
 
     topic: str
@@ -33,7 +33,7 @@ class TableSpec:
 
 
 class FollowedTable(GlobalTable):
-    """A table that hands every change on and keeps nothing."""
+    """Table that passes every change on and stores nothing."""
 
     def __init__(self, app: StreamApp, *, spec: TableSpec, on_error: Callable[[Exception], None], **options: Any):
         self._spec = spec
@@ -44,11 +44,11 @@ class FollowedTable(GlobalTable):
         return self._spec.topic
 
     def partition_for_key(self, key: Any) -> int:
-        """Return the only partition; Faust would take that of the event at hand."""
+        """Return the only partition. Faust would use the partition of the current event."""
         return 0
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
-        """Hand the changes on. An error ends the worker: Faust would log it and go on without the record."""
+        """Pass the changes on. An error ends the worker: Faust would log it and continue without the record."""
         for event in batch:
             message = event.message
             try:
@@ -59,7 +59,7 @@ class FollowedTable(GlobalTable):
 
 
 def follow_topic(app: StreamApp, spec: TableSpec, on_error: Callable[[Exception], None]) -> FollowedTable:
-    """Declare the table of `spec` in `app`, before it is started."""
+    """Declare the table of `spec` in `app`, before the application starts."""
     table = FollowedTable(
         app,
         spec=spec,
