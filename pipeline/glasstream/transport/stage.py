@@ -1,8 +1,8 @@
-"""What every stage does with its partitions: take them over, hand their messages on, let them go.
+"""Handling of partitions that all stages share: take over, deliver messages, release.
 
-A stage owns a *lane* for every input partition it has taken over in the present generation of its group. The agent
-hands a message to the lane of its partition, or drops it when there is none: then somebody else has the partition, or
-we have not taken it over yet, and it will be read again from where the lane begins.
+A stage owns a *lane* for every input partition that it has taken over in the current generation of its group. The agent
+gives a message to the lane of its partition. Without a lane it drops the message: another worker owns the partition, or
+this one has not taken it over yet and will read the message again from the beginning of the lane.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from glasstream.transport.topic_check import check_topics
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at lanes that wait for nothing.
+#: Seconds between two checks of lanes that wait for nothing.
 WATCH_INTERVAL = 1.0
 
 
 class Service(Protocol):
-    """Something that lives as long as a stage does."""
+    """Service that lives as long as a stage."""
 
     async def start(self) -> None:
-        """Begin."""
+        """Start."""
 
     async def stop(self) -> None:
-        """End."""
+        """Stop."""
 
 
 class Stage(ABC):
-    """A Faust application that reads one topic, partition by partition.
+    """Faust application that reads one topic, partition by partition.
 
     Parameters
     ----------
@@ -49,30 +49,30 @@ class Stage(ABC):
     options : StageOptions
     input_topic : str
     topics : mapping
-        Every topic that is needed, and how many partitions it must have (None: any number).
+        Needed topics, each with its required number of partitions (None: any number).
 
     Attributes
     ----------
     ended : asyncio.Event
         Set when the stage cannot go on.
     failure : Exception or None
-        Why.
+        Error that ended the stage, if any.
     lost : int
-        How many times messages were lost on the way and read again; 0 as long as Faust behaves as we make it.
+        Number of times that messages were lost on the way and read again; 0 as long as our changes to Faust work.
     settled : bool
-        Whether the partitions of the present generation have been taken over.
+        Whether the partitions of the current generation have been taken over.
     steps : Steps
-        How long its steps take.
+        Durations of the steps.
     beats : list of callable
-        Called about once a second, as long as the event loop turns.
+        Functions to call about once a second, as long as the event loop turns.
     services : list of Service
-        Started before the application, stopped after it; fill it before `start`.
+        Services that start before the application and stop after it. Fill the list before `start`.
     replaceable : collection of str
-        Topics whose lost records are produced again, so that the stage may read on behind a hole.
+        Topics whose lost records are produced again, so that the stage may continue after a gap.
     remedy : str
-        What the user can do when input is lost that nobody produces again.
+        Remedy for the user when input is lost that nobody produces again.
     view : View
-        What the brokers last reported about the topics and the group.
+        Last report of the brokers about the topics and the group.
     """
 
     replaceable: Collection[str] = frozenset()
@@ -93,7 +93,7 @@ class Stage(ABC):
         self.beats: list[Callable[[], None]] = []
         self.steps = Steps()
         self.settled = False
-        #: How many rebalances have begun: work begun before the last one is void.
+        #: Number of rebalances that have begun. Work that began before the last one is void.
         self.revocations = 0
         self.view = View(options.group, input_topic)
         self._draining = False
@@ -113,21 +113,21 @@ class Stage(ABC):
 
     @abstractmethod
     async def take_over(self, partition: int, generation: int) -> Lane | None:
-        """Make a partition ours, or return None when it was revoked meanwhile. An error ends the worker."""
+        """Take over a partition, or return None if it was revoked meanwhile. An error ends the worker."""
 
     @abstractmethod
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
-        """Return where to read the partitions of the input from."""
+        """Return where to read the partitions of the input."""
 
     def seeking(self, positions: Mapping[TP, int]) -> None:
-        """Expect messages from these offsets on; those that were fetched before the seek are none of them."""
+        """Expect messages from these offsets on, and no messages that were fetched before the seek."""
         for tp, offset in positions.items():
             lane = self.lanes.get(tp.partition)
             if lane is not None:
                 lane.begin(offset)
 
     async def start(self) -> None:
-        """Check the topics, then start; returns when the first partitions have been taken over.
+        """Check the topics, then start. Return when the first partitions have been taken over.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Stage(ABC):
         await self.app.start()
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End; with `drain`, what is in flight is finished and made durable first."""
+        """Stop. With `drain`, finish and commit the work in progress first."""
         self._draining = True
         for patience in self._patiences:
             patience.give_up()
@@ -161,13 +161,13 @@ class Stage(ABC):
                 await service.stop()
 
     async def wait_crashed(self) -> None:
-        """Wait until Faust has given up, which is a failure, or was stopped."""
+        """Wait until Faust has failed or was stopped."""
         await self.app.wait_until_stopped()
         if self.app.crash_reason is not None:
             self.fail(_as_exception(self.app.crash_reason))
 
     def fail(self, error: Exception) -> None:
-        """End the worker because of `error`; the first one counts."""
+        """End the worker because of `error`. The first error counts."""
         if self.failure is None:
             self.failure = error
             self.ended.set()
@@ -198,16 +198,16 @@ class Stage(ABC):
 
     def _out_of_range(self, tp: TP, position: int) -> None:
         lane = self.lanes.get(tp.partition)
-        if lane is not None and lane.sequence is not None:  # else it is sought when it is taken over
+        if lane is not None and lane.sequence is not None:  # without a position, the take-over will seek
             lane.spawn(lane.out_of_range(position))
 
     @property
     def replaceable_input(self) -> bool:
-        """Whether lost messages of the input are produced again."""
+        """Return whether lost messages of the input are produced again."""
         return self.input_topic in self.replaceable
 
     def see(self, look: Look) -> None:
-        """Take in a report of the brokers: ends of logs, owners of partitions, logs that were cut off or made anew."""
+        """Process a report of the brokers: ends of logs, owners of partitions, truncated or new logs."""
         remade = self.view.remade
         cuts = self.view.see(look)
         if self._draining or self.failure is not None:
@@ -218,7 +218,7 @@ class Stage(ABC):
         for cut in cuts:
             self._cut(cut)
         if self.view.unready is not None:
-            self._spawn(self.app.consumer.refresh())  # a topic that was made anew is noticed after minutes otherwise
+            self._spawn(self.app.consumer.refresh())  # else a new topic is noticed after minutes
 
     def _cut(self, cut: Cut) -> None:
         found = f"the broker lost the end of the log: it ended at offset {cut.was}, and ends at {cut.now} now"
@@ -243,7 +243,7 @@ class Stage(ABC):
 
     @contextlib.contextmanager
     def taking_over(self, patience: Patience) -> Iterator[None]:
-        """Give a take-over up when its partition is revoked or the worker stops, however long it waits for brokers."""
+        """Give up a take-over when its partition is revoked or the worker stops, however long it waits for brokers."""
         self._patiences.add(patience)
         try:
             yield
@@ -252,11 +252,11 @@ class Stage(ABC):
 
     @property
     def waits_for(self) -> str | None:
-        """Return what a take-over waits for; None when none waits."""
+        """Return what a take-over waits for; None if none waits."""
         return next((patience.reason for patience in self._patiences if patience.reason), None)
 
     def take_again(self, lane: Lane) -> None:
-        """Release a partition and take it over again, as after a rebalance: its log was cut off or made anew."""
+        """Release a partition and take it over again, as after a rebalance, because its log was truncated or recreated."""
         if self.lanes.get(lane.partition) is lane and not self._draining:
             del self.lanes[lane.partition]
             self._spawn(self._take_again(lane))
@@ -271,7 +271,7 @@ class Stage(ABC):
         try:
             await self._drop(lane)
             if self._draining or revocations != self.revocations:
-                return  # to open a producer now would fence the rightful owner's
+                return  # opening a producer now would fence the rightful owner's
             fresh = await self.take_over(lane.partition, lane.generation)
             if fresh is None:
                 return
@@ -301,7 +301,7 @@ class Stage(ABC):
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 self.fail(outcome)
-        if self._draining or revocations != self.revocations:  # revoked before they were all taken over
+        if self._draining or revocations != self.revocations:  # revoked before all were taken over
             await asyncio.gather(*(self._drop(lane) for lane in taken.values()))
         else:
             self.lanes.update(taken)
@@ -317,10 +317,10 @@ class Stage(ABC):
             await asyncio.sleep(WATCH_INTERVAL)
             for beat in self.beats:
                 beat()
-            late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy: nothing could have moved
+            late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy, so nothing could have moved
             if self.app.rebalancing:
                 if self.view.away is not None or self.waits_for is not None:
-                    self._unsettled_since = None  # brokers that are away are waited for without limit
+                    self._unsettled_since = None  # the worker waits without limit for brokers that are away
                     continue
                 self._unsettled_since = self._unsettled_since or loop.time()
                 self.check_stall(loop.time() - self._unsettled_since)
@@ -330,7 +330,7 @@ class Stage(ABC):
                 lane.look(late=late)
 
     def check_stall(self, seconds: float) -> None:
-        """End the worker when a rebalance has been going on for longer than anything in it may take."""
+        """End the worker when a rebalance lasts longer than any of its steps may take."""
         limit = 60.0 + 2 * self.options.session_timeout + self.options.take_over_timeout
         if seconds > limit:
             self.fail(StalledError(f"a rebalance of {self.options.group} has not ended after {limit:g} s"))

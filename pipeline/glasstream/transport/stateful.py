@@ -1,11 +1,11 @@
-"""A stage with state: outputs and state of an input partition become durable together.
+"""A stage with state: outputs and state of an input partition become durable in one transaction.
 
-Taking a partition over, in this order: `init_transactions` fences the owner before and ends its transaction; the
-state partition is read to its end; the state says from which offset it must be fed; the input is sought to it,
-whatever the group has committed. Each step is bounded in time, except that it waits for brokers that are away.
+A take-over of a partition has these steps: `init_transactions` fences the previous owner and ends its transaction. The
+stage reads the state partition to its end. The state determines the offset from which it must be fed. The consumer
+seeks to this offset, whatever the group has committed. Each step is limited in time, except while brokers are away.
 Long work (learning again) belongs in `feed`.
 
-Feeding and committing overlap: while one transaction is written in a thread, the state is fed on.
+Feeding and committing overlap: while a thread writes one transaction, the stage continues to feed the state.
 """
 
 import asyncio
@@ -36,61 +36,62 @@ from glasstream.transport.transactions import ReplacedError, TransactionalProduc
 
 log = logging.getLogger(__name__)
 
-#: Seconds a revoke waits for a transaction that is being written; after that the successor's fence ends it.
+#: Seconds that a revoke waits for a transaction in progress. After that the successor's fence ends it.
 _REVOKE_PATIENCE = 10.0
-#: Seconds a stop waits for a transaction that cannot be written.
+#: Seconds that a stop waits for a transaction that cannot be written.
 _DRAIN_PATIENCE = 4.0
-#: Seconds between two checks whether a stop should go on waiting for a transaction.
+#: Seconds between two checks whether a stop should continue to wait for a transaction.
 _LOOK = 0.5
-#: Threads for transactions and take-overs; partitions beyond this take turns.
+#: Number of threads for transactions and take-overs. Further partitions take turns.
 _THREADS = 16
 
 
 class PartitionState(Protocol):
-    """What a stage keeps of one input partition while it owns it."""
+    """State of one input partition while a stage owns it."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
-        """Continue from what was committed, and return the offset of the first message to be fed.
+        """Resume from the committed state, and return the offset of the first message to feed.
 
-        Called once, first, in a thread, when nobody else can commit for this partition any more.
+        The stage calls this method once, before all others, in a thread. Nobody else can then commit for this
+        partition.
 
         Parameters
         ----------
         records : mapping
-            The last committed progress record of each key; empty when there is none.
+            Last committed progress record of each key; empty if there is none.
         low, high : int
-            The first offset that the input still keeps, and the one after the last.
+            First offset that the input still keeps, and the offset after the last.
 
         Raises
         ------
         StateError
-            When it cannot be continued; the worker ends and says so.
+            The stage cannot resume from the state. The worker ends with this error.
         """
 
     async def feed(self, message: ConsumerRecord) -> None:
-        """Use the next message. It may wait (to hold back); the other partitions go on meanwhile."""
+        """Use the next message. This method may wait (to hold back) while other partitions continue."""
 
     def collect(self) -> Outputs:
-        """Return, and forget, everything produced since the last call, as of now.
+        """Return everything produced since the last call, as of now.
 
-        Called at any moment at which `feed` waits. Empty outputs mean that there is nothing to commit.
+        The stage may call this method whenever `feed` waits. Empty outputs mean that there is nothing to commit.
         """
 
     def committed(self) -> None:
-        """Note that what was collected last is durable."""
+        """Note that the outputs collected last are durable."""
 
     def pending(self) -> int:
-        """Return how much waits to be collected, in rows: enough of it brings the commit forward."""
+        """Return the number of rows that wait to be collected. Many of them bring the commit forward."""
 
     def stalled(self) -> str | None:
         """Return why the partition makes no progress, in one sentence with the remedy; None while it does."""
 
     def dropped(self) -> None:
-        """Release what is held: the partition is let go, and nothing else is called any more."""
+        """Release all resources. The partition has been released, and no other method is called any more."""
 
 
 class StateLane(Lane):
-    """A partition with its state and the producer that alone may write it."""
+    """Partition with its state, and the only producer that may write it."""
 
     stage: "StatefulStage"
 
@@ -107,7 +108,7 @@ class StateLane(Lane):
         self.producer = taken.producer
         self.patience = taken.patience
         self.sequence = Sequence(taken.start)
-        #: What this owner has found and written of its state, by key: a digest of each value.
+        #: Digests by key of the state that this owner has found and written.
         self._written = taken.found
         self._fed: Any = None
         self._stopping = False
@@ -119,7 +120,7 @@ class StateLane(Lane):
 
     @property
     def stalled(self) -> str | None:
-        """Why this partition makes no progress: what the lane has met, else what its state waits for."""
+        """Return why this partition makes no progress: the reason of the lane, else what its state waits for."""
         return self.stall or self.patience.reason or self.state.stalled()
 
     async def _feed(self) -> None:
@@ -154,7 +155,7 @@ class StateLane(Lane):
         await self.commit()
 
     async def commit(self) -> None:
-        """Make everything produced until now durable, then acknowledge the messages that were used up."""
+        """Commit everything produced until now, then acknowledge the messages that were used."""
         with self.stage.steps.time("collect"):
             outputs = self.state.collect()
         fed, self._fed = self._fed, None
@@ -166,10 +167,10 @@ class StateLane(Lane):
             if self.open:
                 self.state.committed()
         if fed is not None and self.open:
-            fed.ack()  # the last one stands for all before it: see Consumer._new_offset
+            fed.ack()  # acknowledges all earlier messages too: see Consumer._new_offset
 
     def _write(self, outputs: Outputs) -> None:
-        """Deliver what goes before, then commit outputs and state in one transaction."""
+        """Deliver the records that must come first, then commit outputs and state in one transaction."""
         stage = self.stage
         with stage.steps.time("deliver"):
             if outputs.before:
@@ -194,10 +195,10 @@ class StateLane(Lane):
     def _publish(self, records: Iterable[ProducerRecord], progress: Iterable[ProducerRecord]) -> None:
         """Commit one transaction, with a new producer if the broker has ended the transaction of this one.
 
-        The broker ends a transaction that has been open for longer than its time-out, which happens while brokers
-        are away, and refuses its producer from then on as it refuses one that was replaced. The group tells which of
-        the two it was: whoever owns the partition in the present generation may write it. A new producer of
-        the same name fences every other; what the state holds then says whether the transaction was committed.
+        The broker ends a transaction that stays open beyond its time-out, which happens while brokers are away. From
+        then on it refuses the producer just as it refuses a replaced one. The group distinguishes the two cases: the
+        owner of the partition in the current generation may write it. A new producer of the same name fences all
+        others. The state then shows whether the transaction was committed.
         """
         records, intended = list(records), with_records(self._written, progress)
         while True:
@@ -217,7 +218,7 @@ class StateLane(Lane):
         self._written = intended
 
     def _reopen(self) -> dict[bytes, int]:
-        """Open a producer of the same name, if the partition is still ours, and return digests of the state."""
+        """Open a producer of the same name if the partition is still ours, and return digests of the state."""
         stage = self.stage
         self.patience.begin()
         stage.expect_owned(self)
@@ -231,7 +232,7 @@ class StateLane(Lane):
         return digests(found)
 
     async def drop(self) -> None:
-        """Cancel what is in progress, abort, close."""
+        """Cancel the work in progress, abort the transaction, and close the producer."""
         self.open = False
         if self.patience.troubled:
             self.patience.give_up()
@@ -241,15 +242,15 @@ class StateLane(Lane):
             self.patience.give_up()
             if not self._writing.done():
                 self.state.dropped()
-                return  # the thread still uses the producer; whoever takes the partition over fences it
-            self._writing.exception()  # whatever it is: the partition is not ours any more
+                return  # the thread still uses the producer; the next owner fences it
+            self._writing.exception()  # ignore the error, because the partition is no longer ours
         await asyncio.get_running_loop().run_in_executor(self.stage.threads, self.producer.close)
         self.state.dropped()
 
     async def drain(self) -> None:
-        """Commit what is done; a message in the middle of its use is cut short where it waits.
+        """Commit finished work, and cancel a message that is in use where it waits.
 
-        While brokers are away nothing can be committed: what is not is done again by the successor.
+        While brokers are away, nothing can be committed. The successor repeats uncommitted work.
         """
         self.waiting.clear()
         self._stopping = True
@@ -265,7 +266,7 @@ class StateLane(Lane):
 
 @dataclass(frozen=True)
 class Taken:
-    """What a take-over has found: the producer, where to begin, and digests of the state by key."""
+    """Result of a take-over: the producer, the first offset to read, and digests of the state by key."""
 
     producer: TransactionalProducer
     patience: Patience
@@ -274,12 +275,12 @@ class Taken:
 
 
 def digests(state: Mapping[bytes, bytes]) -> dict[bytes, int]:
-    """Return what is remembered of a state that was read, to know it again."""
+    """Return digests of a state, to recognize it later."""
     return {key: hash(value) for key, value in state.items()}
 
 
 def with_records(known: Mapping[bytes, int], progress: Iterable[ProducerRecord]) -> dict[bytes, int]:
-    """Return the digests of a state after some records were written to it."""
+    """Return the digests of a state after these records were written to it."""
     after = dict(known)
     for record in progress:
         if record.value is None:
@@ -290,23 +291,23 @@ def with_records(known: Mapping[bytes, int], progress: Iterable[ProducerRecord])
 
 
 class StatefulStage(Stage):
-    """Runs a stage with state.
+    """Stage with state.
 
     Parameters
     ----------
     connection : Connection
     options : StageOptions
     input_topic, state_topic : str
-        Both have the same number of partitions.
+        Topics of the input and of the state, with the same number of partitions.
     make_state : callable
-        Makes the state of a partition, each time it is taken over.
+        Function that makes the state of a partition at each take-over.
     topics : mapping
-        Every topic that is needed beside these two, with its number of partitions (None: any number).
+        Other needed topics, each with its number of partitions (None: any number).
     commit_interval : float
         Seconds between transactions.
     commit_rows : int
-        Rows after which a transaction does not wait for the interval. At most twice as many are in memory: those
-        being written, and those produced meanwhile.
+        Number of rows after which a transaction does not wait for the interval. Memory holds at most twice as many:
+        those being written, and those produced meanwhile.
     """
 
     def __init__(
@@ -332,7 +333,7 @@ class StatefulStage(Stage):
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{options.name}-commit")
 
     async def take_over(self, partition: int, generation: int) -> Lane | None:
-        """Fence, read the state, restore: see the module. While brokers are away it waits."""
+        """Fence, read the state, and restore it (see the module). Wait while brokers are away."""
         revocations = self.revocations
         place = f"{self.input_topic}[{partition}]"
         patience = Patience(f"cannot take over {place}")
@@ -348,7 +349,7 @@ class StatefulStage(Stage):
                     break
                 except asyncio.CancelledError:
                     patience.give_up()
-                    state.dropped()  # the thread still uses the producer; whoever takes the partition over fences it
+                    state.dropped()  # the thread still uses the producer; the next owner fences it
                     raise
                 except Exception as error:
                     state.dropped()
@@ -368,19 +369,19 @@ class StatefulStage(Stage):
         return StateLane(self, partition, generation, state, taken)
 
     def make_producer(self, partition: int, patience: Patience) -> TransactionalProducer:
-        """Return a producer that alone may write for a partition, once it is opened."""
+        """Return a producer that, once opened, is the only one that may write for a partition."""
         name = self.options.transactional_id(partition)
         return TransactionalProducer(self.connection, name, self.options.commit_deadline, patience)
 
     def expect_owned(self, lane: Lane) -> None:
-        """Return when the group says that this worker owns a partition; wait while it does not say.
+        """Return when the group says that this worker owns a partition. Wait while the group does not answer.
 
         Raises
         ------
         FencedError
-            The partition is another worker's.
+            Another worker owns the partition.
         UnavailableError
-            The lane has been let go meanwhile.
+            The lane has been released meanwhile.
         """
         patience = lane.patience if isinstance(lane, StateLane) else Patience("")
         until = time.monotonic() + self.options.session_timeout
@@ -411,7 +412,7 @@ class StatefulStage(Stage):
         self, partition: int, state: PartitionState, producer: TransactionalProducer, patience: Patience
     ) -> Taken:
         timeout = self.options.take_over_timeout
-        if patience.given_up:  # while it waited for a thread: opening would fence the rightful owner's producer
+        if patience.given_up:  # given up while waiting for a thread; opening would fence the rightful owner's producer
             raise UnavailableError(f"{patience.what}: given up")
         producer.open(timeout)
         records = read_to_end(self.connection, self.state_topic, partition, timeout)
@@ -421,7 +422,7 @@ class StatefulStage(Stage):
         return Taken(producer, patience, start, digests(records))
 
     def _begin(self, partition: int, start: int, low: int, high: int) -> int:
-        """Return where to read from; LostInputError when that is gone and nobody makes it again."""
+        """Return where to read from. Raise LostInputError if Kafka no longer has it and nobody produces it again."""
         place = f"{self.input_topic}[{partition}]"
         if low <= start <= high:
             return start
@@ -439,7 +440,7 @@ class StatefulStage(Stage):
         )
 
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
-        """Return where each state must be fed from."""
+        """Return the offset from which each state must be fed."""
         return {
             tp: lane.sequence.next_offset
             for tp in tps
@@ -447,7 +448,7 @@ class StatefulStage(Stage):
         }
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End, and close the producers."""
+        """Stop, and close the producers."""
         await super().stop(drain=drain)
         await asyncio.get_running_loop().run_in_executor(None, self.plain.close)
         self.threads.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""A stage without state: every message is worked on by itself, and acknowledged when its results are safe."""
+"""A stage without state: each message is processed by itself, and acknowledged when its results are safe."""
 
 import asyncio
 import logging
@@ -19,20 +19,20 @@ from glasstream.transport.stage import Stage
 
 log = logging.getLogger(__name__)
 
-#: Seconds a stop waits for the message in hand, and for what was produced to be acknowledged.
+#: Seconds that a stop waits for the current message, and for acknowledgements of its results.
 _DRAIN_PATIENCE = 3.0
 
 Handle = Callable[[ConsumerRecord], Awaitable[Iterable[ProducerRecord]]]
 
 
 class WorkLane(Lane):
-    """A partition whose messages are worked on in order, and acknowledged in order."""
+    """Partition whose messages are processed and acknowledged in order."""
 
     stage: "StatelessStage"
 
     def __init__(self, stage: "StatelessStage", partition: int, generation: int) -> None:
         super().__init__(stage, partition, generation)
-        #: Messages whose results are on the way, oldest first; its size bounds how many may be.
+        #: Messages with unconfirmed results, oldest first. The size of the queue limits their number.
         self._unconfirmed: asyncio.Queue[tuple[Any, asyncio.Future[None]]] = asyncio.Queue(stage.in_flight)
         self._busy = False
         self._idle = asyncio.Event()
@@ -41,7 +41,7 @@ class WorkLane(Lane):
 
     @property
     def stalled(self) -> str | None:
-        """Why this partition makes no progress: what the lane has met, else what the producer waits for."""
+        """Return why this partition makes no progress: the reason of the lane, else what the producer waits for."""
         return super().stalled or self.stage.producer.waits_for
 
     async def _work(self) -> None:
@@ -71,24 +71,24 @@ class WorkLane(Lane):
             self._unconfirmed.task_done()
 
     async def drop(self) -> None:
-        """Cancel what is in progress: whoever has the partition next does it again."""
+        """Cancel the work in progress. The next owner of the partition repeats it."""
         self.open = False
         await self.cancel_tasks()
 
     async def drain(self) -> None:
-        """Finish the message in hand and wait until what was produced is safe, for a while."""
+        """Finish the current message, and wait for a limited time until its results are safe."""
         self.waiting.clear()
         try:
             async with asyncio.timeout(_DRAIN_PATIENCE):
                 await self._idle.wait()
                 await self._unconfirmed.join()
         except TimeoutError:
-            pass  # not acknowledged, so it is done again
+            pass  # not acknowledged, so the next owner repeats it
         await self.drop()
 
 
 def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
-    """Return where to begin: at what was committed, or with the first message kept."""
+    """Return the first offset to read: the committed one, or the first one kept."""
     low, high = kept
     if committed is None or low <= committed <= high:
         return low if committed is None else committed
@@ -100,7 +100,7 @@ def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
 
 
 class StatelessStage(Stage):
-    """Runs a stage without state.
+    """Stage without state.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ class StatelessStage(Stage):
     options : StageOptions
     input_topic : str
     handle : callable
-        Turns a message into records. It may wait; messages of a partition come one after the other, partitions
-        beside each other.
+        Function that turns a message into records. It may wait. Messages of one partition are processed one after the
+        other, and partitions concurrently.
     topics : mapping
-        Every topic that is needed beside the input, with its number of partitions (None: any number).
+        Needed topics besides the input, each with its number of partitions (None: any number).
     table : TableSpec, optional
-        A topic that is followed whole.
+        Topic to follow as a whole.
     in_flight : int
-        Messages of a partition whose results may be on the way at a time.
+        Largest number of messages of a partition with unconfirmed results.
     """
 
     def __init__(
@@ -138,14 +138,14 @@ class StatelessStage(Stage):
             follow_topic(self.app, table, self.fail)
 
     async def take_over(self, partition: int, generation: int) -> Lane | None:
-        """Open a lane; where it begins is known when the offsets are."""
+        """Open a lane. It begins once the offsets are known."""
         return WorkLane(self, partition, generation)
 
     async def positions(self, tps: set[TP]) -> Mapping[TP, int]:
-        """Return the committed offset of each partition; the first one kept where none is committed, or it is gone.
+        """Return the committed offset of each partition, or the first one kept if that is missing or gone.
 
-        It may be gone at either end of the log: behind retention, or beyond the end after an unclean election. While
-        brokers do not say, they are asked again.
+        Retention may have removed the offset, or it lies beyond the end of the log after an unclean election. Retry
+        while brokers do not answer.
         """
         fresh = {tp for tp in tps if (lane := self.lanes.get(tp.partition)) is not None and lane.sequence is None}
         known = {
@@ -171,6 +171,6 @@ class StatelessStage(Stage):
         return known
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End, and close the producer."""
+        """Stop, and close the producer."""
         await super().stop(drain=drain)
         await asyncio.to_thread(self.producer.close)

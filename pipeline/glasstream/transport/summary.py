@@ -1,4 +1,4 @@
-"""A log that summarises lines of one kind: a broker that is down makes its client write a dozen errors a second."""
+"""A log handler that summarises repeated lines: a client of a broker that is down logs a dozen errors a second."""
 
 import logging
 import re
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 EVERY: Final = 10.0
-"""Seconds in which one line of a kind is written."""
+"""Seconds between two written lines of a kind."""
 KINDS: Final = 200
-"""How many kinds are told apart at a time."""
+"""Largest number of kinds to distinguish at a time."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Lines of one kind since the last that was written."""
+    """Lines of one kind since the last written one."""
 
     written_at: float
     left_out: int = 0
@@ -24,19 +24,19 @@ class _Kind:
 
 
 class SummarisingHandler(logging.StreamHandler[TextIO]):
-    """Write at most one line of a kind in `EVERY` seconds, with how many like it were left out before.
+    """Handler that writes at most one line of a kind in `EVERY` seconds, with the number of lines omitted.
 
-    Lines are of a kind if they have the same logger, level and text, apart from arguments and numbers. Lines of our
-    own modules are all written. What was left out last is told with the next line of whatever kind, and at the end.
+    Lines are of a kind if they have the same logger, level and text, apart from arguments and numbers. All lines of our
+    own modules are written. Lines omitted since are reported with the next line of any kind, and at the end.
 
     Parameters
     ----------
     stream
-        Where lines go.
+        Stream to write to.
     own
-        Loggers whose lines are all written: these and those below them.
+        Names of loggers whose lines are all written, including the loggers below them.
     clock
-        Tells seconds; they only grow.
+        Monotonic clock in seconds.
     """
 
     def __init__(self, stream: TextIO, own: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,7 +46,7 @@ class SummarisingHandler(logging.StreamHandler[TextIO]):
         self._kinds: dict[tuple[str, int, str], _Kind] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, or count it; before it, what is due of other kinds."""
+        """Write a line, or count it. Write due summaries of other kinds first."""
         now = self._clock()
         if record.name == self._own or record.name.startswith(f"{self._own}."):
             self._tell(now)
@@ -72,7 +72,7 @@ class SummarisingHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
     def close(self) -> None:
-        """Tell what was left out, and end."""
+        """Report the omitted lines, and close."""
         self.acquire()
         try:
             self._tell(self._clock(), every=0.0)
@@ -82,7 +82,7 @@ class SummarisingHandler(logging.StreamHandler[TextIO]):
         super().close()
 
     def _tell(self, now: float, every: float = EVERY) -> None:
-        """Write a line for each kind of which lines were left out and none was written for long; forget the quiet."""
+        """Write a summary for each kind with omitted lines that is due, and forget inactive kinds."""
         for name, kind in list(self._kinds.items()):
             if now - kind.written_at < every:
                 continue
@@ -93,7 +93,7 @@ class SummarisingHandler(logging.StreamHandler[TextIO]):
             kind.left_out, kind.last, kind.written_at = 0, None, now
 
     def _write(self, kind: _Kind, record: logging.LogRecord, now: float, less: int = 0) -> None:
-        """Write a line of a kind, with how many others were left out."""
+        """Write a line of a kind, with the number of other lines that were omitted."""
         others = kind.left_out - less
         try:
             text = record.getMessage()

@@ -1,7 +1,7 @@
-"""Every topic an application needs is there, and none of an incompatible release, or it does not start.
+"""Check of all topics that an application needs. It prevents the start if one is missing or of an incompatible release.
 
-An exception in Faust's partition assignor is swallowed: with a topic missing, or with another number of partitions,
-a worker would say that it performs partition assignments and hang for ever.
+Faust swallows exceptions in its partition assignor. If a topic is missing or has another number of partitions, a worker
+would report that it performs partition assignments, and hang for ever.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,18 +24,19 @@ def check_topics(
     Parameters
     ----------
     expected
-        The number of partitions by name; None for any number.
+        Number of partitions by name; None for any number.
     prefix
-        That of the topics; with it, topics of Glasstream 0.1.0 under it are refused.
+        Prefix of the topics. If given, topics of Glasstream 0.1.0 under this prefix are refused.
 
     Raises
     ------
     TopicError
-        Naming every topic that is missing, may not be seen, or has another number of partitions; or those of 0.1.0.
+        A topic is missing, hidden from this client, of another number of partitions, or of 0.1.0. The message names all
+        of them.
     BrokerError
-        When no broker answers within `timeout` seconds, or it does not let this client in.
+        No broker answers within `timeout` seconds, or the broker rejects this client.
     """
-    refusals: list[KafkaError] = []  # a client that is not let in is told so here only, and tries again
+    refusals: list[KafkaError] = []  # only this callback reports a rejected client, which retries
     admin = AdminClient({**connection.client(), "error_cb": refusals.append})
     try:
         found = admin.list_topics(timeout=timeout).topics
@@ -81,7 +82,7 @@ def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> 
 
 
 def hidden(admin: AdminClient, names: Iterable[str], timeout: float = 10.0) -> list[str]:
-    """Those of some topics that this client may not see: a list of all topics leaves them out without a word.
+    """Return the topics that this client may not see. A list of all topics silently omits them.
 
     Raises
     ------
@@ -93,6 +94,6 @@ def hidden(admin: AdminClient, names: Iterable[str], timeout: float = 10.0) -> l
 
 
 def partition_count(connection: Connection, topic: str, timeout: float = 10.0) -> int:
-    """Return how many partitions `topic` has; TopicError when it is missing, BrokerError when no broker answers."""
+    """Return the number of partitions of `topic`. Raise TopicError if it is missing, BrokerError without an answer."""
     check_topics(connection, {topic: None}, timeout)
     return len(AdminClient(connection.client()).list_topics(topic, timeout=timeout).topics[topic].partitions)

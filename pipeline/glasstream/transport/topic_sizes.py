@@ -1,4 +1,4 @@
-"""A worker starts on a topic only if it can hold the largest message that the topic takes."""
+"""Check that a worker can hold the largest message that its topic accepts."""
 
 import asyncio
 import logging
@@ -16,14 +16,14 @@ _SETTING = "max.message.bytes"
 
 
 class SizeCheck:
-    """Checks, when a stage starts, what users may send to its topic.
+    """Check of a topic's largest message size when a stage starts.
 
     Parameters
     ----------
     connection
-        Where the brokers are.
+        Connection to the brokers.
     topic
-        Its full name.
+        Full name of the topic.
     timeout
         Seconds within which a broker must answer.
     """
@@ -34,23 +34,23 @@ class SizeCheck:
         self._timeout = timeout
 
     async def start(self) -> None:
-        """Check it.
+        """Check the topic.
 
         Raises
         ------
         TopicError
-            The topic takes larger messages than a worker holds.
+            The topic accepts larger messages than a worker can hold.
         """
         await asyncio.to_thread(self.check)
 
     async def stop(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing, because the check holds nothing."""
 
     def check(self) -> None:
-        """As `start`, blocking. Where the broker does not say how it keeps the topic, log that and go on.
+        """Check the topic, blocking. If the broker does not report the topic's configuration, log that and continue.
 
-        The embedded broker keeps no configuration of topics. It is known by the controller that it names, which is
-        none of its brokers: whoever asks that one for configuration waits until the time is up.
+        The embedded broker keeps no configuration of topics. It is recognized by the controller that it names, which is
+        none of its brokers. A request for configuration to that controller would only time out.
         """
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         admin = AdminClient(self._connection.client())

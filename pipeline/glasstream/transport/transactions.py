@@ -12,34 +12,34 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience, heals
 from glasstream.transport.records import ProducerRecord
 
-#: What a broker answers to a producer that another one with the same name has replaced.
+#: Errors of a broker for a producer that another one of the same name has replaced.
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
-#: How often the records of a transaction are written before the broker's refusal counts as final, and the seconds in
-#: between: librdkafka itself tries again what a moment can heal, what it gives up is seldom healed by another one.
+#: Number of attempts to write the records of a transaction, and seconds between them. librdkafka itself retries
+#: temporary errors, so further attempts seldom help.
 ATTEMPTS = 3
 ATTEMPT_PAUSE = 0.5
 
-#: Seconds that a single call of a patient producer may take, and so the longest until it notices that it is given up.
+#: Largest number of seconds for a single call of a patient producer, and so until it notices that it is given up.
 ATTEMPT_SECONDS = 2.0
-#: Seconds for a broker to say whether a topic is there.
+#: Seconds for a broker to say whether a topic exists.
 ASK_SECONDS = 5.0
 
 _NOT_THERE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 )
 
-#: Seconds until the broker aborts a transaction whose producer is gone. It bounds how long a killed worker may hold
-#: readers back that come before its successor does.
+#: Seconds until the broker aborts a transaction whose producer is gone. They limit how long a killed worker without a
+#: successor can hold readers back.
 TRANSACTION_TIMEOUT = 60.0
 
 
-#: Takes the delivery report of a record: its error, or None, and the message.
+#: Callback for the delivery report of a record: its error or None, and the message.
 Report = Callable[[KafkaError | None, Any], None]
 
 
 class TransactionalProducer:
-    """Writes outputs and state of a partition together, as its only writer.
+    """The only writer of a partition, which writes its outputs and state in one transaction.
 
     Every method blocks: call it in a thread. Not safe for use by two threads at once.
 
@@ -47,12 +47,13 @@ class TransactionalProducer:
     ----------
     connection : Connection
     transactional_id : str
-        Whoever opens a producer of this name fences the one before: nothing it has not committed is ever seen by a
-        read_committed reader.
+        Name of the producer. Opening a producer of this name fences the previous one, whose uncommitted records no
+        read_committed reader ever sees.
     deadline : float
         Seconds within which a commit must succeed, retries included.
     patience : Patience, optional
-        Waits without limit, instead, while brokers are away or too few; says what for; is told when to give up.
+        If given, wait without limit while brokers are away or too few. It reports the reason, and others can give it
+        up.
     """
 
     def __init__(
@@ -81,17 +82,17 @@ class TransactionalProducer:
         )
 
     def open(self, timeout: float) -> None:
-        """Fence the owner before, and end its transaction; once opened, do nothing.
+        """Fence the previous owner and end its transaction. Do nothing if already open.
 
         Raises
         ------
         FencedError
-            When yet another producer of this name opened meanwhile.
+            Another producer of this name was opened meanwhile.
         BrokerError
-            When the broker does not answer within `timeout` seconds; with patience only when it is given up.
+            The broker does not answer within `timeout` seconds, or with patience, the patience is given up.
         """
         if self._opened:
-            return  # a take-over that tries again: librdkafka refuses the second time
+            return  # a repeated take-over; librdkafka refuses a second call
         self._begun = time.monotonic()
         try:
             self._attempt("init_transactions", lambda left: self._producer.init_transactions(left), timeout)
@@ -104,23 +105,21 @@ class TransactionalProducer:
             self._patience.done()
 
     def commit(self, records: Iterable[ProducerRecord]) -> None:
-        """Write `records` in one transaction: all are there, in order, or none.
+        """Write `records` in one transaction: either all of them, in order, or none.
 
-        1. begin; 2. produce; 3. commit, which waits for every acknowledgement. What can be tried again is; a
-        transaction that the broker wants aborted is aborted and written anew: within the deadline, with patience
-        for as long as it takes, where the cause heals. So is one with records that were refused for their size and
-        have others to take their place.
+        1. Begin. 2. Produce. 3. Commit, which waits for every acknowledgement. Retry temporary errors. If the broker
+        requires an abort, abort the transaction and write it again, within the deadline or, with patience, for as long
+        as the cause can heal. Do the same if records were refused for their size and have replacements.
 
         Raises
         ------
         FencedError
-            When another producer of this name has opened: the partition is not ours any more.
+            Another producer of this name was opened, so the partition is no longer ours.
         ReplacedError
-            With patience only: when this producer cannot be used any more, after a time in which the broker may have
-            ended the transaction by itself. Whether it was committed is not known.
+            With patience only: this producer is unusable, after a time in which the broker may have ended the
+            transaction by itself. It is unknown whether the transaction was committed.
         BrokerError
-            When it cannot be written within the deadline, or at all, or patience is given up; what was begun is
-            aborted.
+            The transaction cannot be written within the deadline, or at all, or patience is given up. It is aborted.
         """
         batch = list(records)
         topics = sorted({record.topic for record in batch})
@@ -150,7 +149,7 @@ class TransactionalProducer:
                         batch[place] = batch[place] if instead is None else instead()
                     attempts = 0
                     continue
-                why = self._failure or cause  # the commit itself says only that records were not delivered
+                why = self._failure or cause  # the commit itself reports only that records were not delivered
                 if self._patience is not None and cause.txn_requires_abort() and heals(why):
                     self._expect_there(topics)
                     self._rest(self._patience, why)
@@ -169,31 +168,31 @@ class TransactionalProducer:
                 return
 
     def abort(self) -> None:
-        """Leave nothing of an open transaction; without one, do nothing.
+        """Abort an open transaction; without one, do nothing.
 
         Raises
         ------
         FencedError, ReplacedError, BrokerError
-            As `commit`.
+            As for `commit`.
         """
         try:
             self._attempt("abort_transaction", lambda left: self._producer.abort_transaction(left), self._deadline)
         except KafkaException as error:
             cause = self._reject(error)
-            if cause.code() != KafkaError._STATE:  # there was none
+            if cause.code() != KafkaError._STATE:  # no transaction was open
                 raise BrokerError(f"transaction of {self._id} could not be aborted: {cause.str()}") from error
 
     def close(self) -> None:
-        """Abort what is open, as far as the broker answers at once, and give the connection up."""
-        # An error means that nothing was open, or we are fenced, or the broker is gone and aborts what is left.
+        """Abort an open transaction if the broker answers at once, and close the connection."""
+        # An error means that no transaction was open, that we are fenced, or that the broker is gone and will abort it.
         with contextlib.suppress(KafkaException):
             self._producer.abort_transaction(1.0)
         self._producer.purge()
-        with contextlib.suppress(KafkaException):  # polling raises what was fatal to the producer: it was fenced
+        with contextlib.suppress(KafkaException):  # polling raises the fatal error of a fenced producer
             self._producer.poll(0)
 
     def _produce(self, record: ProducerRecord, report: Report | None) -> None:
-        """Produce a record; `report` is told of its delivery, and that its size is refused before it is sent."""
+        """Produce a record. `report` receives its delivery report, also if its size is refused before it is sent."""
         topic, key, value, headers = record.topic, record.key, record.value, record.headers
         where = -1 if record.partition is None else record.partition
         until = self._until(self._deadline)
@@ -211,13 +210,13 @@ class TransactionalProducer:
             except BufferError:
                 if self._patience is not None and self._patience.given_up:
                     raise UnavailableError(f"{self._patience.what}: given up") from None
-                # With patience no limit is needed: what is queued is delivered, or times out and makes room.
+                # Patience needs no limit: queued records are delivered, or time out and make room.
                 if self._patience is None and time.monotonic() >= until:
                     raise BrokerError(f"the queue of {self._id} stayed full: the broker does not answer") from None
                 self._producer.poll(0.05)
 
     def _attempt(self, what: str, call: Callable[[float], object], seconds: float) -> None:
-        """Repeat `call` while the broker says that this helps: for `seconds`, with patience for as long as it takes."""
+        """Repeat `call` while the broker says that this helps: for `seconds`, or with patience without limit."""
         until = self._until(seconds)
         if self._patience is not None:
             self._patience.begin()
@@ -236,7 +235,7 @@ class TransactionalProducer:
                     raise BrokerError(f"{what} of {self._id} did not succeed in time: {cause.str()}") from error
 
     def _rest(self, patience: Patience, cause: KafkaError) -> None:
-        """Wait a moment before the next attempt; raise UnavailableError when nobody waits for the result any more."""
+        """Sleep before the next attempt. Raise UnavailableError if nobody waits for the result any more."""
         patience.wait(cause.str(), ATTEMPT_PAUSE)
         if patience.given_up:
             raise UnavailableError(f"{patience.what}: {cause.str()}; given up")
@@ -247,7 +246,7 @@ class TransactionalProducer:
             self._failure = error
 
     def _report(self, place: int, refused: set[int]) -> Report:
-        """Return a report that adds `place` to `refused` when its record was refused for its size."""
+        """Return a report that adds `place` to `refused` if its record was refused for its size."""
 
         def report(error: KafkaError | None, message: object) -> None:
             self._note_failure(error, message)
@@ -257,12 +256,12 @@ class TransactionalProducer:
         return report
 
     def _expect_there(self, topics: Iterable[str]) -> None:
-        """Raise BrokerError when a broker answers that one of the topics is missing or may not be seen."""
+        """Raise BrokerError if a broker answers that one of the topics is missing or hidden."""
         for topic in topics:
             try:
                 error = self._producer.list_topics(topic, ASK_SECONDS).topics[topic].error
             except KafkaException:
-                return  # it does not answer: that is what is waited for
+                return  # no answer; the caller waits for the broker
             if error is not None and error.code() in _NOT_THERE:
                 raise BrokerError(
                     f"a transaction of {self._id} to {topic} failed: {error.str()}; check that the topic exists "
@@ -290,4 +289,4 @@ class TransactionalProducer:
 
 
 class ReplacedError(Exception):
-    """A producer cannot be used any more, though perhaps no other one has been opened under its name."""
+    """A producer is unusable, although perhaps no other one has been opened under its name."""

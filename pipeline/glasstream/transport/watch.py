@@ -1,4 +1,4 @@
-"""Following the records of a topic beside a consumer group: a thread, a plain consumer, a callback on the loop."""
+"""Follows the records of a topic outside a consumer group: a thread, a plain consumer, and a callback on the loop."""
 
 import asyncio
 import logging
@@ -14,29 +14,29 @@ from glasstream.transport.patience import heals
 
 log = logging.getLogger(__name__)
 
-#: Called on the event loop: partition, offset, key, value.
+#: Callback on the event loop with partition, offset, key and value.
 OnRecord = Callable[[int, int, bytes | None, bytes | None], None]
 
-#: Seconds a read waits, and so the time a change of partitions may take.
+#: Seconds that a read waits, and so the delay of a change of partitions.
 _WAIT = 0.05
-#: Records handed to the loop at a time.
+#: Number of records to hand to the loop at a time.
 _BATCH = 200
 
 
 class Follower:
-    """Reads partitions of a topic from their start and goes on for as long as they are followed.
+    """Reader that reads partitions of a topic from their start, and continues for as long as it follows them.
 
     Parameters
     ----------
     connection : Connection
     topic : str
     on_record : callable
-        Called on the event loop that `start` was awaited on, with partition, offset, key and value, in the order of
-        the partition. An exception it raises, or a reading that fails for good, is handed to `on_error`.
+        Function that is called on the event loop that awaited `start`, with partition, offset, key and value, in the
+        order of the partition. If it raises an exception, or reading fails for good, `on_error` receives the error.
     on_error : callable
-        Called once on the loop when following has ended with an error.
+        Function that is called once on the loop if following ends with an error.
     read_committed : bool
-        Whether records of aborted and open transactions stay unseen.
+        Whether to skip records of aborted and open transactions.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Follower:
             await asyncio.to_thread(self._thread.join, 5.0)
 
     def follow(self, partition: int) -> None:
-        """Begin with the first record of `partition`; again, if it was followed before."""
+        """Begin with the first record of `partition`, even if it was followed before."""
         self._followed.add(partition)
         self._wishes.put((True, partition))
 
     def unfollow(self, partition: int) -> None:
-        """Hand out nothing of `partition` any more."""
+        """Deliver no more records of `partition`."""
         self._followed.discard(partition)
         self._wishes.put((False, partition))
 

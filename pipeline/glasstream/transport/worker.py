@@ -1,4 +1,4 @@
-"""The process of a worker: event loop, logging, signals, exit code."""
+"""The process of a worker: event loop, logging, signals, and exit code."""
 
 import asyncio
 import logging
@@ -30,27 +30,27 @@ from glasstream.transport.summary import SummarisingHandler
 
 log = logging.getLogger(__name__)
 
-#: Seconds an orderly end may take before the process ends without it.
+#: Seconds that an orderly stop may take before the process is ended.
 STOP_PATIENCE = 15.0
 
-#: Seconds after that until what is left of it, threads and connections, is left to the system.
+#: Seconds after that until remaining threads and connections are left to the system.
 CLOSE_PATIENCE = 5.0
 
 
 class ExitCode(IntEnum):
-    """How a worker ended."""
+    """Reasons for the end of a worker."""
 
     OK = 0
     USAGE = 2
-    STATE = 3  # what was committed cannot be continued
-    FENCED = 4  # another worker has the partition
-    BROKER = 5  # no broker, a topic that is not as it should be, or a broker that does not answer in time
-    FAILED = 6  # the code of the stage raised
-    STALLED = 7  # the group does not settle, or the event loop stands still
+    STATE = 3  # the committed state cannot be continued
+    FENCED = 4  # another worker owns the partition
+    BROKER = 5  # no broker, an unusable topic, or a broker that does not answer in time
+    FAILED = 6  # the code of the stage raised an error
+    STALLED = 7  # the group does not settle, or the event loop hangs
 
 
 def exit_code(error: BaseException | None) -> ExitCode:
-    """Return the exit code for what a worker ended with."""
+    """Return the exit code for the error with which a worker ended."""
     if error is None:
         return ExitCode.OK
     for kind, code in (
@@ -59,7 +59,7 @@ def exit_code(error: BaseException | None) -> ExitCode:
         (StateError, ExitCode.STATE),
         (TopicError, ExitCode.BROKER),
         (BrokerError, ExitCode.BROKER),
-        (KafkaError, ExitCode.BROKER),  # what Faust's client gave up on
+        (KafkaError, ExitCode.BROKER),  # Faust's client gave up
         (SettingsError, ExitCode.USAGE),
     ):
         if isinstance(error, kind):
@@ -68,41 +68,41 @@ def exit_code(error: BaseException | None) -> ExitCode:
 
 
 def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> None:
-    """Print warnings, and what our own modules have to say, one line each, on stderr; with `debug` everything.
+    """Log warnings, and the messages of our own modules, one line each, on stderr; with `debug` log everything.
 
-    What the clients of Kafka repeat, as they do while a broker is down, is summarised; not with `debug`.
+    Summarise the lines that Kafka clients repeat while a broker is down, except with `debug`.
     """
     name = f"{options.name} {options.instance}" if options.instance != options.name else options.name
     handler = logging.StreamHandler(sys.stderr) if options.debug else SummarisingHandler(sys.stderr, "glasstream")
     handler.setFormatter(RedactingFormatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s", "%H:%M:%S", secrets))
     logging.basicConfig(level=logging.DEBUG if options.debug else logging.WARNING, handlers=[handler], force=True)
     if options.debug:
-        logging.getLogger("numba").setLevel(logging.WARNING)  # every step of its compiler
+        logging.getLogger("numba").setLevel(logging.WARNING)  # it logs every step of its compiler
         return
     logging.getLogger("glasstream").setLevel(logging.INFO)
-    # They warn of every rebalance and of every connection that a stopping broker closes.
+    # They warn of every rebalance, and of every connection that a stopping broker closes.
     for noisy in ("aiokafka", "faust", "mode"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    # The services of Faust that we derive from tell of every start and stop under the name of our modules.
+    # Services derived from Faust's log every start and stop under the names of our modules.
     for derived in (app, consumer, snapshot_table):
         logging.getLogger(derived.__name__).setLevel(logging.ERROR)
     logging.getLogger("librdkafka").setLevel(logging.CRITICAL + 1)
-    # It calls an error what it tries again: a broker that has not elected a coordinator yet.
+    # It logs as errors what it retries, such as a broker that has not elected a coordinator yet.
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
 
 def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> ExitCode:
-    """Run the stage that `build` makes until it is told to stop or cannot go on; never raises. Then the process ends.
+    """Run the stage that `build` makes until a signal or an error ends it. Never raise. Then the process ends.
 
-    SIGTERM and SIGINT end it in order: what is in flight is committed, the group is left, the code is 0. A second
-    signal ends it at once. `secrets` are never written to the log.
+    SIGTERM and SIGINT stop it in order: the worker commits the work in progress, leaves the group, and exits with 0. A
+    second signal ends it at once. `secrets` are never written to the log.
     """
     configure_logging(options, secrets)
-    # Not for the loops of Faust's threads: they are touched from other threads, which has crashed uvloop (SIGSEGV).
+    # Faust's threads keep their own loops: other threads touch them, which has crashed uvloop (SIGSEGV).
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(_live(build))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the code is settled
+        signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the exit code is settled
     return code
 
 
@@ -137,8 +137,8 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
 def _end_by_force(stage: Stage) -> None:
     """End the process when its end takes too long.
 
-    Some of Faust's tasks survive a cancellation, and the runner waits for them; librdkafka may not give up a producer
-    whose transaction has failed for minutes.
+    Some of Faust's tasks survive a cancellation, and the runner waits for them. librdkafka may take minutes to release
+    a producer whose transaction has failed.
     """
     last_resort = threading.Timer(STOP_PATIENCE + CLOSE_PATIENCE, lambda: os._exit(exit_code(stage.failure)))
     last_resort.daemon = True
@@ -146,7 +146,7 @@ def _end_by_force(stage: Stage) -> None:
 
 
 async def _until(stage: Stage, told: asyncio.Event) -> None:
-    """Start the stage and return when it was told to stop or has failed."""
+    """Start the stage, and return when it receives a signal to stop or has failed."""
     starting = asyncio.ensure_future(stage.start())
     crashed = asyncio.ensure_future(stage.wait_crashed())
     signalled = asyncio.ensure_future(told.wait())
