@@ -256,7 +256,7 @@ class Stage(ABC):
         return next((patience.reason for patience in self._patiences if patience.reason), None)
 
     def take_again(self, lane: Lane) -> None:
-        """Release a partition and take it over again, as after a rebalance, because its log was truncated or recreated."""
+        """Release a partition and take it over again, because its log was truncated or recreated."""
         if self.lanes.get(lane.partition) is lane and not self._draining:
             del self.lanes[lane.partition]
             self._spawn(self._take_again(lane))
