@@ -2,8 +2,8 @@
 
 For each feature, an incremental Hoeffding adaptive tree predicts it from the others. Each leaf keeps a geometric
 reservoir of the feature's values in the rows that reached it. To draw a removed feature, the values of the features
-that are present determine the way down its tree. At a branch on another feature, which is also removed or absent, the
-draw chooses a child at random in proportion to the weight that the child has seen. So the draws of features that are
+that are present determine the way down its tree. At a branch on any other feature (one that is also removed, or that
+the row lacks), a child is chosen at random in proportion to the weight it has seen. So the draws of features that are
 removed together do not depend on the row's values of these features.
 
 The storage handles these cases:
