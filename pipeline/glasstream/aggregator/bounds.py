@@ -1,9 +1,9 @@
-"""The δ-bound: how far the estimate is off at most, except with probability δ (002, Theorem 3.3).
+"""Error bound of an importance value that holds with probability 1-δ (002, Theorem 3.3).
 
-Chebyshev's inequality for contributions of variance σ² that are independent of each other. The form printed in 002
-belongs to the raw value and drops the |φ| of its bias, which is (1-α)^n |φ| by 004, Theorem 2; the debiased value has
-no bias and a little more variance. That contributions share background rows is not counted here, as in the paper; what
-counts it are the intervals (`glasstream.aggregator.intervals`).
+The bound follows from Chebyshev's inequality for independent contributions of variance σ². The form printed in 002
+is for the raw value and omits the factor |φ| of its bias, which is (1-α)^n |φ| by 004, Theorem 2. The debiased value
+has no bias and slightly more variance. As in the paper, the bound ignores that contributions share background rows. The
+intervals of `glasstream.aggregator.intervals` account for it.
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ from glasstream.aggregator.smoothing import Smoothing
 
 
 def bound(smoothing: Smoothing, delta: float) -> NDArray[np.float64]:
-    """(d,) bound on the error of `smoothing.value`: sqrt(σ²/δ · α/(2-α) · (1+q)/(1-q)), q = (1-α)^n.
+    """Return (d,) bounds on the error of `smoothing.value`: sqrt(σ²/δ · α/(2-α) · (1+q)/(1-q)), q = (1-α)^n.
 
-    σ² is taken as it is estimated. Infinite before the first row.
+    The function uses the estimate of σ². The bounds are infinite before the first row.
     """
     alpha, q = smoothing.alpha, (1 - smoothing.alpha) ** smoothing.count
     if smoothing.count == 0:
@@ -24,15 +24,19 @@ def bound(smoothing: Smoothing, delta: float) -> NDArray[np.float64]:
 
 
 def raw_bound(smoothing: Smoothing, delta: float, truth: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """(d,) bound on the error of `smoothing.raw`: q|φ| + sqrt(σ²/δ · α/(2-α) · (1-q²)), q = (1-α)^n.
+    """Return (d,) bounds on the error of `smoothing.raw`: q|φ| + sqrt(σ²/δ · α/(2-α) · (1-q²)), q = (1-α)^n.
+
+    The function uses the estimate of σ². The bounds are infinite before the first row.
 
     Parameters
     ----------
-    smoothing, delta
-        σ² is taken as it is estimated. Infinite before the first row.
+    smoothing
+        Smoothed contributions.
+    delta
+        Probability δ with which an error may exceed its bound.
     truth
-        (d,) φ. None: the value estimates it, and since it may be too small by as much as `bound` says, the bound is
-        then q|value| + `bound`; with many rows the two forms agree.
+        (d,) true values φ. If None, the smoothed value estimates φ. The estimate may be too small by as much as
+        `bound`, so the result is then q|value| + `bound`. With many rows the two forms agree.
     """
     alpha, q = smoothing.alpha, (1 - smoothing.alpha) ** smoothing.count
     if smoothing.count == 0:

@@ -1,10 +1,10 @@
-"""What is told of one curve: how much it moves, and how far its shape is from another's.
+"""Summaries of effect curves: how much a curve varies, and how far two shapes are apart.
 
-*Importance* is the usual one of a curve's values: their standard deviation for a numeric feature (divisor: points less
-one; 0 of a single point), range / 4 for a categorical one (Greenwell, Boehmke, McCarthy, 2018). *Deviation* is the sum
-of squared deviations from their mean, on which the authors of 001 ran their detector. *Distance* of two curves is the
-root mean square, over the points that both have, of their difference less its mean: of curves of which one is only
-higher it is 0.
+The *importance* of a curve is the standard deviation of its values for a numeric feature (divisor: number of points
+minus one; 0 for a single point) and range / 4 for a categorical feature (Greenwell, Boehmke, McCarthy, 2018).
+*Deviation* is the sum of squared deviations of the values from their mean. The authors of 001 applied their detector
+to it. The *distance* of two curves is the root mean square of their centred difference over the points that both
+have. It is 0 if the curves differ by a constant only.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def importance_of(curve: Floats, *, categorical: bool) -> tuple[float, float]:
-    """Importance and deviation of a curve's values.
+    """Return the importance and the deviation of a curve's values.
 
     >>> importance_of(np.array([1.0, 3.0]), categorical=True)
     (0.5, 2.0)
@@ -27,14 +27,14 @@ def importance_of(curve: Floats, *, categorical: bool) -> tuple[float, float]:
 
 @kernel
 def spread_of(marks, values, by_weight, categorical):  # type: ignore[no-untyped-def]
-    """Importance and deviation of the values whose mark is a number (`by_weight`: is above 0)."""
+    """Return the importance and the deviation of the values whose mark is not NaN (`by_weight`: is above 0)."""
     count = 0
     first = total = 0.0
     low, high = np.inf, -np.inf
     for k in range(len(values)):
         if marks[k] > 0.0 if by_weight else not np.isnan(marks[k]):
             if count == 0:
-                first = values[k]  # sums are of distances to it, so that those of a constant are exactly 0
+                first = values[k]  # summing differences from `first` makes the sum for a constant exactly 0
             count += 1
             total += values[k] - first
             low, high = min(low, values[k]), max(high, values[k])
@@ -50,13 +50,13 @@ def spread_of(marks, values, by_weight, categorical):  # type: ignore[no-untyped
 
 @kernel
 def shape_distance(points, answers, grid, curve, weight, categorical):  # type: ignore[no-untyped-def]
-    """Between a row's answers and a smoothed curve; NaN if they have no point in common."""
+    """Return the distance between a row's ICE curve and a smoothed curve; NaN if they have no point in common."""
     count = 0
     first = total = 0.0
     for k in range(len(points)):
         if _comparable(points[k], grid[k], weight[k], categorical):
             if count == 0:
-                first = answers[k] - curve[k]  # as above
+                first = answers[k] - curve[k]  # makes the sum for a constant difference exactly 0
             count += 1
             total += answers[k] - curve[k] - first
     if count == 0:

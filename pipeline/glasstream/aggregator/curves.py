@@ -1,18 +1,18 @@
-"""Effect curves: ICE curves smoothed in row order, together with the grid that they stand on (001, Algorithm 1).
+"""Effect curves: ICE curves and their grids, smoothed in row order (001, Algorithm 1).
 
-For every point, of weight W (the smoothing of the constant 1 over the rows in which it was evaluated),
+Each point has a weight W, the smoothing of the constant 1 over the rows in which the point was evaluated:
 
     W     = (1-α) W + α
     grid  = grid + α/W (x̃ - grid)
     curve = curve + α/W (ŷ - curve)
 
-which is line 5, line 7 and the division of line 10 of Algorithm 1 in one step: both are debiased all along, and the
-curve of a constant is the constant, exactly. The grid is smoothed with the curve so that of a model linear in the
-feature curve - slope · grid is the same at every point however the grid moves. The variance of the answers at a point
-is that of `glasstream.aggregator.smoothing`.
+These steps combine lines 5, 7 and the division in line 10 of Algorithm 1. Grid and curve are debiased at every row,
+and the curve of a constant equals the constant exactly. Grid and curve are smoothed alike, so for a model that is
+linear in the feature, curve - slope · grid is the same at every point however the grid moves. The variance of the
+predictions at a point is computed as in `glasstream.aggregator.smoothing`.
 
-A point that a row lacks (the feature or the category has fallen out of use) is forgotten; it begins anew when it
-returns. So does a category's place that another takes over, and an output that the model no longer has.
+A point is dropped when a row lacks it, because the feature or the category has fallen out of use. It starts anew when
+it returns. The same holds for a place that another category takes over, and for an output that the model no longer has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,25 +31,25 @@ _PER_POINT = ("grid", "curve", "weight", "spread")
 
 
 class PerRow(NamedTuple):
-    """What a detector may watch, for every row, (count, d, k) each; NaN where there is no curve.
+    """Series that drift detectors can watch: for each row (count, d, k) values, NaN where there is no curve.
 
-    What importance, deviation and distance are: `glasstream.aggregator.curve_shape`.
+    `glasstream.aggregator.curve_shape` defines importance, deviation and distance.
     """
 
     importance: Floats
-    """Of the row's own ICE curve."""
+    """Importance of the row's own ICE curve."""
     deviation: Floats
-    """Of the row's own ICE curve."""
+    """Deviation of the row's own ICE curve."""
     smoothed_importance: Floats
-    """Of the smoothed curve once the row has entered."""
+    """Importance of the smoothed curve after the row has entered."""
     smoothed_deviation: Floats
-    """Of the smoothed curve once the row has entered."""
+    """Deviation of the smoothed curve after the row has entered."""
     distance: Floats
-    """Between the row's ICE curve and the smoothed curve before the row enters."""
+    """Distance between the row's ICE curve and the smoothed curve before the row enters."""
 
 
 class IceCurve(NamedTuple):
-    """One row's answers along a feature, sorted by grid."""
+    """Predictions for one row along a feature, sorted by grid value."""
 
     grid: list[float]
     curve: list[float]
@@ -57,23 +57,28 @@ class IceCurve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One feature's effect on one output as of the newest row.
+    """Effect of one feature on one output as of the newest row.
 
     Attributes
     ----------
-    slot, output
-        The feature's slot; the class, None for regression.
+    slot
+        Slot of the feature.
+    output
+        Class; None for regression.
     kind
         ``numeric`` or ``categorical``.
-    grid, curve, variance
-        Per point, sorted by grid: the value of the feature (categorical: the category's code), the smoothed answer, and
-        the variance of the answers.
+    grid
+        Feature value at each point, in ascending order; for a categorical feature, the code of the category.
+    curve
+        Smoothed prediction at each point.
+    variance
+        Variance of the predictions at each point.
     importance, deviation
-        Of the curve, see `glasstream.aggregator.curve_shape`.
+        Importance and deviation of the curve, see `glasstream.aggregator.curve_shape`.
     ice
-        The last rows' own curves, oldest first.
+        ICE curves of the last rows, oldest first.
     n
-        Rows in the curve, without a gap up to now.
+        Number of consecutive rows in the curve, up to the newest.
     """
 
     slot: int
@@ -90,54 +95,54 @@ class Effect:
 
 @dataclass(slots=True)
 class Curves:
-    """The effect curves of one stream.
+    """Effect curves of one stream.
 
     Parameters
     ----------
     alpha
-        α of the smoothing.
+        Smoothing factor α.
     keep
-        The last so many ICE curves are kept for display.
+        Number of ICE curves that are kept for display.
     """
 
     alpha: float
     keep: int
     count: int = 0
-    """Rows that have entered."""
+    """Number of rows that have entered."""
     outputs: tuple[str | None, ...] = ()
     """Names of the k outputs of the newest row."""
     categorical: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """(d,)"""
+    """(d,) mask of the categorical features."""
     grid: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """(d, m, k)"""
+    """(d, m, k) smoothed grid values."""
     curve: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """(d, m, k)"""
+    """(d, m, k) smoothed predictions."""
     weight: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """(d, m, k) W; 0: there is no such point."""
+    """(d, m, k) weights W; 0 where there is no point."""
     spread: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """(d, m, k) W times the variance."""
+    """(d, m, k) products of W and the variance."""
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    """(d, k) n: rows in the curve since the feature had none."""
+    """(d, k) numbers n of rows in each curve since the feature last had no point."""
     ice_points: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """(up to `keep`, m, d) the grids of the last rows."""
+    """(up to `keep`, m, d) grids of the last rows."""
     ice: Floats = field(default_factory=lambda: np.zeros((0, 0, 0, 0)))
-    """(up to `keep`, d, m, k) the answers to the last rows."""
+    """(up to `keep`, d, m, k) predictions for the last rows."""
 
     def update(
         self, points: Floats, ice: Floats, categorical: NDArray[np.bool_], outputs: Sequence[str | None]
     ) -> PerRow:
-        """Let rows enter in order.
+        """Add rows in order.
 
         Parameters
         ----------
         points
-            (count, m, d) as they were evaluated, NaN where there is no point.
+            (count, m, d) evaluated points, NaN where there is no point.
         ice
-            (count, d, m, k) the answers; finite wherever there is a point.
+            (count, d, m, k) predictions, finite wherever there is a point.
         categorical
-            (d,) whether a feature's points are categories.
+            (d,) mask of the features whose points are categories.
         outputs
-            The k names of the outputs, None for regression's.
+            Names of the k outputs; None for the output of a regression.
         """
         count, _, width = points.shape
         if count == 0:
@@ -157,13 +162,15 @@ class Curves:
 
     @property
     def importance(self) -> Floats:
-        """(d, k) of the smoothed curves, see `glasstream.aggregator.curve_shape`; NaN where there is no curve."""
+        """(d, k) importances of the smoothed curves, see `glasstream.aggregator.curve_shape`; NaN where there is no
+        curve.
+        """
         found = np.full(self.rows.shape, np.nan)
         _importances(self.curve, self.weight, self.rows, self.categorical, found)
         return found
 
     def effects(self) -> Iterator[Effect]:
-        """The effect of every feature that has a curve on every output, in the order of slots and outputs."""
+        """Yield the effect of every feature that has a curve on every output, ordered by slot and output."""
         ice = self._ice_curves()
         for slot, c in np.argwhere(self.rows > 0).tolist():
             there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
@@ -184,12 +191,12 @@ class Curves:
             )
 
     def copy(self) -> "Curves":
-        """One that goes on from here by itself."""
+        """Return a copy that can be updated independently."""
         changed = {name: getattr(self, name).copy() for name in (*_PER_POINT, "rows")}
         return replace(self, **changed)  # the other arrays are never written to
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: values for JSON, and arrays."""
+        """Return the state as JSON values and arrays."""
         meta = {"count": self.count, "outputs": list(self.outputs)}
         names = (*_PER_POINT, "rows", "ice_points", "ice")
         arrays = {name: getattr(self, name).copy() for name in names}
@@ -197,12 +204,12 @@ class Curves:
 
     @classmethod
     def restore(cls, alpha: float, keep: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Curves":
-        """The curves as they were when `state` was taken.
+        """Restore the curves from a saved state.
 
         Raises
         ------
         StateError
-            The state lacks something, or its arrays do not fit one another.
+            The state is incomplete, or its arrays do not fit one another.
         """
         try:
             made = cls(alpha, keep, int(meta["count"]), tuple(meta["outputs"]))
@@ -222,7 +229,7 @@ class Curves:
         return made
 
     def _ice_curves(self) -> list[list[list[IceCurve]]]:
-        """By slot, output and row, oldest first; rows without a point have none."""
+        """Return the ICE curves by slot, output and row, oldest first. Rows without a point are left out."""
         order = np.argsort(self.ice_points, axis=1, kind="stable")  # (keep, m, d); NaN comes last
         points = np.take_along_axis(self.ice_points, order, 1).transpose(2, 0, 1).tolist()
         by_slot = order.transpose(0, 2, 1)[:, :, :, np.newaxis]
@@ -233,7 +240,7 @@ class Curves:
         ]
 
     def _fit(self, points: Floats, ice: Floats, outputs: tuple[str | None, ...]) -> tuple[Floats, Floats]:
-        """Give the state the dimensions of the block, and the block those of the state where they are larger."""
+        """Widen the state and the block to common dimensions."""
         if outputs != self.outputs:
             self._choose(outputs)
         known_d, known_m, k = self.grid.shape
@@ -248,7 +255,7 @@ class Curves:
         return _padded(points, (count, m, d), np.nan), _padded(ice, (count, d, m, k), np.nan)
 
     def _choose(self, outputs: tuple[str | None, ...]) -> None:
-        """Keep the curves of these outputs, new ones begin, the others are forgotten."""
+        """Keep the curves of the given outputs, start the curves of new outputs, and drop all others."""
         known = {name: c for c, name in enumerate(self.outputs)}
         for name in (*_PER_POINT, "rows", "ice"):
             array = getattr(self, name)
@@ -307,7 +314,7 @@ def _importances(curve, weight, rows, categorical, out):  # type: ignore[no-unty
 
 @kernel
 def _enter(alpha, points, answers, categorical, grid, curve, weight, spread):  # type: ignore[no-untyped-def]
-    """Let one row's curve enter one smoothed curve; whether it has any point."""
+    """Add one row's curve to one smoothed curve, and return whether the row has any point."""
     keep = 1.0 - alpha
     some = False
     before = after = step = part = 0.0
@@ -321,7 +328,7 @@ def _enter(alpha, points, answers, categorical, grid, curve, weight, spread):  #
             weight[k] = alpha
             grid[k], curve[k], spread[k] = x, answers[k], 0.0
             continue
-        if weight[k] != before:  # points that came together have one weight, and divisions are what costs here
+        if weight[k] != before:  # points added together share one weight, and divisions dominate the cost
             before = weight[k]
             after = keep * before + alpha
             step = alpha / after

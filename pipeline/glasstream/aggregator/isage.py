@@ -1,12 +1,12 @@
-"""The part of iSAGE that depends on the order of rows (paper 002, Algorithm 1).
+"""Order-dependent part of iSAGE (paper 002, Algorithm 1).
 
-`glasstream.explain.isage` leaves the first difference of each row open; here the row's prediction enters the smoothed
-mean prediction, and the loss of that mean becomes the first loss "before". Contributions and both losses are smoothed
-with the same weights, so that at every row
+`glasstream.explain.isage` leaves the first difference of each row incomplete. This module adds the row's prediction to
+the smoothed mean prediction, whose loss becomes the first loss "before". Contributions and both losses are smoothed
+with the same weights, so that up to rounding every row satisfies
 
     sum of the values = marginal_loss - model_loss = total        (efficiency)
 
-up to rounding, whatever the model does meanwhile and whenever features come.
+This holds when the model changes and when features appear later.
 """
 
 from collections.abc import Mapping
@@ -26,40 +26,43 @@ from glasstream.explain.losses import Loss, losses
 
 @dataclass(slots=True)
 class SageAggregator:
-    """Completes and smooths the contributions of one stream; a function of its rows in order, however they are cut."""
+    """Complete and smooth the contributions of one stream.
+
+    The result depends on the rows and their order, but not on how they are cut into blocks.
+    """
 
     smoothing: Smoothing
-    """Of the contributions, one column a feature."""
+    """Smoothing of the contributions, one column per feature."""
     losses: Smoothing
-    """Of the loss of the mean prediction, and of that of the model."""
+    """Smoothing of two losses: that of the mean prediction and that of the model."""
     mean: MeanPrediction
 
     @classmethod
     def empty(cls, alpha: float, overlap: Overlap = INDEPENDENT) -> "SageAggregator":
-        """Nothing explained yet.
+        """Return an aggregator without rows.
 
         Parameters
         ----------
         alpha
-            α of the smoothing.
+            Smoothing factor α.
         overlap
-            How contributions can depend on each other; intervals count it.
+            Dependence between contributions, which the intervals account for.
         """
         return cls(Smoothing.empty(alpha, overlap), Smoothing.empty(alpha), MeanPrediction.empty(alpha))
 
     def update(self, loss: Loss, block: OpenContributions) -> NDArray[np.float64]:
-        """Let consecutive rows enter in order.
+        """Add consecutive rows in order.
 
         Parameters
         ----------
         loss
-            The loss that the contributions are differences of; a `CustomLoss` must know the classes (`with_classes`).
+            Loss whose differences the contributions are. A `CustomLoss` must know the classes (`with_classes`).
         block
-            As `glasstream.explain.isage.contributions` gives it. Classes that are new come after those known.
+            Result of `glasstream.explain.isage.contributions`. New classes come after known ones.
 
         Returns
         -------
-        (n, d) the contributions, completed.
+        (n, d) the completed contributions.
         """
         means = self.mean.enter(block.predictions)
         before = losses(loss, means, first_largest(means), block.targets)
@@ -70,29 +73,29 @@ class SageAggregator:
 
     @property
     def count(self) -> int:
-        """n, the rows that have entered."""
+        """Number n of rows that have entered."""
         return self.smoothing.count
 
     @property
     def marginal_loss(self) -> float:
-        """The smoothed loss of the mean prediction, which uses no feature; 0 before the first row."""
+        """Smoothed loss of the mean prediction, which uses no feature; 0 before the first row."""
         return self._loss(0)
 
     @property
     def model_loss(self) -> float:
-        """The smoothed loss of the model; 0 before the first row."""
+        """Smoothed loss of the model; 0 before the first row."""
         return self._loss(1)
 
     @property
     def total(self) -> float:
-        """What the features are worth together: marginal loss minus model loss."""
+        """Value of all features together: marginal loss minus model loss."""
         return self.marginal_loss - self.model_loss
 
     def _loss(self, column: int) -> float:
         return float(self.losses.value[column]) if self.count else 0.0
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-        """What a successor needs: numbers, and arrays by name."""
+        """Return the state as numbers and as arrays by name."""
         arrays = {
             f"{part}.{name}": array.copy()
             for part, smoothed in (("values", self.smoothing), ("losses", self.losses), ("mean", self.mean))
@@ -108,12 +111,12 @@ class SageAggregator:
         arrays: Mapping[str, NDArray[np.float64]],
         overlap: Overlap = INDEPENDENT,
     ) -> "SageAggregator":
-        """The aggregator as it was when `state` was taken; it goes on to the same bits.
+        """Restore the aggregator from a saved state. It continues with bit-identical results.
 
         Raises
         ------
         StateError
-            The state lacks something, or its arrays do not fit each other.
+            The state is incomplete, or its arrays do not fit one another.
         """
         try:
             count = int(meta["count"])

@@ -1,13 +1,13 @@
-"""The smoothed mean prediction: what a model would say of an event that it is not shown (paper 002, Algorithm 1).
+"""Smoothed mean prediction: the model's prediction for an event without any known feature (paper 002, Algorithm 1).
 
-With the prediction f(x_n) of row n, as in `glasstream.aggregator.smoothing`:
+With the prediction f(x_n) for row n, as in `glasstream.aggregator.smoothing`:
 
     raw_n  = (1-α) raw_{n-1} + α f(x_n)
     W_n    = (1-α) W_{n-1} + α
     mean_n = raw_n / W_n
 
-so that it has no start-up bias: after the first row it is that row's prediction. The prediction of a row enters before
-the mean is used for the row (lines 5 and 6); its target never does.
+The mean has no start-up bias: after the first row it equals that row's prediction. A row's prediction enters the mean
+before the mean is used for that row (lines 5 and 6). The target never enters.
 """
 
 from collections.abc import Mapping
@@ -21,31 +21,31 @@ from glasstream.jit import kernel
 
 @dataclass(slots=True)
 class MeanPrediction:
-    """The mean of predictions, one column a class, or one for the number of a regression."""
+    """Mean prediction, with one column per class, or a single column for regression."""
 
     alpha: float
     weight: NDArray[np.float64]
-    """(1,) W_n."""
+    """(1,) weight W_n."""
     raw: NDArray[np.float64]
-    """(k,) raw_n."""
+    """(k,) smoothed predictions raw_n."""
 
     @classmethod
     def empty(cls, alpha: float) -> "MeanPrediction":
-        """Nothing predicted yet, no class known."""
+        """Return a mean without predictions and classes."""
         return cls(alpha, np.zeros(1), np.zeros(0))
 
     def enter(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Let predictions enter in order.
+        """Add predictions in order.
 
         Parameters
         ----------
         predictions
-            (n, k) of consecutive rows. Classes that come later than others had probability 0 before; classes that
-            are missing have it now.
+            (n, k) predictions for consecutive rows. A class that appears later had probability 0 before; a class that
+            is missing has probability 0 now.
 
         Returns
         -------
-        (n, k') the mean after each; k' is the number of classes known.
+        (n, k') the mean after each row; k' is the number of known classes.
         """
         known = len(self.raw)
         if predictions.shape[1] > known:
@@ -56,16 +56,16 @@ class MeanPrediction:
 
     @property
     def value(self) -> NDArray[np.float64]:
-        """(k,) the mean as it is; 0 before the first row."""
+        """(k,) current mean; 0 before the first row."""
         return self.raw / self.weight[0] if self.weight[0] > 0.0 else self.raw.copy()
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The state, to go on from by `restore`; the arrays are those in use, not copies."""
+        """Return the state for `restore`. The arrays are not copies."""
         return {"weight": self.weight, "raw": self.raw}
 
     @classmethod
     def restore(cls, alpha: float, arrays: Mapping[str, NDArray[np.float64]]) -> "MeanPrediction":
-        """The mean whose arrays were kept.
+        """Restore the mean from its arrays.
 
         Raises
         ------

@@ -25,7 +25,7 @@ from glasstream_topics.drift import CurveFields
 
 Arrays = Mapping[str, NDArray[Any]]
 Signals = Mapping[str, NDArray[np.float64]]
-"""What a detector may watch, by the names of `glasstream_topics.drift.SIGNALS`: (rows, d), of the loss (rows, 1)."""
+"""Series that detectors can watch, by `glasstream_topics.drift.SIGNALS`: (rows, d), or (rows, 1) for the loss."""
 
 
 class OutputRecord(NamedTuple):
@@ -39,7 +39,7 @@ class OutputRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The newest aggregated row, as every record states it."""
+    """State of the newest aggregated row that every record contains."""
 
     stream: str
     row: int
@@ -52,7 +52,7 @@ class Moment:
 
 
 class MethodAggregator(Protocol):
-    """One method's part of a stream's aggregator."""
+    """Part of a stream's aggregator for one method."""
 
     name: ClassVar[str]
 

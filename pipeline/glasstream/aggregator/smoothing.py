@@ -1,18 +1,19 @@
-"""Exponential smoothing of contributions, their variance, and how much they depend on those before them.
+"""Exponential smoothing of contributions, with their variance and their dependence on earlier contributions.
 
-With a value v_n a row, from 0:
+With one value v_n per row, starting from 0:
 
     raw_n = (1-α) raw_{n-1} + α v_n
-    W_n   = (1-α) W_{n-1} + α            the smoothing of the constant 1, equal to 1 - (1-α)^n
-    value = raw_n / W_n                  debiased: of a constant, exactly the constant from the first row on
+    W_n   = (1-α) W_{n-1} + α            smoothing of the constant 1, equal to 1 - (1-α)^n
+    value = raw_n / W_n                  debiased value, which equals a constant input exactly from the first row on
 
-The papers start the recursion with the first value (004, Algorithm 1) or with 0 (002, Algorithm 1); the debiased form
-has the start-up bias of neither. The variance is that of the contributions under the same weights,
-Σ_i w_i (v_i - value)² with w_i = α (1-α)^(n-i) / W_n, by the stable recursion of West (1979) for weighted sums.
+The papers start the recursion with the first value (004, Algorithm 1) or with 0 (002, Algorithm 1). Both cause a
+start-up bias, which the debiased form does not have. The variance of the contributions uses the same weights,
+Σ_i w_i (v_i - value)² with w_i = α (1-α)^(n-i) / W_n, and the stable recursion of West (1979) for weighted sums.
 
-For the intervals two more means are kept of e_n = v_n - value_{n-1}, under weights with a memory `MEMORY` times as
-long: of e_n², and of e_n · echo_n, where echo_n = Σ_k decay^k e_{n-k} over k >= 1. What both are on average, for
-contributions of variance 1 that are independent and for ones whose covariance is decay^k, is kept beside them.
+The intervals need two more means of e_n = v_n - value_{n-1}: the mean of e_n² and the mean of e_n · echo_n, where
+echo_n = Σ_k decay^k e_{n-k} over k >= 1. Their weights have a memory `MEMORY` times as long as that of the smoothing.
+The state also contains the expectations of both means for contributions of variance 1: for independent contributions,
+and for contributions with covariance decay^k.
 """
 
 from collections.abc import Mapping
@@ -25,47 +26,48 @@ from glasstream.aggregator.overlap import INDEPENDENT, Overlap
 from glasstream.jit import kernel
 
 MEMORY = 20
-"""How much longer than the smoothing the dependence is remembered: the shorter, the noisier its estimate. Measured: at
-50 the intervals cover within 2 % as often as at 20, and a change of the dependence is seen later."""
+"""Memory of the dependence estimate, relative to that of the smoothing. A shorter memory makes the estimate noisier.
+In measurements with 50, the coverage of the intervals was within 2 % of that with 20, and the estimate reacted later to
+changes of the dependence."""
 
 # Rows of `Smoothing.dependence`.
 ECHO, PRODUCT, SQUARE = 0, 1, 2
-# Columns of `Smoothing.expected` that intervals read; row 0 for independent contributions, row 1 for decay^k.
+# Columns of `Smoothing.expected` that intervals read. Row 0 is for independent contributions, row 1 for decay^k.
 MEAN_PRODUCT, MEAN_SQUARE = 4, 5
 
 
 @dataclass(slots=True)
 class Smoothing:
-    """The smoothed contributions of one method, one column a feature."""
+    """Smoothed contributions of one method, one column per feature."""
 
     alpha: float
     count: int
-    """n, the rows that have entered."""
+    """Number n of rows that have entered."""
     weight: NDArray[np.float64]
-    """(1,) W_n."""
+    """(1,) weight W_n."""
     raw: NDArray[np.float64]
-    """(d,) raw_n."""
+    """(d,) smoothed values raw_n."""
     spread: NDArray[np.float64]
-    """(d,) W_n times the variance."""
+    """(d,) products of W_n and the variance."""
     overlap: Overlap = INDEPENDENT
-    """How contributions can depend on each other; not part of the state."""
+    """Dependence between contributions; not part of the state."""
     dependence: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 0)))
-    """(3, d) the echo, and the means of e · echo and e²."""
+    """(3, d) echo, mean of e · echo, and mean of e²."""
     expected: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 6)))
-    """(2, 6) see `_expect`."""
+    """(2, 6) expected moments, see `_expect`."""
 
     @classmethod
     def empty(cls, alpha: float, overlap: Overlap = INDEPENDENT) -> "Smoothing":
-        """Nothing smoothed yet, no feature known."""
+        """Return a smoothing without rows and features."""
         return cls(alpha, 0, np.zeros(1), np.zeros(0), np.zeros(0), overlap)
 
     def update(self, values: NDArray[np.float64]) -> None:
-        """Let rows enter in order.
+        """Add rows in order.
 
         Parameters
         ----------
         values
-            (rows, d). Features that come later than others have contributed 0 before.
+            (rows, d) contributions. A feature that appears later has contributed 0 before.
         """
         width = max(values.shape[1], len(self.raw))
         self.raw = _widened(self.raw, width)
@@ -77,23 +79,23 @@ class Smoothing:
 
     @property
     def value(self) -> NDArray[np.float64]:
-        """(d,) the debiased estimate; 0 before the first row."""
+        """(d,) debiased estimates; 0 before the first row."""
         return self.raw / self.weight[0] if self.count else self.raw.copy()
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """(d,) the variance of the contributions; 0 before the second row."""
+        """(d,) variances of the contributions; 0 before the second row."""
         return self.spread / self.weight[0] if self.count else self.spread.copy()
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The state, to go on from by `restore`; the arrays are those in use, not copies."""
+        """Return the state for `restore`. The arrays are not copies."""
         return {name: getattr(self, name) for name in ("weight", "raw", "spread", "dependence", "expected")}
 
     @classmethod
     def restore(
         cls, alpha: float, overlap: Overlap, count: int, arrays: Mapping[str, NDArray[np.float64]]
     ) -> "Smoothing":
-        """The smoothing whose `count` and `arrays` were kept.
+        """Restore the smoothing from its `count` and `arrays`.
 
         Raises
         ------
@@ -144,10 +146,10 @@ def _smooth(alpha, decay, values, weight, raw, spread, dependence, expected, see
 
 @kernel
 def _expect(alpha, decay, seen, before, expected):  # type: ignore[no-untyped-def]
-    """One row on: what is to be expected of contributions v of variance 1 with the covariance rho^k k rows apart.
+    """Advance by one row the expectations for contributions v of variance 1 with covariance rho^k at k rows apart.
 
-    rho is 0 in row 0 of `expected` and `decay` in row 1. The columns are, for the newest v, E[v raw], E[v echo],
-    E[raw²], E[raw echo], and the means of E[e · echo] and of E[e²] under the weights of the means themselves.
+    rho is 0 in row 0 of `expected` and `decay` in row 1. The columns are, for the newest v: E[v raw], E[v echo],
+    E[raw²], E[raw echo], and the means of E[e · echo] and of E[e²] under the weights of the measured means.
     """
     keep = 1.0 - alpha
     enter = max(alpha / MEMORY, 1.0 / max(seen, 1))

@@ -1,8 +1,8 @@
 """Aggregator of one stream: put contributions in the order of their rows, smooth them, and publish estimates.
 
-Blocks may arrive in any order, twice, and cut differently each time. Only the row numbers count. Aggregated rows are
-dropped, a block that contains some of them is trimmed, and a block that is ahead waits. No row follows the item of a
-reset mark.
+Blocks may arrive in any order, twice, and cut differently each time. Only the row numbers count. Rows that are already
+aggregated are dropped, a block that contains some of them is trimmed, and a block that is ahead waits. A reset mark is
+the last block of an epoch.
 """
 
 from collections.abc import Mapping
@@ -44,27 +44,27 @@ class StreamAggregator:
     next_row: int
     methods: list[MethodAggregator]
     alarms: Alarms | None = None
-    """None: nothing is watched."""
+    """Drift detectors; None if the stream is not watched."""
     explained: int = 0
     published_row: int = -1
-    """The row as of which records were last due; there were some if any row had been explained by then."""
+    """Row at which records were last due. Records exist only if a row had been explained by then."""
     seq: int = 0
-    """Of the newest aggregated row's event."""
+    """`seq` of the newest aggregated row."""
     version: int = 0
-    """The model that the newest aggregated row was explained with."""
+    """Version of the model that explained the newest aggregated row."""
     loss: str = ""
     staleness: float | None = None
-    """Of that model."""
+    """Staleness of that model."""
     names: list[str] = field(default_factory=list)
-    """Of the features, as of the newest aggregated row."""
+    """Names of the features as of the newest aggregated row."""
     failed: int = 0
     ended: bool = False
-    """Whether all rows before a reset mark are aggregated: no more come in this epoch."""
+    """Whether all rows before a reset mark are aggregated, so that the epoch has no more rows."""
     _features: list[tuple[str, int]] = field(default_factory=list)
-    """Name and kind of every feature that a block has told of."""
+    """Name and kind of every feature that occurred in a block."""
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
     records: list[OutputRecord] = field(default_factory=list)
-    """What is published and nobody has taken yet."""
+    """Published records that the caller has not taken yet."""
 
     @classmethod
     def empty(cls, stream: str, settings: AggregatorSettings) -> "StreamAggregator":
@@ -85,7 +85,7 @@ class StreamAggregator:
 
     @property
     def oldest_waiting(self) -> int | None:
-        """The lowest offset of a waiting block; None if nothing waits."""
+        """Lowest offset of a waiting block; None if no block waits."""
         return min((waiting.offset for waiting in self._waiting.values()), default=None)
 
     def offer(self, block: Contributions, offset: int) -> None:
@@ -100,8 +100,8 @@ class StreamAggregator:
         if block.first_row > self.next_row:
             held = self._waiting.get(block.first_row)
             if held is None or block.count > held.block.count or block.ends:
-                # of two cuts that begin alike the longer one says more; its offset may be the later one, but the
-                # position that is committed must not pass the earlier
+                # Of two blocks with the same first row, keep the longer one. The committed position must not pass
+                # the lower of their offsets.
                 first = offset if held is None else min(offset, held.offset)
                 self._waiting[block.first_row] = _Waiting(block, first)
             return

@@ -1,4 +1,4 @@
-"""The effect of a pair of features: as `glasstream.aggregator.curves`, with a cell for every pair of points."""
+"""Smoothed effect surfaces of feature pairs, as in `glasstream.aggregator.curves`, with one cell per pair of points."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,43 +13,43 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Surface:
-    """The smoothed answers on the grid of two features, a and b.
+    """Smoothed predictions on the grid of two features, a and b.
 
     Parameters
     ----------
     alpha
-        α of the smoothing.
+        Smoothing factor α.
     """
 
     alpha: float
     outputs: tuple[str | None, ...]
     grid: Floats
-    """(2, m, m, k) the value of a, and that of b, in each cell."""
+    """(2, m, m, k) values of a and of b in each cell."""
     value: Floats
-    """(m, m, k)"""
+    """(m, m, k) smoothed predictions."""
     weight: Floats
-    """(m, m, k) 0: there is no such cell."""
+    """(m, m, k) weights; 0 where there is no cell."""
 
     @classmethod
     def empty(cls, alpha: float) -> "Surface":
-        """Nothing smoothed."""
+        """Return a surface without rows."""
         return cls(alpha, (), np.zeros((2, 0, 0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0, 0)))
 
     def update(
         self, points: Floats, answers: Floats, categorical: NDArray[np.bool_], outputs: Sequence[str | None]
     ) -> None:
-        """Let rows enter in order. With other outputs than before the surface begins anew.
+        """Add rows in order. The surface starts anew if the outputs or the shape of the grid change.
 
         Parameters
         ----------
         points
-            (count, m, 2) the points of a and of b, NaN where there is none.
+            (count, m, 2) points of a and of b, NaN where there is none.
         answers
-            (count, m, m, k) as from `glasstream.explain.ipdp.surfaces`.
+            (count, m, m, k) predictions, as returned by `glasstream.explain.ipdp.surfaces`.
         categorical
-            (2,) of a and of b.
+            (2,) mask: whether a and b are categorical.
         outputs
-            The k names of the outputs.
+            Names of the k outputs.
         """
         shape = answers.shape[1:]
         if tuple(outputs) != self.outputs or self.value.shape != shape:
@@ -58,7 +58,9 @@ class Surface:
         _smooth(self.alpha, points, answers, categorical, self.grid, self.value, self.weight)
 
     def shown(self, output: str | None) -> tuple[Floats, Floats, Floats]:
-        """(m, m) each: the value of a, the value of b and the smoothed answer in each cell; NaN: no such cell."""
+        """Return three (m, m) arrays: the values of a, the values of b and the smoothed predictions; NaN where there is
+        no cell.
+        """
         c = self.outputs.index(output)
         there = self.weight[:, :, c] > 0.0
         a, b, value = (np.where(there, one[:, :, c], np.nan) for one in (*self.grid, self.value))

@@ -1,7 +1,7 @@
-"""Everything of earlier rows that a row is explained with, for all methods in one pass.
+"""Background for explanations: everything that methods draw from earlier rows, in one pass for all methods.
 
-The rows of a block pass through in order: each draws what its explanation needs, then enters. What is drawn for one
-method does not depend on which others are asked for.
+The rows of a block pass through in order. Each row draws what its explanation needs and then enters. The draws of one
+method do not depend on which other methods are in use.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ Array = NDArray[Any]
 
 
 class Background:
-    """What is kept of one stream's rows.
+    """Background rows, storage trees and grids of one stream.
 
     Parameters
     ----------
     settings
-        What is asked for.
+        Settings of the methods.
     seed, stream
-        What all its randomness is keyed by.
+        Random seed and name of the stream, which key all draws.
     """
 
     def __init__(self, settings: BackgroundSettings, seed: int, stream: str) -> None:
@@ -50,7 +50,7 @@ class Background:
         )
 
     def pass_through(self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int) -> dict[str, Array]:
-        """What the rows of a block are explained with, under the names of `glasstream_topics.methods.TAKEN`.
+        """Return what the rows of a block are explained with, under the names of `glasstream_topics.methods.TAKEN`.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Background:
         kinds
             Kinds of the d features.
         first_row
-            The number of the block's first row; rows below t0 enter and draw nothing.
+            Number of the block's first row. Rows below t0 enter and draw nothing.
         """
         settings = self.settings
         count, width = block.shape
@@ -84,23 +84,25 @@ class Background:
 
     @property
     def grid(self) -> Grid | None:
-        """How the changes of the grids are to be read; None without iPDP."""
+        """Description by which a reader decodes the changes of the grids; None without iPDP."""
         if self._grids is None:
             return None
         laid = self.settings.grid
         return Grid(laid.knots, laid.points, laid.equidistant)
 
     def held(self, rows: int) -> NDArray[np.float64]:
-        """(up to L, d) the rows that the reservoir holds after `rows` rows have entered."""
+        """Return (up to L, d) rows that the reservoir holds after `rows` rows have entered."""
         return self._reservoir.rows[: min(rows, self.settings.reservoir)]
 
     def row_numbers(self, width: int, outputs: int) -> int:
-        """Numbers that one row of `width` features takes in a block or, if more, gives back, at most.
+        """Return the largest count of numbers that one row takes in a block or, if more, in its answer.
 
         Parameters
         ----------
+        width
+            Number of features.
         outputs
-            Classes of the model; 1 for regression.
+            Number of classes of the model; 1 for regression.
         """
         settings = self.settings
         taken = width + 2

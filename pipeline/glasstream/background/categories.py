@@ -1,8 +1,8 @@
-"""The categories of each feature that are in use.
+"""Categories in use for each feature.
 
-A category is in use while it has been seen in the last `window` rows. It takes the first free place when it comes and
-keeps it until it falls out of use. While all places are taken, a category that comes has none: those that came first
-are followed on, and what was left out is counted.
+A category is in use while it has been seen in the last `window` rows. It takes the first free place when it appears and
+keeps it until it falls out of use. While all places are taken, a new category gets none: the earlier categories stay,
+and the values without a place are counted.
 """
 
 from collections.abc import Mapping
@@ -18,32 +18,32 @@ Arrays = dict[str, NDArray[np.generic]]
 
 @dataclass(slots=True)
 class Categories:
-    """Categories in use, at most so many of each feature.
+    """Categories in use, up to a fixed number for each feature.
 
     Parameters
     ----------
     most
-        Places of a feature.
+        Number of places per feature.
     window
-        Rows after which a category that is not seen falls out of use.
+        Number of rows after which an unseen category falls out of use.
     """
 
     most: int
     window: int
     codes: NDArray[np.float64]
-    """(d, most) NaN: the place is free."""
+    """(d, most) code at each place; NaN for a free place."""
     seen: NDArray[np.int64]
-    """(d, most) the last row that had the category."""
+    """(d, most) number of the last row with the category."""
     left_out: NDArray[np.int64]
-    """(d,) values whose category had no place."""
+    """(d,) numbers of values whose category had no place."""
 
     @classmethod
     def empty(cls, most: int, window: int) -> "Categories":
-        """No feature seen."""
+        """Return an instance without features."""
         return cls(most, window, np.zeros((0, most)), np.zeros((0, most), np.int64), np.zeros(0, np.int64))
 
     def widen(self, width: int) -> None:
-        """Make place for features that came later."""
+        """Make room for new features."""
         more = width - len(self.left_out)
         if more > 0:
             self.codes = np.pad(self.codes, ((0, more), (0, 0)), constant_values=np.nan)
@@ -58,28 +58,28 @@ class Categories:
         start: int,
         out: NDArray[np.float64],
     ) -> None:
-        """Write for each row the categories in use before it, and let the row enter after it.
+        """For each row, write the categories in use before it, and then let the row enter.
 
         Parameters
         ----------
         block
-            (count, d) consecutive rows; values are codes of categories.
+            (count, d) consecutive rows of category codes.
         slots
-            The features that are followed.
+            Features to follow.
         first_row, start
-            Number of the block's first row, and the first row for which something is written.
+            Number of the block's first row, and first row for which categories are written.
         out
-            (rows from `start` on, `most` or more, d): the code at each place, NaN where there is none.
+            (rows from `start` on, `most` or more, d) output: the code at each place, NaN where there is none.
         """
         _pass_through(self.window, self.codes, self.seen, self.left_out, block, slots, first_row, start, out)
 
     def state(self) -> Arrays:
-        """What is held."""
+        """Return the state."""
         return {"codes": self.codes, "seen": self.seen, "left_out": self.left_out}
 
     @classmethod
     def restore(cls, most: int, window: int, state: Mapping[str, NDArray[np.generic]]) -> "Categories":
-        """The categories as they were when `state` was taken.
+        """Restore the categories from a saved state.
 
         Raises
         ------

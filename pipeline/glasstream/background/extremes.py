@@ -1,8 +1,8 @@
-"""The smallest and the largest value of each feature in a window of rows (001, Algorithm 2).
+"""Minimum and maximum of each feature in a window of rows (001, Algorithm 2).
 
-Two monotonic queues a feature: a value that a later one equals or exceeds can never be the maximum again, so it is
-dropped when the later one enters, and the front of what is left is the maximum. The minimum is the maximum of the
-negated values. A queue holds about ln(window) values of a stationary stream, the whole window of a monotone one.
+Each feature has two monotonic queues. A value that a later one equals or exceeds can never be the maximum again, so it
+is dropped when the later one enters. The front of the queue is the maximum. The minimum is the maximum of the negated
+values. A queue holds about ln(window) values of a stationary stream, and the whole window of a monotone one.
 """
 
 from collections.abc import Mapping
@@ -15,38 +15,38 @@ from glasstream.jit import kernel
 
 Arrays = dict[str, NDArray[np.generic]]
 _CAPACITY = 16
-"""Places in each queue at first; doubled when one is full, up to the window."""
+"""Initial number of places in each queue. It doubles when a queue is full, up to the window."""
 
 
 @dataclass(slots=True)
 class Extremes:
-    """Minimum and maximum over the last `window` rows, absent values left out.
+    """Minimum and maximum over the last `window` rows, ignoring absent values.
 
     Parameters
     ----------
     window
-        Rows that are looked back on.
+        Number of rows in the window.
     """
 
     window: int
     rows: NDArray[np.int64]
     """(2, d, capacity) ring buffers of row numbers; [0] belongs to the minimum, [1] to the maximum."""
     values: NDArray[np.float64]
-    """(2, d, capacity) the values of these rows, for the minimum with the sign changed."""
+    """(2, d, capacity) values of these rows, negated for the minimum."""
     head: NDArray[np.int64]
-    """(2, d) place of the front."""
+    """(2, d) place of each queue's front."""
     size: NDArray[np.int64]
-    """(2, d)"""
+    """(2, d) number of values in each queue."""
 
     @classmethod
     def empty(cls, window: int) -> "Extremes":
-        """No feature seen."""
+        """Return an instance without features."""
         capacity = min(_CAPACITY, window)
         none = np.zeros((2, 0), np.int64)
         return cls(window, np.zeros((2, 0, capacity), np.int64), np.zeros((2, 0, capacity)), none, none.copy())
 
     def widen(self, width: int) -> None:
-        """Make place for features that came later."""
+        """Make room for new features."""
         more = width - self.size.shape[1]
         if more > 0:
             self.rows = np.pad(self.rows, ((0, 0), (0, more), (0, 0)))
@@ -62,18 +62,19 @@ class Extremes:
         start: int,
         out: NDArray[np.float64],
     ) -> None:
-        """Write each row's minimum and maximum of the rows before it, and let the row enter after it.
+        """For each row, write the minimum and maximum of the rows before it, and then let the row enter.
 
         Parameters
         ----------
         block
             (count, d) consecutive rows.
         slots
-            The features that are followed.
+            Features to follow.
         first_row, start
-            Number of the block's first row, and the first row for which something is written.
+            Number of the block's first row, and first row for which extremes are written.
         out
-            (rows from `start` on, 2 or more, d): minimum and maximum go to [:, 0] and [:, 1], NaN where there is none.
+            (rows from `start` on, 2 or more, d) output: the minimum at [:, 0] and the maximum at [:, 1], NaN where
+            there is none.
         """
         done = 0
         while True:
@@ -85,14 +86,14 @@ class Extremes:
             self._grow(min(self.window, 2 * self.rows.shape[2]))
 
     def state(self) -> Arrays:
-        """What is held, without the free places."""
+        """Return the state without the free places."""
         held = np.arange(self.rows.shape[2]) < self.size[:, :, None]
         rows, values = self._from_front()
         return {"size": self.size, "rows": rows[held], "values": values[held]}
 
     @classmethod
     def restore(cls, window: int, state: Mapping[str, NDArray[np.generic]]) -> "Extremes":
-        """The extremes as they were when `state` was taken."""
+        """Restore the extremes from a saved state."""
         made = cls.empty(window)
         size = np.array(state["size"], np.int64)
         made.widen(size.shape[1])
@@ -104,7 +105,7 @@ class Extremes:
         return made
 
     def _from_front(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Rows and values with every front at place 0."""
+        """Return rows and values with every front at place 0."""
         places = (self.head[:, :, None] + np.arange(self.rows.shape[2])) % self.rows.shape[2]
         return np.take_along_axis(self.rows, places, 2), np.take_along_axis(self.values, places, 2)
 
@@ -118,7 +119,7 @@ class Extremes:
 
 @kernel
 def _pass_through(window, rows, values, head, size, block, slots, first_row, start, begin, out):  # type: ignore[no-untyped-def]
-    """From row `begin` on; gives the row before which a queue must have more places, or the number of rows."""
+    """Process rows from `begin` on. Return the row before which a queue needs more places, or the number of rows."""
     capacity = rows.shape[2]
     count = block.shape[0]
     skipped = count - out.shape[0]
@@ -141,7 +142,7 @@ def _pass_through(window, rows, values, head, size, block, slots, first_row, sta
                     out[i - skipped, q, j] = sign * values[q, j, head[q, j]] if size[q, j] > 0 else np.nan
                 if not np.isfinite(value):
                     continue
-                if size[q, j] > 0 and rows[q, j, head[q, j]] == row - window:  # of no use to a later row
+                if size[q, j] > 0 and rows[q, j, head[q, j]] == row - window:  # outside the window of the next row
                     head[q, j] = (head[q, j] + 1) % capacity
                     size[q, j] -= 1
                 while size[q, j] > 0 and values[q, j, (head[q, j] + size[q, j] - 1) % capacity] <= sign * value:

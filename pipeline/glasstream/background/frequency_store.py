@@ -1,8 +1,8 @@
-"""Recent values of each feature, thinned out, and their quantiles (001, Algorithm 3).
+"""Thinned store of each feature's recent values, and their quantiles (001, Algorithm 3).
 
-A store holds `size` values. Until it is full every value enters, then each with a probability p, and the oldest
-leaves; so the values cover about the last size / p rows. A feature that has been absent for longer than that is
-forgotten.
+A store holds `size` values. Every value enters until the store is full. After that, each value enters with probability
+p and replaces the oldest. So the values cover about the last size / p rows. A feature that has been absent for longer
+loses its values.
 """
 
 from collections.abc import Mapping
@@ -23,45 +23,45 @@ _NEVER = np.iinfo(np.int64).min // 2
 
 @dataclass(slots=True)
 class FrequencyStore:
-    """A thinned window of each feature's values.
+    """Thinned window of each feature's values.
 
     Parameters
     ----------
     size
-        Values held of a feature.
+        Number of values held per feature.
     probability
-        p, with which a value enters a full store.
+        Probability p with which a value enters a full store.
     key
-        The stream's key words, from `glasstream.draws.stream_key`.
+        Key words of the stream, from `glasstream.draws.stream_key`.
     """
 
     size: int
     probability: float
     key: NDArray[np.uint64]
     values: NDArray[np.float64]
-    """(d, size) ring buffers."""
+    """(d, size) ring buffers of values."""
     ordered: NDArray[np.float64]
-    """(d, size) the same values by size."""
+    """(d, size) same values in ascending order."""
     held: NDArray[np.int64]
-    """(d,) how many values."""
+    """(d,) number of values."""
     oldest: NDArray[np.int64]
-    """(d,) place of the oldest value of a full store."""
+    """(d,) place of the oldest value in a full store."""
     seen: NDArray[np.int64]
-    """(d,) the last row in which the feature had a value."""
+    """(d,) number of the last row in which the feature had a value."""
 
     @classmethod
     def empty(cls, size: int, probability: float, key: NDArray[np.uint64]) -> "FrequencyStore":
-        """No feature seen."""
+        """Return a store without features."""
         values, numbers = np.zeros((0, size)), np.zeros(0, np.int64)
         return cls(size, probability, key, values, values.copy(), numbers, numbers.copy(), numbers.copy())
 
     @property
     def window(self) -> int:
-        """Rows that a full store covers, on average."""
+        """Average number of rows that a full store covers."""
         return ceil(self.size / self.probability)
 
     def widen(self, width: int) -> None:
-        """Make place for features that came later."""
+        """Make room for new features."""
         more = width - len(self.held)
         if more > 0:
             self.values = np.pad(self.values, ((0, more), (0, 0)))
@@ -79,20 +79,20 @@ class FrequencyStore:
         levels: NDArray[np.float64],
         out: NDArray[np.float64],
     ) -> None:
-        """Write each row's quantiles of the values before it, and let the row enter after it.
+        """For each row, write the quantiles of the values before it, and then let the row enter.
 
         Parameters
         ----------
         block
             (count, d) consecutive rows.
         slots
-            The features that are followed.
+            Features to follow.
         first_row, start
-            Number of the block's first row, and the first row for which something is written.
+            Number of the block's first row, and first row for which quantiles are written.
         levels
-            (q,) between 0 and 1. Between two values a quantile is interpolated linearly (Hyndman and Fan's type 7).
+            (q,) levels between 0 and 1. Quantiles are interpolated linearly (Hyndman and Fan's type 7).
         out
-            (rows from `start` on, q or more, d), NaN where the store has nothing.
+            (rows from `start` on, q or more, d) output, NaN where the store is empty.
         """
         _pass_through(
             self.probability, self.window, self.key, self.values, self.ordered, self.held, self.oldest, self.seen,
@@ -100,19 +100,19 @@ class FrequencyStore:
         )  # fmt: skip
 
     def state(self) -> Arrays:
-        """What is held."""
+        """Return the state."""
         return {"values": self.values, "held": self.held, "oldest": self.oldest, "seen": self.seen}
 
     @classmethod
     def restore(
         cls, size: int, probability: float, key: NDArray[np.uint64], state: Mapping[str, NDArray[np.generic]]
     ) -> "FrequencyStore":
-        """The store as it was when `state` was taken.
+        """Restore the store from a saved state.
 
         Raises
         ------
         ValueError
-            The state is one of another size.
+            The state belongs to a store of another size.
         """
         held = np.array(state["held"], np.int64)
         values = np.array(state["values"], np.float64).reshape(len(held), size)
@@ -138,7 +138,7 @@ def _pass_through(  # type: ignore[no-untyped-def]
             if row >= start:
                 for q in range(len(levels)):
                     out[i - skipped, q, j] = _quantile(ordered[j], held[j], levels[q]) if held[j] > 0 else np.nan
-            value = block[i, j] + 0.0  # no negative zero: equal values are the same bits in any order
+            value = block[i, j] + 0.0  # turns -0.0 into 0.0, so that equal values have equal bits
             if not np.isfinite(value):
                 continue
             seen[j] = row

@@ -1,12 +1,12 @@
-"""Grids of effect curves: at which values of a feature the model is asked (001, "Dynamically maintaining model
+"""Grids of effect curves: the feature values at which the model is evaluated (001, "Dynamically maintaining model
 evaluation points").
 
-Every row has its own grid, made of the rows before it. Which numbers span it, for a numeric feature:
+Every row has its own grid, which depends on the rows before it. Numeric features have one of these grids:
 
 ==================  =====================================================================================
 ``extremes``        m points equidistant between minimum and maximum of the last `window` rows
 ``quantile_range``  m points equidistant between two quantiles of a frequency store
-``quantiles``       m points at quantiles of the store, their levels equidistant between the two
+``quantiles``       m points at quantiles of the store, with equidistant levels between the two
 ==================  =====================================================================================
 
 A text or boolean feature has one point for each category in use. A feature without a value in the last `window` rows
@@ -32,30 +32,30 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[np.generic]]
 
 _MOST = 1_000
-"""Of points and categories: the bound of what a hostile configuration or record can make a block hold."""
+"""Largest number of points and of categories. It bounds the size of a block for a hostile configuration or record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridSettings:
-    """How grids are laid.
+    """Settings of the grids.
 
     Raises
     ------
     SettingsError
-        A number is out of its range; all findings at once.
+        A number is out of its range. The error lists all findings.
     """
 
     grid: str = "extremes"
-    """One of `GRIDS`."""
+    """Name of the grid, one of `GRIDS`."""
     points: int = 10
-    """m, of a numeric feature; 2 to 1,000. 10 is the papers' number."""
+    """Number m of points of a numeric feature, 2 to 1,000. The papers use 10."""
     categories: int = 10
-    """Most points of a text or boolean feature, 2 to 1,000."""
+    """Largest number of points of a text or boolean feature, 2 to 1,000."""
     window: int = 1_000
-    """Rows that are looked back on."""
+    """Number of rows in the window."""
     store: int = 200
-    """Values in the frequency store of a feature, at most `window`; each enters with probability store / window. Not
-    read for the grid of extremes."""
+    """Number of values in a feature's frequency store, at most `window`. Each value enters with probability
+    store / window. The grid ``extremes`` does not use it."""
     low: float = 0.05
     high: float = 0.95
     """Levels of the quantiles between which the points lie."""
@@ -78,28 +78,28 @@ class GridSettings:
 
     @property
     def equidistant(self) -> bool:
-        """Whether a numeric feature's points follow from their ends."""
+        """Whether a numeric feature's points follow from the two ends of the grid."""
         return self.grid != "quantiles"
 
     @property
     def knots(self) -> int:
-        """p, the numbers a feature's points follow from."""
+        """Number p of knots per feature, from which the points follow."""
         return max(2 if self.equidistant else self.points, self.categories)
 
 
 def categorical(kinds: Sequence[int]) -> NDArray[np.bool_]:
-    """(d,) whether a feature has categories (text, boolean) and not a range of numbers."""
+    """Return the (d,) mask of the features that have categories (text, boolean) instead of a range of numbers."""
     return np.array([kind != Kind.NUMBER for kind in kinds], np.bool_)
 
 
 def points(knots: Floats, kinds: Sequence[int], settings: GridSettings) -> Floats:
-    """The points, (count, max(points, categories), d), of knots as `Grids.pass_through` gave them; NaN: no point."""
+    """Return the points, (count, max(points, categories), d), of knots from `Grids.pass_through`; NaN for no point."""
     return written.expand(knots, categorical(kinds), settings.points, equidistant=settings.equidistant)
 
 
 @dataclass(slots=True)
 class Grids:
-    """What the grids of one stream are made of.
+    """Rows and values from which the grids of one stream follow.
 
     Examples
     --------
@@ -118,12 +118,14 @@ class Grids:
 
     @classmethod
     def empty(cls, settings: GridSettings, key: NDArray[np.uint64]) -> "Grids":
-        """No feature seen.
+        """Return an instance without features.
 
         Parameters
         ----------
+        settings
+            Settings of the grids.
         key
-            The stream's key words, from `glasstream.draws.stream_key`.
+            Key words of the stream, from `glasstream.draws.stream_key`.
         """
         numbers: Extremes | FrequencyStore
         if settings.grid == "extremes":
@@ -133,7 +135,7 @@ class Grids:
         return cls(settings, numbers, Categories.empty(settings.categories, settings.window))
 
     def pass_through(self, block: Floats, kinds: Sequence[int], first_row: int, start: int) -> Floats:
-        """Lay the grid of each row of a block, and let the row enter after it.
+        """Return the grid of each row of a block, and let each row enter after its grid is made.
 
         Parameters
         ----------
@@ -142,14 +144,14 @@ class Grids:
         kinds
             Kinds of the d features, see `glasstream.ingest.features.Kind`.
         first_row
-            The number of the block's first row.
+            Number of the block's first row.
         start
-            The first row that is explained; rows before it enter and get no grid.
+            First row that is explained. Earlier rows enter and get no grid.
 
         Returns
         -------
-        The knots, (rows from `start` on, p, d), NaN where there is none. `points` makes the points of them, and
-        `glasstream.background.knots.changes` a form that is small enough to send.
+        The knots, (rows from `start` on, p, d), NaN where there is none. `points` converts them to points, and
+        `glasstream.background.knots.changes` converts them to a compact form for messages.
         """
         count, width = block.shape
         block = np.ascontiguousarray(block, np.float64)
@@ -167,7 +169,7 @@ class Grids:
         return out
 
     def state(self) -> Arrays:
-        """What a successor with the same settings needs."""
+        """Return the state for a successor with the same settings."""
         parts = {"numbers": self.numbers.state(), "categories": self.categories.state()}
         return {f"{part}/{name}": array.copy() for part, arrays in parts.items() for name, array in arrays.items()}
 
@@ -175,12 +177,12 @@ class Grids:
     def restore(
         cls, settings: GridSettings, key: NDArray[np.uint64], state: Mapping[str, NDArray[np.generic]]
     ) -> "Grids":
-        """The grids as they were when `state` was taken.
+        """Restore the grids from a saved state.
 
         Raises
         ------
         StateError
-            The state is not one of grids with these settings.
+            The state does not belong to grids with these settings.
         """
         parts: dict[str, Arrays] = {"numbers": {}, "categories": {}}
         made = cls.empty(settings, key)

@@ -1,8 +1,8 @@
 """Knots: the few numbers per row from which the grid points of all features follow.
 
-Grids move slowly: the window's minimum is the same for many rows. So a block of them is written as its changes, and
-the points are made where they are used. All functions here are pure, and what comes out is the same to the last bit
-whatever way the numbers went.
+Grids move slowly: the window's minimum is the same for many rows. So messages contain only the changes of the knots in
+a block, and the receiver computes the points. All functions here are pure. Their results are bit-identical before and
+after transfer.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Knots written as what changes from row to row; before the first row there are none.
+    """Knots as changes from row to row. There are no knots before the first row.
 
     Attributes
     ----------
     row
-        int32[e] the row of the block from which on a knot has a new value; does not decrease.
+        int32[e] row of the block from which on a knot has a new value, in non-decreasing order.
     place
-        int32[e] which knot: k·d + j for the k-th of feature j.
+        int32[e] index of the knot: k·d + j for the k-th knot of feature j.
     value
-        float64[e] the new value; NaN: the knot is gone.
+        float64[e] new value; NaN if the knot is gone.
     """
 
     row: NDArray[np.int32]
@@ -36,7 +36,7 @@ class Changes:
 
 
 def changes(knots: Floats) -> Changes:
-    """Write knots, (count, p, d), as changes.
+    """Convert knots, (count, p, d), to changes.
 
     >>> knots = np.array([[[1.0]], [[1.0]], [[2.0]]])
     >>> written = changes(knots)
@@ -56,12 +56,12 @@ def changes(knots: Floats) -> Changes:
 
 
 def unchanged(written: Changes, count: int, p: int, d: int) -> Floats:
-    """The knots, (count, p, d), that were written as changes.
+    """Return the knots, (count, p, d), that the changes encode.
 
     Raises
     ------
     FrameError
-        The changes are not some of so many knots.
+        The changes do not encode knots of this shape.
     """
     row, place, value = written.row, written.place, written.value
     whole = row.ndim == place.ndim == value.ndim == 1 and len(row) == len(place) == len(value)
@@ -85,21 +85,23 @@ def unchanged(written: Changes, count: int, p: int, d: int) -> Floats:
 
 
 def expand(knots: Floats, categorical: NDArray[np.bool_], points: int, *, equidistant: bool) -> Floats:
-    """The grid points that knots stand for.
+    """Return the grid points that knots stand for.
 
     Parameters
     ----------
     knots
-        (count, p, d). A categorical feature's are its points. A numeric feature's are its low and high end
-        (`equidistant`, 001 section 3.2), or its points.
+        (count, p, d) knots. For a categorical feature they are its points. For a numeric feature they are the lower and
+        upper end (`equidistant`, 001 section 3.2), or its points.
     categorical
-        (d,)
+        (d,) mask of the categorical features.
     points
-        m, of a numeric feature.
+        Number m of points of a numeric feature.
+    equidistant
+        Whether the points of a numeric feature lie at equal distances between two ends.
 
     Returns
     -------
-    (count, max(m, p), d), NaN where there is no point.
+    (count, max(m, p), d) points, NaN where there is none.
     """
     count, p, d = knots.shape
     out = np.full((count, max(points, p), d), np.nan)
@@ -109,7 +111,7 @@ def expand(knots: Floats, categorical: NDArray[np.bool_], points: int, *, equidi
 
 @kernel
 def between(low, high, share):  # type: ignore[no-untyped-def]
-    """`low` at share 0, `high` at share 1, exactly; of two equal numbers the number; no overflow in between."""
+    """Interpolate: exactly `low` at share 0 and `high` at share 1, exact for equal ends, and without overflow."""
     if low == high:
         return low
     return (1.0 - share) * low + share * high

@@ -1,4 +1,4 @@
-"""The order in which iSAGE adds the features of each row: a random permutation (paper 002, Algorithm 1, line 3)."""
+"""Order in which iSAGE adds the features of each row: a random permutation (paper 002, Algorithm 1, line 3)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +10,20 @@ _ISAGE_ORDER = int(Purpose.ISAGE_ORDER)
 
 
 def orders(key: NDArray[np.uint64], first_row: int, count: int, width: int) -> NDArray[np.int64]:
-    """A permutation of the features for each of `count` consecutive rows.
+    """Return a permutation of the features for each of `count` consecutive rows.
 
     Parameters
     ----------
     key
-        The stream's key words, from `glasstream.draws.stream_key`.
+        Key words of the stream, from `glasstream.draws.stream_key`.
     first_row
-        Number of the first of the rows; a row's permutation depends on its number and on `width` only.
+        Number of the first row. A row's permutation depends only on its number and on `width`.
     count, width
-        Rows, and features of each.
+        Number of rows, and number of features per row.
 
     Returns
     -------
-    (count, width)
+    (count, width) permutations.
 
     Examples
     --------

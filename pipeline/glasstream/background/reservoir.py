@@ -1,11 +1,11 @@
 """Reservoirs of background rows (paper 004, "Incremental Sampling").
 
 A reservoir holds at most `size` rows of numbers (NaN where a feature was absent). The rows of a block pass through it
-in order: each first draws what it is explained with, then enters.
+in order. Each row first draws its background rows and then enters.
 
-*geometric*: once full, the new row always replaces a uniformly chosen one, so the row of time r is drawn at time s
-with probability p (1-p)^(s-r-1), p = 1/size. *uniform*: Vitter's algorithm R, every earlier row equally likely.
-*window*: the last `size` rows, each equally likely.
+*geometric*: when the reservoir is full, a new row always replaces a uniformly chosen row. So the row of time r is drawn
+at time s with probability p (1-p)^(s-r-1), p = 1/size. *uniform*: Vitter's algorithm R, in which every earlier row is
+equally likely. *window*: the last `size` rows, each equally likely.
 """
 
 from dataclasses import dataclass
@@ -26,74 +26,74 @@ _ISAGE = int(Purpose.ISAGE)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What each explained row of a block draws.
+    """Draws that each explained row of a block needs.
 
     Parameters
     ----------
     values
-        Background values of every feature, each from a row drawn for it alone (iPFI).
+        Number of background values per feature, each from a row drawn for this feature alone (iPFI).
     rows
-        Whole background rows (iSAGE).
+        Number of whole background rows (iSAGE).
     fresh
-        Draw the whole rows anew for each step of building a row up, instead of once for all its steps.
+        Whether to draw the whole rows anew for each step of iSAGE instead of once for all steps.
     """
 
     values: int = 0
     rows: int = 0
     fresh: bool = False
     sets: int = 0
-    """Sets of features of which each has rows of its own, as many as `values` says, instead of each feature."""
+    """Number of feature sets. Each set, instead of each feature, then draws `values` rows of its own."""
 
 
 class Drawn(NamedTuple):
-    """What n explained rows with d features have drawn."""
+    """Draws for n explained rows with d features."""
 
     values: NDArray[np.float64]
     """(n, values, d): at [i, k, j] the value of feature j in the k-th row drawn for feature j of row i."""
     rows: NDArray[np.float64]
-    """(n, s, rows, d): at [i, step] the rows that row i is built up in; s = 1 for all steps, or d - 1 if fresh."""
+    """(n, s, rows, d): at [i, step] the background rows of row i; s = 1 for all steps, or d - 1 if fresh."""
     sets: NDArray[np.float64]
-    """(n, values, sets, d): at [i, k, g] the k-th row drawn for set g; what set g = j draws is what feature j would."""
+    """(n, values, sets, d): at [i, k, g] the k-th row drawn for set g. Set g = j draws the same rows as feature j."""
 
 
 @dataclass(slots=True)
 class Reservoir:
-    """Background rows of one stream.
+    """Reservoir of background rows of one stream.
 
     Parameters
     ----------
     size
-        Rows held once full.
+        Number of rows held once the reservoir is full.
     sampling
         ``geometric``, ``uniform`` or ``window``.
     key
-        The stream's key words, from `glasstream.draws.stream_key`.
+        Key words of the stream, from `glasstream.draws.stream_key`.
     """
 
     size: int
     sampling: str
     key: NDArray[np.uint64]
     rows: NDArray[np.float64]
-    """(size, d)"""
+    """(size, d) rows held."""
 
     @classmethod
     def empty(cls, size: int, sampling: str, key: NDArray[np.uint64]) -> "Reservoir":
-        """A reservoir without rows or features."""
+        """Return a reservoir without rows or features."""
         return cls(size, sampling, key, np.empty((size, 0)))
 
     def pass_through(self, block: NDArray[np.float64], first_row: int, start: int, draws: int) -> NDArray[np.float64]:
-        """Draw background values for each row of a block, and let the row enter after it.
+        """Draw background values for each row of a block, and let each row enter after its draws.
 
         Parameters
         ----------
         block
-            (count, d) consecutive rows. d may have grown since the last call; rows held have the new features absent.
+            (count, d) consecutive rows. d may have grown since the last call. New features are absent in the rows held.
         first_row
-            The number of the block's first row; it says how many rows the reservoir has seen.
+            Number of the block's first row, which equals the number of rows that the reservoir has seen.
         start
-            The first row that is explained; rows before it enter and draw nothing.
+            First row that is explained. Earlier rows enter and draw nothing.
         draws
-            Background rows drawn for each feature of each row.
+            Number of background rows drawn for each feature of each row.
 
         Returns
         -------
@@ -102,9 +102,9 @@ class Reservoir:
         return self.serve(block, first_row, start, Wanted(values=draws)).values
 
     def serve(self, block: NDArray[np.float64], first_row: int, start: int, wanted: Wanted) -> Drawn:
-        """As `pass_through`, for several methods at once: the reservoir moves on once for all of them.
+        """Draw as `pass_through` does, for several methods in one pass.
 
-        What is drawn for one method does not depend on what is drawn for another.
+        The draws of one method do not depend on those of another.
         """
         count, width = block.shape
         if width > self.rows.shape[1]:

@@ -1,7 +1,7 @@
-"""Which earlier row a reservoir gives: the laws p_{s,r} of the incremental sampling strategies (004, equation 5).
+"""Probabilities p_{s,r} with which the incremental sampling strategies draw earlier rows (004, equation 5).
 
-Rows are numbered from 0; row s draws from rows 0 .. s-1. While fewer than `size` rows have come all of them are held,
-and each is as likely as the others.
+Rows are numbered from 0, and row s draws from rows 0 .. s-1. While fewer than `size` rows have come, all of them are
+held and equally likely.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def sampling_distribution(sampling: str, size: int, row: int) -> NDArray[np.float64]:
-    """(row,) the probability that row number `row` draws row r, for r = 0 .. row-1; they add up to 1.
+    """Return (row,) probabilities that row number `row` draws row r, for r = 0 .. row-1. They add up to 1.
 
     *geometric*: p (1-p)^(s-r-1), and p (1-p)^(s-L) for each of the first L rows, p = 1/L. *uniform*: 1/s. *window*: 1/w
     for the last w rows.
@@ -28,9 +28,9 @@ def sampling_distribution(sampling: str, size: int, row: int) -> NDArray[np.floa
 
 
 def collision_probability(sampling: str, size: int, row: int) -> float:
-    """The probability that two draws from `sampling_distribution` give the same row (004, Lemma 1, with t0 = L).
+    """Return the probability that two draws from `sampling_distribution` give the same row (004, Lemma 1, with t0 = L).
 
-    1/s for uniform sampling, p/(2-p) (1 + (1-p)^(2(s-L)+1)) for geometric, 1/w for a window.
+    It is 1/s for uniform sampling, p/(2-p) (1 + (1-p)^(2(s-L)+1)) for geometric sampling, and 1/w for a window.
 
     >>> collision_probability("geometric", 2, 4), float(sum(sampling_distribution("geometric", 2, 4) ** 2))
     (0.34375, 0.34375)

@@ -1,4 +1,4 @@
-"""Settings of what the learner keeps of earlier rows and draws from them."""
+"""Settings of the earlier rows that the learner keeps, and of the draws from them."""
 
 from dataclasses import dataclass
 
@@ -8,25 +8,25 @@ from glasstream.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Bounds of what conditional removal keeps.
+    """Limits of the storage trees for conditional removal.
 
     Parameters
     ----------
     size
-        Values that one leaf holds once full.
+        Number of values that a full leaf holds.
     depth
-        Branches on the longest way through a tree; 1 to 20.
+        Largest number of branches from the root to a leaf, 1 to 20.
     values
-        Values that all leaves of all trees hold together, at most; whole leaves of `size`.
+        Largest number of values in all leaves of all trees. Leaves are allocated in units of `size`.
     marginal
-        Rows of the marginal reservoir.
+        Number of rows in the marginal reservoir.
     categories
-        Codes of a text feature that trees tell apart. Their cost of a split grows with its cube.
+        Number of codes of a text feature that trees distinguish. The cost of a split grows with its cube.
 
     Raises
     ------
     SettingsError
-        One of them is out of its range.
+        A setting is out of its range.
     """
 
     size: int = 100
@@ -62,7 +62,7 @@ class BackgroundSettings:
     methods
         Methods, from `glasstream_topics.methods.METHODS`.
     start
-        The first explained row, t0.
+        First explained row, t0.
     draws
         iPFI: number of background rows drawn for each feature.
     inner, fresh

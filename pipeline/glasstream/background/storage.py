@@ -1,22 +1,22 @@
 """Background values drawn conditionally on the features that are present (002, section 3.2, Algorithms 3 and 4).
 
-For each feature an incremental Hoeffding adaptive tree predicts it from the others, and each leaf keeps a geometric
-reservoir of the values that the feature had in the rows that came there. To draw a removed feature, its tree is
-descended by the values of the features that are present; at a branch on any other feature, one that is removed as
-well or that the row does not have, a child is chosen at random in proportion to the weight it has seen. So two
-features that are removed together know nothing of the row's values of each other.
+For each feature, an incremental Hoeffding adaptive tree predicts it from the others. Each leaf keeps a geometric
+reservoir of the feature's values in the rows that reached it. To draw a removed feature, the values of the features
+that are present determine the way down its tree. At a branch on any other feature (one that is also removed, or that
+the row lacks), a child is chosen at random in proportion to the weight it has seen. So the draws of features that are
+removed together do not depend on the row's values of these features.
 
-What happens to a feature, and what it does:
+The storage handles these cases:
 
 ==============  ======================================================================================
-number          a regressor with the mean in its leaves; booleans too
-text            a classifier over codes. Trees take those from `categories` - 1 on for one; leaves keep all
-missing         the absence enters the leaf that the row reaches, and is drawn again; no tree learns it
-new             has a tree from its first value on; rows before had it absent
-vanished        its absence fills the leaves that are reached
-leaf split      its values are dropped; its children begin empty
-branch dropped  (its alternate takes its place) the values of its leaves are dropped
-empty leaf      the value comes from a row of a marginal reservoir, the same for all such values of a draw; counted
+number          a regressor with the mean in its leaves; also for booleans
+text            a classifier over codes. Trees merge the codes from `categories` - 1 on; leaves keep all
+missing         the absence enters the leaf that the row reaches and can be drawn; no tree learns it
+new             the feature has a tree from its first value on; it is absent in earlier rows
+vanished        its absence fills the leaves that rows reach
+leaf split      the leaf's values are dropped; its children begin empty
+branch dropped  an alternate takes its place; the values of its leaves are dropped
+empty leaf      the value comes from the marginal reservoir, from one row per draw; such values are counted
 no room         a leaf without values stays empty until another leaf is dropped; the values are counted
 ==============  ======================================================================================
 """
@@ -40,12 +40,12 @@ _SEEDS = 2**32 - 1
 
 @dataclass(slots=True)
 class ConditionalStorage:
-    """The storage trees of one stream; make one by `empty`. It can be pickled and goes on as it would have.
+    """Storage trees of one stream, created by `empty`. A pickled copy continues bit-identically.
 
     Examples
     --------
-    The second feature is the first one's negative. Given the first it comes back as such, give or take a leaf; given
-    the third only, it is any of those before:
+    The second feature is the negative of the first. Given the first, its draws are close to the true value. Given only
+    the third, its draws cover all earlier values:
 
     >>> from glasstream.draws import stream_key
     >>> storage = ConditionalStorage.empty(StorageSettings(), stream_key(1, "example"))
@@ -59,33 +59,35 @@ class ConditionalStorage:
     >>> bool(given_third.std() > 25), bool(np.abs(given_both + 86).max() < 15)
     (True, True)
 
-    The model's answers to such rows are those of iSAGE:
+    iSAGE evaluates the model on such rows with
     ``glasstream.explain.variants.built_up(predictor, rows[2_999:], order, drawn)``.
     """
 
     settings: StorageSettings
     key: NDArray[np.uint64]
     trees: list[StorageTree | None]
-    """One a feature, None before its first value."""
+    """Tree of each feature; None before the feature's first value."""
     nominal: set[int]
     flat: Trees
     leaves: Leaves
     rows: NDArray[np.float64]
-    """(marginal, d)"""
+    """(marginal, d) marginal reservoir."""
     counts: NDArray[np.int64]
     unlearned: int = 0
-    """Values that a tree could not learn because River could not calculate with them."""
+    """Number of values that a tree could not learn because River could not calculate with them."""
     tallest: int = 1
-    """Nodes on the longest way that any tree has had."""
+    """Largest number of nodes on a path that any tree has had."""
 
     @classmethod
     def empty(cls, settings: StorageSettings, key: NDArray[np.uint64]) -> "ConditionalStorage":
-        """Storage that has seen no row and no feature.
+        """Return storage without rows and features.
 
         Parameters
         ----------
+        settings
+            Limits of the trees.
         key
-            The stream's key words, from `glasstream.draws.stream_key`.
+            Key words of the stream, from `glasstream.draws.stream_key`.
         """
         trees = Trees(*(np.empty((0, 1), dtype) for dtype in NODE))
         none = np.empty(0, np.int64)
@@ -94,22 +96,22 @@ class ConditionalStorage:
 
     @property
     def drawn(self) -> int:
-        """Values drawn so far."""
+        """Number of values drawn so far."""
         return int(self.counts[DRAWN])
 
     @property
     def fell_back(self) -> int:
-        """Values drawn from the marginal reservoir because the leaf was empty."""
+        """Number of values drawn from the marginal reservoir because the leaf was empty."""
         return int(self.counts[FELL_BACK])
 
     @property
     def turned_away(self) -> int:
-        """Values that entered no leaf because `values` were held."""
+        """Number of values that entered no leaf because the limit `values` was reached."""
         return int(self.counts[TURNED_AWAY])
 
     @property
     def held(self) -> int:
-        """Values that all leaves hold together."""
+        """Number of values that all leaves hold."""
         places = self.flat.place[self.flat.place >= 0]
         return int(self.leaves.held[places].sum())
 
@@ -122,32 +124,32 @@ class ConditionalStorage:
         draws: int,
         kinds: Sequence[Kind],
     ) -> NDArray[np.float64]:
-        """Draw for each row of a block, and let the row enter and be learned after it.
+        """Draw for each row of a block, and then let the row enter and the trees learn it.
 
         Parameters
         ----------
         block
             (count, d) consecutive rows, NaN where a feature is absent. d may have grown since the last call.
         first_row
-            The number of the block's first row; it says how many rows the storage has seen.
+            Number of the block's first row, which equals the number of rows that the storage has seen.
         start
-            The first row that is explained; rows before it enter and draw nothing.
+            First row that is explained. Earlier rows enter and draw nothing.
         order
-            (rows from `start` on, d) the permutation by which features become present.
+            (rows from `start` on, d) permutation in which the features become present.
         draws
-            Background rows for each step of a permutation.
+            Number of background rows for each step of a permutation.
         kinds
-            Kinds of the d features, as `FeatureTable.kinds` has them.
+            Kinds of the d features, as in `FeatureTable.kinds`.
 
         Returns
         -------
-        (rows from `start` on, d - 1, draws, d): at [i, s, k] the features order[i, :s + 1] are the row's own, and each
-        of the others is drawn given those.
+        (rows from `start` on, d - 1, draws, d): at [i, s, k] the features order[i, :s + 1] have the row's own values,
+        and each other feature is drawn given those.
 
         Raises
         ------
         InputError
-            The block has fewer features than those before it, or `order` or `kinds` do not fit it.
+            The block has fewer features than earlier blocks, or `order` or `kinds` do not fit it.
         """
         count, width = block.shape
         explained = min(count, max(0, first_row + count - start))
@@ -210,8 +212,8 @@ class ConditionalStorage:
         return StorageTree(seed, feature in self.nominal, self.nominal, self.settings.depth)
 
     def _list_anew(self, j: int, tree: StorageTree) -> None:
-        """Bring the arrays of a tree up to date: leaves that stay keep their values, those that are gone drop them."""
-        before = tree.nodes  # kept until the end: an identity says something only while its object is there
+        """Update the arrays of a tree. Leaves that stay keep their values, and leaves that are gone drop them."""
+        before = tree.nodes  # kept until the end, because an object's id is unique only while the object exists
         places = {
             id(node): place for node, place in zip(before, self.flat.place[j].tolist(), strict=False) if place >= 0
         }
@@ -222,7 +224,7 @@ class ConditionalStorage:
         self.tallest = max(self.tallest, tree.height)
         for array in self.flat:
             array[j] = _blank(array.dtype)
-        for array, column in zip(self.flat, zip(*listed, strict=True), strict=False):  # all but the places
+        for array, column in zip(self.flat, zip(*listed, strict=True), strict=False):  # all arrays except `place`
             array[j, : len(listed)] = column
         for at, node in enumerate(tree.nodes):
             self.flat.place[j, at] = places.pop(id(node), -1)
@@ -232,7 +234,7 @@ class ConditionalStorage:
             self.leaves.spare[0] += 1
 
     def _widen(self, kinds: Sequence[Kind]) -> None:
-        """Make room for features that are new."""
+        """Make room for new features."""
         known = len(self.trees)
         width = known + len(kinds)
         self.nominal |= {known + at for at, kind in enumerate(kinds) if kind == Kind.TEXT}
@@ -243,7 +245,7 @@ class ConditionalStorage:
         self.rows = rows
 
     def _make_room(self, wanted: int) -> None:
-        """Let more leaves have values, as far as `values` allows."""
+        """Allow more leaves to hold values, within the limit `values`."""
         old = self.leaves
         size = self.settings.size
         have = len(old.held)
@@ -263,7 +265,7 @@ def _blank(dtype: np.dtype[Any]) -> int:
 
 
 def _wider(trees: Trees, features: int, nodes: int) -> Trees:
-    """The same trees in arrays for more features or nodes."""
+    """Return the same trees in arrays for more features or nodes."""
 
     def widened(array: NDArray[Any]) -> NDArray[Any]:
         wide = np.full((features, nodes), _blank(array.dtype), array.dtype)

@@ -1,4 +1,4 @@
-"""How a storage tree watches the features on which it might split, within bounds and in one order everywhere."""
+"""Splitters for storage trees, with bounded memory and a deterministic order."""
 
 from bisect import bisect_left
 from typing import Any
@@ -12,17 +12,17 @@ from glasstream.models.catalogue import ClassesInOrder
 
 
 class SlotSplitter(Splitter):
-    """Cut points of a number by which the variance of a numeric target falls most.
+    """Find the cut point of a number that reduces the variance of a numeric target most.
 
-    The values seen are kept as at most 2 · `slots` disjoint ranges with weight, mean and squared deviations of the
-    target; one range too many, and light neighbours are joined. River's own splitter for regression rounds every
-    value to one decimal, which leaves a feature between 0 and 1 eleven cut points, and keeps all that differ: a leaf
-    that never splits, as one whose target is constant, would grow with the stream.
+    The splitter keeps the values as at most 2 · `slots` disjoint ranges, each with weight, mean and squared deviations
+    of the target. When there is one range too many, it joins light neighbours. River's own splitter for regression
+    rounds every value to one decimal, which leaves only eleven cut points for a feature between 0 and 1. It also keeps
+    every distinct value, so a leaf that never splits, for example with a constant target, would grow with the stream.
 
     Parameters
     ----------
     slots
-        About as many ranges remain after joining; at least 2.
+        Approximate number of ranges that remain after joining, at least 2.
     """
 
     def __init__(self, slots: int = 32) -> None:
@@ -31,7 +31,7 @@ class SlotSplitter(Splitter):
         self._low: list[float] = []
         self._high: list[float] = []
         self._moments: list[tuple[float, float, float]] = []
-        """Weight, mean and sum of squared deviations of the target of each range."""
+        """Weight, mean and sum of squared deviations of the target in each range."""
 
     def __len__(self) -> int:
         return len(self._high)
@@ -44,7 +44,7 @@ class SlotSplitter(Splitter):
         raise NotImplementedError("a splitter for regression knows no classes")
 
     def update(self, att_val: float, target_val: float, w: float) -> None:
-        """Let one value of the feature, and the target beside it, enter with weight `w`."""
+        """Add one value of the feature, and the target that belongs to it, with weight `w`."""
         new = (w, target_val, 0.0)
         at = bisect_left(self._high, att_val)
         if at < len(self._high) and self._low[at] <= att_val:
@@ -59,7 +59,9 @@ class SlotSplitter(Splitter):
     def best_evaluated_split_suggestion(
         self, criterion: Any, pre_split_dist: Any, att_idx: Any, binary_only: bool = True
     ) -> BranchFactory:
-        """The cut with the largest reduction of variance; as in River, what lacks the feature counts to the right."""
+        """Return the cut with the largest reduction of variance. As in River, rows without the feature count to the
+        right.
+        """
         weight, mean = pre_split_dist.mean.n, pre_split_dist.mean.get()
         variance = pre_split_dist.get()
         squares = variance * (weight - 1)
@@ -85,7 +87,9 @@ class SlotSplitter(Splitter):
         return BranchFactory(merit, att_idx, cut, [Var._from_state(*below), Var._from_state(*above)])
 
     def _merge(self) -> None:
-        """Join neighbours as long as they hold together at most 2 / slots of the weight: at most slots + 1 remain."""
+        """Join neighbours while they hold at most 2 / slots of the weight together, so that at most slots + 1 ranges
+        remain.
+        """
         most = 2 * sum(weight for weight, _, _ in self._moments) / self.slots
         low, high, moments = self._low[:1], self._high[:1], self._moments[:1]
         for at in range(1, len(self._high)):
@@ -100,7 +104,7 @@ class SlotSplitter(Splitter):
 
 
 def _together(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float, float]:
-    """Weight, mean and squared deviations of two groups as one (Chan, Golub, LeVeque 1983)."""
+    """Return weight, mean and squared deviations of two groups combined (Chan, Golub, LeVeque 1983)."""
     weight = a[0] + b[0]
     apart = b[1] - a[1]
     share = b[0] / weight
@@ -108,10 +112,10 @@ def _together(a: tuple[float, float, float], b: tuple[float, float, float]) -> t
 
 
 class CategoriesInOrder(NominalSplitterClassif):
-    """River's splitter by categories, which tries them in order of first appearance.
+    """Splitter by categories that tries them in order of first appearance.
 
-    River's own tries them in the order of a set. Where two are equally good, the tree would depend on what an earlier
-    process had done to the set before it was pickled.
+    River's own splitter tries categories in the order of a set. If two are equally good, the tree would depend on the
+    history of the set in the process that pickled it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""River's adaptive trees as they are used for storage: one predicts a feature from the others."""
+"""River's adaptive trees for conditional storage: each tree predicts a feature from the others."""
 
 from itertools import pairwise
 from typing import Any
@@ -13,18 +13,19 @@ from glasstream.background.storage_splitters import CategoriesInOrder, SlotSplit
 from glasstream.models.catalogue import ClassesInOrder
 
 _NEVER = 1 << 62
-"""River's own memory management looks at the process; depth and bounded splitters are what bounds these trees."""
+"""Interval that disables River's memory management, which looks at the whole process. The depth and bounded splitters
+limit these trees."""
 
 
 class _Majority(LeafNaiveBayesAdaptive):
-    """Learns no naive Bayes: nobody asks for it, and it costs more than all the rest."""
+    """Mixin that skips learning naive Bayes, which is expensive and not used here."""
 
     def learn_one(self, x: Any, y: Any, *, w: float = 1.0, tree: Any = None) -> None:
         HTLeaf.learn_one(self, x, y, w=w, tree=tree)
 
 
 class _Leaf(AdaLeafClassifier, _Majority):
-    """An adaptive leaf that predicts its majority class, and tries categories in order of first appearance."""
+    """Adaptive leaf that predicts its majority class and tries categories in order of first appearance."""
 
     @staticmethod
     def new_nominal_splitter() -> CategoriesInOrder:
@@ -35,11 +36,11 @@ class _Leaf(AdaLeafClassifier, _Majority):
 
 
 class _AlternatesWait:
-    """Lets an alternate tree grow beside its branch until it is found to be the better one.
+    """Mixin that lets an alternate tree grow beside its branch until it proves to be better.
 
-    In River 0.26 an alternate that is still a single leaf splits into the place of its branch: whatever raised the
-    alarm, 200 rows later the branch is gone. With features that correlate by 0.99, trees that lost their root so drew
-    values that correlated by as little as 0.87 with the truth; when alternates wait it is 0.94 to 0.97.
+    In River 0.26, an alternate that is still a single leaf takes the place of its branch when it splits. So the branch
+    is gone 200 rows after any alarm. With features that correlate by 0.99, trees that lost their root in this way drew
+    values whose correlation with the truth was as low as 0.87. When alternates wait, it is 0.94 to 0.97.
     """
 
     _root: Any
@@ -52,7 +53,7 @@ class _AlternatesWait:
         while beside is not None and getattr(beside, "_alternate_tree", None) is not leaf:
             beside = getattr(beside, "_alternate_tree", None)
         if beside is None:
-            return  # the leaf stood in the tree itself
+            return  # the leaf belongs to the main tree
         beside._alternate_tree = grown
         if parent is None:
             self._root = place
@@ -68,7 +69,7 @@ class _Regressor(_AlternatesWait, tree.HoeffdingAdaptiveTreeRegressor):
 
 
 class _Classifier(_AlternatesWait, tree.HoeffdingAdaptiveTreeClassifier):
-    """River's adaptive tree with leaves of the kind above."""
+    """River's adaptive tree with `_Leaf` leaves."""
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(leaf_prediction="mc", **parameters)
@@ -85,20 +86,21 @@ class _Classifier(_AlternatesWait, tree.HoeffdingAdaptiveTreeClassifier):
 
 
 class StorageTree:
-    """An incremental Hoeffding adaptive tree, and its main nodes in one list.
+    """Incremental Hoeffding adaptive tree with a list of its main nodes.
 
-    Alternate trees grow beside branches as River has them, and come into the list when they take a branch's place.
+    Alternate trees grow beside branches as in River, and enter the list when they replace a branch.
 
     Parameters
     ----------
     seed
-        Of the tree's bootstrap weights.
+        Random seed of the tree's bootstrap weights.
     classes
-        The feature is a category: a classifier over codes; else a regressor with the mean in its leaves.
+        Whether the feature is a category. If so, the tree is a classifier over codes; else it is a regressor with the
+        mean in its leaves.
     nominal
-        Features that are categories. The tree looks at the set as it is when it learns.
+        Features that are categories. The tree reads the set when it learns.
     depth
-        Branches on the longest way to a leaf.
+        Largest number of branches from the root to a leaf.
     """
 
     def __init__(self, seed: int, classes: bool, nominal: set[int], depth: int) -> None:
@@ -111,12 +113,12 @@ class StorageTree:
         }
         self.river: Any = _Classifier(**shared) if classes else _Regressor(**shared)
         self.nodes: list[Any] = []
-        """From the root on, the two children of a branch side by side and after it."""
+        """Main nodes, starting with the root. The two children of a branch are adjacent and come after it."""
         self.height = 1
-        """Nodes on the longest way."""
+        """Number of nodes on the longest path."""
 
     def learn(self, x: dict[int, float], y: float) -> bool:
-        """Learn one row; False when River could not calculate with it (values beyond what squares can hold)."""
+        """Learn one row. Return False if River could not calculate with it (values whose squares overflow)."""
         try:
             self.river.learn_one(x, y)
         except (ArithmeticError, ValueError):
@@ -124,29 +126,30 @@ class StorageTree:
         return True
 
     def stands(self, way: list[int]) -> bool:
-        """Whether what a row learned has left the main tree as it was.
+        """Return whether learning a row left the main tree unchanged.
 
-        What one row changes lies on its own way: a leaf that splits, a branch that gives place to its alternate.
+        One row can only change nodes on its own path: a leaf splits, or an alternate replaces a branch.
 
         Parameters
         ----------
         way
-            The places in `nodes` by which the row went, from before it was learned.
+            Path of the row before it was learned, as places in `nodes`.
         """
         nodes = self.nodes
         if not nodes or self.river._root is not nodes[0]:
             return False
-        # the first of two children has an odd place
+        # the first of two children has an odd index
         return all(nodes[at].children[1 - child % 2] is nodes[child] for at, child in pairwise(way))
 
     def list_nodes(self) -> list[tuple[int, bool, float, int, float]]:
-        """List the nodes anew; of each: feature, whether it is tested for equality, threshold, first child, weight.
+        """Update the list of nodes, and return a tuple for each node.
 
-        A leaf has feature and child -1.
+        A tuple has the feature, whether it is tested for equality, the threshold, the first child, and the weight. A
+        leaf has feature and child -1.
         """
         self.nodes = nodes = [self.river._root]
         tests: list[tuple[int, bool, float, int]] = []
-        for node in nodes:  # grows on the way
+        for node in nodes:  # the loop appends to `nodes`
             if isinstance(node, DTBranch):
                 nominal = isinstance(node, NominalBinaryBranch)
                 tests.append((node.feature, nominal, node.value if nominal else node.threshold, len(nodes)))

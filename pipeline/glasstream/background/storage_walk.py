@@ -1,7 +1,7 @@
-"""Storage trees as arrays, and the kernels that draw from their leaves and let values enter.
+"""Storage trees as arrays, and the kernels that draw from their leaves and add values to them.
 
-`d` is the number of features, each with a tree of at most `w` nodes; node 0 is the root, the two children of a branch
-stand side by side and after it.
+`d` is the number of features. Each feature has a tree of at most `w` nodes. Node 0 is the root. The two children of a
+branch are adjacent and come after it.
 """
 
 from typing import NamedTuple
@@ -20,26 +20,28 @@ _RESERVOIR = int(Purpose.RESERVOIR)
 _BELOW_ONE = 1.0 - 2.0**-53
 
 DRAWN, FELL_BACK, TURNED_AWAY = 0, 1, 2
-"""Places of the counters."""
+"""Indices of the counters."""
 
 
 class Trees(NamedTuple):
-    """The main nodes of all trees.
+    """Main nodes of all trees.
 
     Attributes
     ----------
     feature
-        int32[d, w]: what a branch tests, -1 for a leaf.
+        int32[d, w]: feature that a branch tests, -1 for a leaf.
     nominal
-        bool[d, w]: a row goes to the first child if its value equals the threshold; else if it is not above it.
+        bool[d, w]: how a row goes to the first child. If true, its value must equal the threshold; else its value must
+        not exceed the threshold.
     threshold
-        float64[d, w]
+        float64[d, w]: threshold of a branch.
     child
-        int32[d, w]: the first child, -1 for a leaf.
+        int32[d, w]: first child, -1 for a leaf.
     weight
-        float64[d, w]: what the node has seen, as River counts it: of a branch the sum of its children.
+        float64[d, w]: weight that the node has seen, as River counts it. The weight of a branch is the sum of its
+        children.
     place
-        int32[d, w]: where a leaf's values are held, -1 while it has none.
+        int32[d, w]: row of `Leaves.values` for a leaf, -1 while it has none.
     """
 
     feature: Array
@@ -51,22 +53,22 @@ class Trees(NamedTuple):
 
 
 NODE = ("i4", "?", "f8", "i4", "f8", "i4")
-"""The types of the arrays of `Trees`."""
+"""Types of the arrays in `Trees`."""
 
 
 class Leaves(NamedTuple):
-    """The reservoirs of the leaves of all trees.
+    """Reservoirs of the leaves of all trees.
 
     Attributes
     ----------
     values
-        float64[p, size]: those of a leaf are a row.
+        float64[p, size]: values, one row per leaf.
     held
-        int64[p]: how many of them there are.
+        int64[p]: number of values in each row.
     free
-        int64[p]: a stack of the rows that no leaf has; `free[:spare[0]]` are used.
+        int64[p]: stack of the rows that no leaf uses; only `free[:spare[0]]` is valid.
     spare
-        int64[1]
+        int64[1]: number of free rows.
     """
 
     values: NDArray[np.float64]
@@ -84,14 +86,16 @@ def _passes(nominal, threshold, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def descend(trees, seen, path, length):  # type: ignore[no-untyped-def]
-    """The way of a row through each tree as River learns it: without a branch's feature to the heavier child.
+    """Find the path of a row through each tree, as River does when it learns the row.
+
+    At a branch whose feature is absent, the path goes to the heavier child.
 
     Parameters
     ----------
     seen
         float64[d]: the row as the trees see it.
     path, length
-        int64[d, depth + 1], int64[d]: receive the nodes on the way.
+        int64[d, depth + 1], int64[d]: outputs for the nodes on the path and their number.
     """
     for j in range(seen.size):
         at = np.int64(0)
@@ -112,9 +116,9 @@ def descend(trees, seen, path, length):  # type: ignore[no-untyped-def]
 
 @kernel
 def draw(trees, leaves, rows, key, row, values, seen, order, out, counts):  # type: ignore[no-untyped-def]
-    """Draw what takes the place of the removed features of one row (002, Algorithm 4).
+    """Draw values for the removed features of one row (002, Algorithm 4).
 
-    One uniform number decides a whole descent: what a choice leaves of it is uniform again.
+    One uniform number decides a whole descent, because the remainder after each choice is uniform again.
 
     Parameters
     ----------
@@ -125,7 +129,7 @@ def draw(trees, leaves, rows, key, row, values, seen, order, out, counts):  # ty
     order
         int64[d]: at step s the features order[:s + 1] are present.
     out
-        float64[d - 1, m, d]
+        float64[d - 1, m, d]: output.
     """
     steps, draws, width = out.shape
     position = np.empty(width, np.int64)
@@ -164,7 +168,7 @@ def draw(trees, leaves, rows, key, row, values, seen, order, out, counts):  # ty
 
 @kernel
 def enter(trees, leaves, rows, key, row, values, grown, path, length, learned, counts):  # type: ignore[no-untyped-def]
-    """Let one row enter the leaves that it reaches, and the marginal reservoir, after the trees have learned it.
+    """Add one row to the leaves that it reaches and to the marginal reservoir, after the trees have learned it.
 
     Parameters
     ----------
@@ -173,11 +177,11 @@ def enter(trees, leaves, rows, key, row, values, grown, path, length, learned, c
     values
         float64[d]: the row.
     grown
-        bool[d]: the feature has a tree.
+        bool[d]: whether the feature has a tree.
     path, length
-        From `descend`.
+        Results of `descend`.
     learned
-        float64[d]: the weight that the leaf reached has now; NaN: what it was.
+        float64[d]: new weight of the leaf that the row reached; NaN if it is unchanged.
     """
     for j in range(values.size):
         if not grown[j]:

@@ -1,17 +1,19 @@
-"""ADWIN over many series at once: windows that grow while their mean stays, and drop their old end when it moves.
+"""ADWIN for many series at once: windows that grow while their mean is stable and drop old values when it changes.
 
-The algorithm is ADWIN2 (Bifet, Gavaldà: "Learning from time-changing data with adaptive windowing", SDM 2007) as River
-0.26 computes it, to the bit. A window of W numbers is kept as buckets of 1, 2, 4, ... of them, at most `max_buckets` of
-a size, each with its sum and its sum of squared deviations: memory O(log W). Every `clock` numbers each boundary
-between two buckets is tried: with n0 older and n1 newer numbers, σ² the variance of the window, and
+The algorithm is ADWIN2 (Bifet, Gavaldà: "Learning from time-changing data with adaptive windowing", SDM 2007). The
+results equal those of River 0.26 to the bit. A window of W numbers is stored as buckets of 1, 2, 4, ... numbers, with
+at most `max_buckets` of each size. Each bucket holds its sum and its sum of squared deviations, so memory is O(log W).
+Every `clock` numbers, the detector tests each boundary between two buckets. With n0 older and n1 newer numbers, σ² the
+variance of the window, l = `min_window_length`, and
 
     m = 1 / (n0 - l + 1) + 1 / (n1 - l + 1),   D = ln(2 ln W / δ),   ε = √(2 m σ² D) + 2/3 m D
 
-(l = `min_window_length`), means that are further than ε apart raise the alarm and the oldest bucket goes, again and
-again while a boundary is left that says so. Like River's, a detector begins anew with the number after an alarm. The
-two sides that an alarm tells of are those of the boundary where the means are furthest apart for their ε.
+it raises an alarm if the two means differ by more than ε. It then drops the oldest bucket and repeats the test until no
+boundary fails. As in River, a detector starts anew with the number after an alarm. An alarm reports the two sides of
+the boundary at which the difference of the means is largest in relation to ε.
 
-River keeps this state in an extension that can only be pickled; here it is arrays, and a block of rows is one call.
+River keeps this state in an extension type that can only be pickled. Here the state is arrays, and one call processes a
+block of rows.
 """
 
 import math
@@ -25,10 +27,10 @@ from numpy.typing import NDArray
 from glasstream.drift.detector import Alarm, Floats, Parameters
 from glasstream.jit import kernel
 
-# Columns of `counts`: numbers in the window, bucket sizes in use, numbers since the detector began, and whether the
-# newest number raised an alarm.
+# Columns of `counts`: count of numbers in the window, count of bucket sizes in use, count of numbers since the detector
+# began, and whether the newest number raised an alarm.
 _WIDTH, _IN_USE, _TICK, _ALARMED = range(4)
-# Columns of `sums`: sum, and sum of squared deviations, of the window.
+# Columns of `sums`: sum and sum of squared deviations of the window.
 _TOTAL, _SQUARES = range(2)
 
 
@@ -36,25 +38,25 @@ _TOTAL, _SQUARES = range(2)
 class Adwin:
     """ADWIN for each of s series.
 
-    Parameters of `update` (as River's): ``delta`` δ, ``clock``, ``max_buckets``, ``min_window_length``, and
-    ``grace_period``, numbers in the window before the first test.
+    `update` takes River's parameters: ``delta`` δ, ``clock``, ``max_buckets``, ``min_window_length``, and
+    ``grace_period``, the count of numbers in the window before the first test.
     """
 
     name: ClassVar[str] = "adwin"
     totals: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     """(s, sizes, max_buckets + 1) sums of the buckets of each size, oldest first.
 
-    There is room for the bucket sizes that a window of the present length can need, and for no more: these arrays are
-    the largest that a stream holds.
+    The array has room only for the bucket sizes that a window of the current length can need, because `totals` and
+    `squares` are the largest arrays of a stream.
     """
     squares: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    """Likewise, sums of squared deviations."""
+    """(s, sizes, max_buckets + 1) sums of squared deviations of the buckets of each size, oldest first."""
     filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    """(s, sizes) buckets of each size."""
+    """(s, sizes) numbers of buckets of each size."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
-    """(s, 4)"""
+    """(s, 4) counters of each series."""
     sums: Floats = field(default_factory=lambda: np.zeros((0, 2)))
-    """(s, 2)"""
+    """(s, 2) sums of each window."""
 
     @classmethod
     def empty(cls) -> Self:
@@ -108,7 +110,7 @@ class Adwin:
         return made
 
     def _used(self) -> NDArray[np.bool_]:
-        """(s, sizes, max_buckets + 1) where there is a bucket."""
+        """Return the (s, sizes, max_buckets + 1) mask of the buckets in use."""
         return np.arange(self.totals.shape[2]) < self.filled[:, :, np.newaxis]
 
 
@@ -144,7 +146,7 @@ def _update(  # type: ignore[no-untyped-def]
 
 @kernel
 def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
-    """The number as a bucket of its own; buckets of a size that are too many are merged by two."""
+    """Add a number as a bucket of its own. Merge the two oldest buckets of each size that has too many."""
     if counts[_IN_USE] == 0:
         counts[_IN_USE] = 1
     width = counts[_WIDTH]
@@ -175,7 +177,7 @@ def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-u
 
 @kernel
 def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
-    """Take the oldest buckets of a size away."""
+    """Remove the oldest buckets of a size."""
     for k in range(many, filled[size]):
         totals[k - many] = totals[k]
         squares[k - many] = squares[k]
@@ -184,9 +186,10 @@ def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
 
 @kernel
 def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # type: ignore[no-untyped-def]
-    """The size of the newer side of the first boundary, from old to new, that raises the alarm; 0 if none does.
+    """Return the size of the newer side of the first boundary, from old to new, that raises the alarm; 0 if none does.
 
-    If the `strongest` is asked for, it is the one whose means are furthest apart for its ε, and `sides` gets them.
+    If `strongest` is true, choose the boundary at which the means differ most in relation to ε, and write the means of
+    its sides to `sides`.
     """
     width = counts[_WIDTH]
     variance = sums[_SQUARES] / width
@@ -220,7 +223,7 @@ def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # ty
 
 @kernel
 def _drop(totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
-    """Take the oldest bucket out of the window."""
+    """Remove the oldest bucket from the window."""
     size = counts[_IN_USE] - 1
     number = 2.0**size
     u, v = totals[size, 0], squares[size, 0]

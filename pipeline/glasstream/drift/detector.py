@@ -11,7 +11,7 @@ Parameters = dict[str, float | int | str]
 
 
 class Alarm(NamedTuple):
-    """One series has changed."""
+    """Alarm for a change in one series."""
 
     row: int
     """Index in the block of the number that raised the alarm."""
@@ -29,10 +29,10 @@ class Detectors(Protocol):
 
     Contract:
 
-    - A series' alarms are a function of the parameters, of its place, and of its own numbers so far: not of how rows
-      are cut into calls, nor of the series beside it. The parameters may change from call to call.
-    - NaN is no number: the series is not fed in that row.
-    - `state` and `restore` lose nothing: one that goes on from its state raises the same alarms.
+    - The alarms of a series depend only on the parameters, on its place, and on its own numbers so far. They do not
+      depend on how rows are cut into calls, nor on other series. The parameters may change from call to call.
+    - NaN means that the series has no number in that row.
+    - `state` and `restore` lose nothing. A restored detector raises the same alarms.
     """
 
     name: ClassVar[str]

@@ -1,9 +1,9 @@
-"""KSWIN over several series: whether the newest numbers of a window are distributed as a sample of the older ones.
+"""KSWIN for several series: test whether the newest numbers of a window follow the distribution of the older ones.
 
-River's own detector (Raab, Heusinger, Schleif: "Reactive soft prototype computing for concept drift streams",
-Neurocomputing 2020), one for each series, all with the same seed. It makes a Kolmogorov-Smirnov test a number, which
-costs some hundred µs: for a few series, or slow streams. River is imported when the first detector is made: it takes
-two seconds, and an aggregator needs none of it otherwise.
+Each series has a detector of River (Raab, Heusinger, Schleif: "Reactive soft prototype computing for concept drift
+streams", Neurocomputing 2020). All detectors have the same seed. KSWIN runs a Kolmogorov-Smirnov test for every number,
+which costs some hundred µs, so it suits few series or slow streams. River is imported with the first detector, because
+the import takes two seconds and an aggregator does not need River otherwise.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glasstream.drift.detector import Alarm, Floats, Parameters
 
 _GENERATOR = 625
-"""Words of the state of Python's generator, from which River samples."""
+"""Number of words in the state of Python's random generator, which River samples from."""
 _GENERATOR_VERSION = 3
 
 
@@ -25,8 +25,8 @@ _GENERATOR_VERSION = 3
 class Kswin:
     """KSWIN for each of s series.
 
-    Parameters of `update` (as River's): ``alpha`` of the test, ``window_size``, ``stat_size`` (the newest numbers), and
-    ``seed``. Sizes and seed hold for the life of a series.
+    `update` takes River's parameters: ``alpha`` of the test, ``window_size``, ``stat_size`` (the number of newest
+    values), and ``seed``. Sizes and seed must not change during the life of a series.
     """
 
     name: ClassVar[str] = "kswin"

@@ -19,17 +19,17 @@ class WatchedSignal(NamedTuple):
     """Values of one signal, one per row and series."""
 
     signal: str
-    """One of `glasstream_topics.drift.SIGNALS`."""
+    """Name of the signal, from `glasstream_topics.drift.SIGNALS`."""
     method: str
     """Name of the method; empty if the signal belongs to none."""
     values: Floats
-    """(rows, s) a column a feature, or one; NaN: nothing is said."""
+    """(rows, s) values, one column per feature or a single column; NaN where there is no value."""
     smooth: bool = True
-    """Whether it can be smoothed further; False if it is smoothed already."""
+    """Whether the values can be smoothed further; False if they are smoothed already."""
 
 
 class Detection(NamedTuple):
-    """One alarm, and the signal that raised it."""
+    """Alarm with the signal that raised it."""
 
     signal: str
     method: str
@@ -46,9 +46,9 @@ class DriftMonitor:
 
     settings: DriftSettings
     detectors: dict[str, Detectors] = field(default_factory=dict)
-    """By ``signal/method``."""
+    """Detectors by ``signal/method``."""
     smoothed: dict[str, Smoothed] = field(default_factory=dict)
-    """Likewise, for what is smoothed first."""
+    """Smoothing by ``signal/method``, for signals that are smoothed before detection."""
 
     def feed(self, watched: Sequence[WatchedSignal]) -> list[Detection]:
         """Feed rows in order. All watched signals must have the same rows.

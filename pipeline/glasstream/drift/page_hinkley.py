@@ -1,12 +1,14 @@
-"""The Page-Hinkley test over many series at once: a cumulative sum of deviations from the mean that leaves its extreme.
+"""Page-Hinkley test for many series at once.
 
-With the mean of all n numbers so far and the deviation d of the newest from it (Page: "Continuous inspection schemes",
-Biometrika 1954; the form with forgetting is River's, equal to the bit, both directions):
+The test raises an alarm when a cumulative sum of deviations from the mean moves away from its extreme. Let d be the
+deviation of the newest number from the mean of all n numbers so far (Page: "Continuous inspection schemes", Biometrika
+1954). With forgetting as in River, and equal to River to the bit in both directions:
 
     up = λ up + d - δ,   down = λ down + d + δ
 
-`up` further than `threshold` above its minimum, or `down` below its maximum, raises the alarm. The detector begins anew
-with the number after it. Where the extreme was is where the change began: the sides of an alarm are split there.
+The test raises an alarm if `up` exceeds its minimum by more than `threshold`, or if `down` falls below its maximum by
+more than that. The detector starts anew with the number after the alarm. The change began at the extreme, so an alarm
+reports the means before and after it.
 """
 
 from collections.abc import Mapping
@@ -19,23 +21,23 @@ from numpy.typing import NDArray
 from glasstream.drift.detector import Alarm, Floats, Parameters
 from glasstream.jit import kernel
 
-# Columns of `state`: the numbers so far, their mean and sum; the two cumulative sums, their extremes, and how many
-# numbers there were at each extreme and their sum; whether the newest number raised an alarm.
+# Columns of `sums`: count, mean and sum of the numbers so far; the two cumulative sums and their extremes; the count
+# and the sum of the numbers up to each extreme; whether the newest number raised an alarm.
 _N, _MEAN, _SUM, _UP, _DOWN, _LOWEST, _HIGHEST, _LOW_N, _LOW_SUM, _HIGH_N, _HIGH_SUM, _ALARMED = range(12)
 _COLUMNS = 12
 
 
 @dataclass(slots=True)
 class PageHinkley:
-    """The test for each of s series.
+    """Page-Hinkley test for each of s series.
 
-    Parameters of `update` (as River's): ``min_instances``, numbers before the first test; ``delta`` δ; ``threshold``;
-    ``alpha``, the λ above.
+    `update` takes River's parameters: ``min_instances``, the count of numbers before the first test; ``delta`` δ;
+    ``threshold``; and ``alpha``, which is λ in the formulas.
     """
 
     name: ClassVar[str] = "page_hinkley"
     sums: Floats = field(default_factory=lambda: np.zeros((0, _COLUMNS)))
-    """(s, 12)"""
+    """(s, 12) state of each test; the module names the columns."""
 
     @classmethod
     def empty(cls) -> Self:
@@ -76,7 +78,7 @@ def _update(values, shortest, delta, threshold, keep, sums, sides, widths):  # t
                 continue
             if own[_N] == 0.0 or own[_ALARMED] > 0.0:
                 own[:] = 0.0
-                own[_LOWEST], own[_HIGHEST] = np.inf, -1.0  # River's starts
+                own[_LOWEST], own[_HIGHEST] = np.inf, -1.0  # initial values of River
             own[_N] += 1.0
             own[_MEAN] += (1.0 / own[_N]) * (x - own[_MEAN])
             own[_SUM] += x

@@ -35,7 +35,7 @@ class DriftSettings:
     """Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves."""
 
     def parameters_of(self, series: int) -> Parameters:
-        """The parameters of each detector when so many series are watched.
+        """Return the parameters of each detector for a number of watched series.
 
         >>> DriftSettings(
         ...     signals=("loss",), detector="adwin", parameters={"delta": 0.5}, bonferroni=True, smoothed=False,

@@ -1,6 +1,6 @@
-"""Series smoothed number by number, for detectors that are to see what is published and not what rows say.
+"""Exponential smoothing of series, for detectors that watch published values instead of the values of single rows.
 
-The form is that of `glasstream.aggregator.smoothing`, debiased; a row without a number leaves a series as it is.
+The smoothing is debiased, as in `glasstream.aggregator.smoothing`. A row without a number leaves a series unchanged.
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Smoothed:
-    """The smoothing of s series."""
+    """Smoothing of s series."""
 
     sums: Floats = field(default_factory=lambda: np.zeros((0, 2)))
-    """(s, 2) the weight, and the smoothed number with the bias of its start at 0."""
+    """(s, 2) weight and biased smoothed number, which starts at 0."""
 
     def update(self, values: Floats, alpha: float) -> Floats:
-        """(rows, s) each series as smoothed after each row; NaN where the row has no number."""
+        """Return (rows, s) smoothed series after each row; NaN where the row has no number."""
         new = values.shape[1] - len(self.sums)
         if new > 0:
             self.sums = np.concatenate([self.sums, np.zeros((new, 2))])

@@ -1,6 +1,6 @@
-"""Partial dependence of a fixed model on a fixed data set (paper 001, equation 1; Friedman, 2001), and its ICE curves.
+"""Partial dependence of a fixed model on a fixed data set (paper 001, equation 1; Friedman, 2001), with its ICE curves.
 
-What the incremental curves are compared with: they equal these on a stream that is a data set over and over.
+It is the reference for the incremental curves, which equal it on a stream that repeats a data set.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchPDP:
-    """The curves of a data set.
+    """Partial dependence curves of a data set.
 
     Attributes
     ----------
     outputs
         Names of the k outputs, see `glasstream.explain.ipdp.outputs`.
     grid
-        (m, d) the points; NaN where there is none.
+        (m, d) grid points; NaN where there is none.
     ice
-        (n, d, m, k) the curve of every row.
+        (n, d, m, k) ICE curves of all rows.
     curve
-        (d, m, k) the partial dependence, their mean.
+        (d, m, k) partial dependence, the mean of the ICE curves.
     importance
-        (d, k) of the curves, see `glasstream.aggregator.curve_shape`; NaN of a feature without a point.
+        (d, k) importances of the curves, see `glasstream.aggregator.curve_shape`; NaN for a feature without a point.
     """
 
     outputs: tuple[str | None, ...]
@@ -44,7 +44,7 @@ class BatchPDP:
 
 
 def batch_grid(rows: Floats, kinds: Sequence[int], settings: GridSettings | None = None) -> Floats:
-    """Points laid over a whole data set, (max(points, categories), d), NaN where there is none.
+    """Return a grid over a whole data set, (max(points, categories), d), NaN where there is no point.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def batch_grid(rows: Floats, kinds: Sequence[int], settings: GridSettings | None
     kinds
         Kinds of the features, see `glasstream.ingest.features.Kind`.
     settings
-        As for `glasstream.background.grids.Grids`; `window` and `store` are not read. Of more categories than there is
-        place for the most frequent have a point.
+        Settings as for `glasstream.background.grids.Grids`. `window` and `store` are not used. If a feature has too
+        many categories, the most frequent ones have a point.
     """
     settings = settings or GridSettings()
     has_categories = categorical(kinds)
@@ -84,20 +84,22 @@ def batch_pdp(
     settings: GridSettings | None = None,
     output: str | None = None,
 ) -> BatchPDP:
-    """Partial dependence and ICE curves of every feature.
+    """Return partial dependence and ICE curves of every feature.
 
     Parameters
     ----------
     predictor
-        The model.
+        Model to explain.
     rows
         (n, d), NaN where a feature is absent.
     kinds
         Kinds of the features.
     grid
-        (m, d) points; None: `batch_grid` of the rows with `settings`.
+        (m, d) grid points; None for the `batch_grid` of the rows with `settings`.
+    settings
+        Settings of the grid; not used if `grid` is given.
     output
-        Only this class.
+        Only class to explain; None for the default outputs.
 
     Examples
     --------
@@ -128,16 +130,16 @@ def batch_pdp(
 def batch_surface(
     predictor: Predictor, rows: Floats, grid: Floats, pair: tuple[int, int], *, output: str | None = None
 ) -> Floats:
-    """Partial dependence on two features at once: (m, m, k), the mean over the rows.
+    """Return the partial dependence on two features, (m, m, k), the mean over the rows.
 
     Parameters
     ----------
     predictor, rows, output
-        As for `batch_pdp`.
+        Parameters of `batch_pdp`.
     grid
-        (m, d) points, of which those of the pair are used.
+        (m, d) grid points. Only those of the pair are used.
     pair
-        The slots of the two features.
+        Slots of the two features.
     """
     points = np.broadcast_to(grid, (len(rows), *grid.shape))
     return np.asarray(ipdp.surfaces(predictor, rows, points, pair, ipdp.outputs(predictor, output)).mean(axis=0))

@@ -24,25 +24,25 @@ def batch_pfi(
     seed: int = 0,
     first_permutation: int = 0,
 ) -> Floats:
-    """The mean rise of the loss when a feature's column is permuted, times N/(N-1).
+    """Return the mean rise of the loss when a feature's column is permuted, times N/(N-1).
 
-    A permutation leaves one row in N its own value on average; the factor makes up for it, so that the estimate is
+    On average, a permutation leaves one row in N its own value. The factor corrects for this, so that the estimate is
     unbiased (004, Theorem 1).
 
     Parameters
     ----------
     predictor, loss
-        The model, and a name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
+        Model, and the name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
     rows, targets
-        (N, d) and (N,), as for `glasstream.explain.ipfi.contributions`; N at least 2.
+        (N, d) and (N,), as for `glasstream.explain.ipfi.contributions`; N is at least 2.
     permutations
-        M, how many are drawn for each feature; or (M, N) the permutations themselves, for every feature the same.
+        Number M of permutations drawn for each feature; or an (M, N) array of permutations for all features.
     seed, first_permutation
         Random seed, and number of the first permutation. Calls with different numbers draw independently.
 
     Returns
     -------
-    (d,)
+    (d,) importances.
 
     Raises
     ------

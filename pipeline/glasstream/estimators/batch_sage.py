@@ -18,16 +18,17 @@ _ISAGE = int(Purpose.ISAGE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchSAGE:
-    """SAGE values, and what they are means of.
+    """SAGE values, with the contributions and losses that they are means of.
 
     Attributes
     ----------
     contributions
-        (n, d) of each sampled row; a row's add up to its marginal loss minus its model loss.
+        (n, d) contributions of each sampled row. A row's contributions add up to its marginal loss minus its model
+        loss.
     marginal_losses
-        (n,) loss of the mean prediction.
+        (n,) losses of the mean prediction.
     model_losses
-        (n,) loss of the model.
+        (n,) losses of the model.
     """
 
     contributions: Floats
@@ -36,12 +37,12 @@ class BatchSAGE:
 
     @property
     def values(self) -> Floats:
-        """(d,) the SAGE values."""
+        """(d,) SAGE values."""
         return np.asarray(self.contributions.mean(axis=0))
 
     @property
     def standard_errors(self) -> Floats:
-        """(d,) of the values, as if the n contributions were independent."""
+        """(d,) standard errors of the values, assuming independent contributions."""
         return np.asarray(self.contributions.std(axis=0) / np.sqrt(len(self.contributions)))
 
     @property
@@ -56,7 +57,7 @@ class BatchSAGE:
 
     @property
     def total(self) -> float:
-        """What the features are worth together: the sum of the values."""
+        """Value of all features together: the sum of the values."""
         return self.marginal_loss - self.model_loss
 
 
@@ -73,24 +74,24 @@ def batch_sage(
     seed: int = 0,
     first_draw: int = 0,
 ) -> BatchSAGE:
-    """SAGE values of a model on a data set.
+    """Return SAGE values of a model on a data set.
 
     Parameters
     ----------
     predictor, loss
-        The model, and a name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
+        Model, and the name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
     rows, targets
-        (N, d) and (N,), as for `glasstream.explain.isage.contributions`; N at least 1.
+        (N, d) and (N,), as for `glasstream.explain.isage.contributions`; N is at least 1.
     inner
-        m, background rows drawn from `rows` for each row, every one equally likely.
+        Number m of background rows, drawn uniformly from `rows` for each row.
     passes
-        How often each row is explained, with other draws.
+        Number of times each row is explained, each with other draws.
     fresh, corrected
-        As `glasstream.background.reservoir.Wanted` and `glasstream.explain.isage.contributions` have it.
+        Options of `glasstream.background.reservoir.Wanted` and `glasstream.explain.isage.contributions`.
     seed
         Random seed of the draws.
     first_draw
-        Number of the first of the N · passes draws; another call with numbers of its own draws independently.
+        Number of the first of the N · passes draws. Calls with different numbers draw independently.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""What permutation importance estimates, in full: every pair of rows is evaluated (paper 004).
+"""Exact values that permutation importance estimates, from all pairs of rows (paper 004).
 
-The cost is N² evaluations a feature: for small data sets, to compare with.
+The cost is N² evaluations per feature. The functions are a reference for small data sets.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,23 +17,23 @@ from glasstream.models.predictor import Predictor
 Floats = NDArray[np.float64]
 
 _PAIRS = 1 << 16
-"""Pairs of rows that are evaluated at a time."""
+"""Number of pairs of rows evaluated at a time."""
 
 
 def exact_pfi(predictor: Predictor, loss: Loss, rows: Floats, targets: Floats) -> Floats:
-    """The expected PFI, e_switch - e_orig (004, Theorem 1; "model reliance" of Fisher, Rudin and Dominici 2019).
+    """Return the expected PFI, e_switch - e_orig (004, Theorem 1; "model reliance" of Fisher, Rudin and Dominici 2019).
 
-    e_switch is the mean loss over all ordered pairs of different rows, the feature's value of the one put into the
-    other; e_orig the mean loss.
+    e_switch is the mean loss over all ordered pairs of different rows, where one row takes the feature's value from the
+    other. e_orig is the mean loss.
 
     Parameters
     ----------
     predictor, loss, rows, targets
-        As for `batch_pfi`; N at least 2.
+        Parameters of `batch_pfi`; N is at least 2.
 
     Returns
     -------
-    (d,)
+    (d,) importances.
 
     Raises
     ------
@@ -61,18 +61,18 @@ def expected_ipfi(
     reservoir: int = 100,
     start: int | None = None,
 ) -> Floats:
-    """The expectation over the sampling of what iPFI says after the last row, the rows being given (004).
+    """Return the expectation of iPFI after the last row, over the sampling and for given rows (004).
 
     Parameters
     ----------
     predictor, loss, rows, targets
-        As for `batch_pfi`; one model for all rows.
+        Parameters of `batch_pfi`, with one model for all rows.
     alpha, sampling, reservoir, start
-        As for `IncrementalPFI`.
+        Parameters of `IncrementalPFI`.
 
     Returns
     -------
-    (d,) of the debiased value; times 1 - (1-α)^n, n the explained rows, of the raw one.
+    (d,) expectations of the debiased values. For raw values, multiply by 1 - (1-α)^n, n the number of explained rows.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def expected_ipfi(
     if not 1 <= begin < count:
         raise SettingsError([f"expected iPFI: expected a start from 1 to below the {count} rows, got {begin}"])
     raw, weight = np.zeros(rows.shape[1]), 0.0
-    # the first `begin` rows are only drawn from
+    # the first `begin` rows serve as background only
     for row, pairs in enumerate(_pairs(predictor, loss, rows, targets, np.arange, begin), begin):
         distribution = sampling_distribution(sampling, reservoir, row)
         raw = (1 - alpha) * raw + alpha * (distribution[:, None] * pairs).sum(axis=0)
@@ -99,7 +99,7 @@ def _pairs(
     drawn: Callable[[int], NDArray[np.int64]],
     begin: int = 0,
 ) -> Iterator[Floats]:
-    """For each row from `begin` on the contributions (n, d) with each of the n rows that `drawn` names."""
+    """For each row from `begin` on, return (n, d) contributions with each of the n rows that `drawn` selects."""
     for row in range(begin, len(rows)):
         others = drawn(row)
         yield np.concatenate(

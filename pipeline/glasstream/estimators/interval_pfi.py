@@ -1,6 +1,7 @@
-"""Interval PFI: permutation importance of one fixed interval of the stream after the other (paper 004, experiment B).
+"""Interval PFI: permutation importance of consecutive fixed intervals of a stream (paper 004, experiment B).
 
-The naive way to explain a stream: gaps without news between the intervals, and a delay of one. Here to compare with.
+It is a naive baseline for explaining a stream. Its values do not change within an interval, and they lag by one
+interval.
 """
 
 from collections.abc import Mapping
@@ -17,23 +18,23 @@ from glasstream.ingest.admission import Task
 
 
 class IntervalPFI:
-    """Batch PFI of each interval's events, by the model as it is at the interval's end.
+    """Batch PFI of each interval's events, with the model as it is at the interval's end.
 
     Parameters
     ----------
     model
         A River model, or a `LiveModel` over one.
     loss
-        A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None: the default of the task.
+        Name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None for the default of the task.
     interval
-        Events that are explained together, at least 2.
+        Number of events that are explained together, at least 2.
     permutations, seed
-        As for `batch_pfi`.
+        Parameters of `batch_pfi`.
 
     Raises
     ------
     SettingsError
-        The loss is not one for the task, or a number is out of range.
+        The loss does not fit the task, or a number is out of range.
 
     Examples
     --------
@@ -67,22 +68,22 @@ class IntervalPFI:
         self._rows: list[NDArray[np.float64]] = []
         self._targets: list[float] = []
         self.intervals = 0
-        """Intervals explained so far."""
+        """Number of intervals explained so far."""
         self.importance: dict[str, float] = {}
         """The newest interval's values by feature name; empty before the end of the first."""
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Take an event in; call it before the model learns the event.
+        """Add an event. Call this method before the model learns the event.
 
         Returns
         -------
-        `importance`: the same from one interval's end to the next.
+        `importance`, which changes only at the end of an interval.
 
         Raises
         ------
         ModelError
-            The event or its target cannot be used, and leaves no trace; or the model raised, and the interval is left
-            out.
+            The event or its target is invalid and was ignored; or the model raised an error, and the interval was
+            skipped.
         """
         row, target = self._live.event(x, y)
         self._rows.append(row[0])

@@ -1,4 +1,4 @@
-"""iPDP beside a River model that goes on learning (paper 001, Algorithm 1)."""
+"""iPDP for a River model that keeps learning (paper 001, Algorithm 1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurfaceOf:
-    """The effect of a pair of features on one output.
+    """Effect of a pair of features on one output.
 
     Attributes
     ----------
     first, second, value
-        (m, m) each: in every cell the value of the one feature, that of the other, and the smoothed answer; NaN where
-        there is no such cell.
+        (m, m) arrays: value of the first feature, value of the second feature, and smoothed prediction in each cell;
+        NaN where there is no cell.
     """
 
     first: Floats
@@ -43,28 +43,28 @@ class IncrementalPDP:
     Parameters
     ----------
     model
-        A River classifier or regressor, or a `LiveModel` over one. None: for `explain_block` alone.
+        A River classifier or regressor, or a `LiveModel` over one. None if only `explain_block` is used.
     alpha
-        α of the smoothing, in (0, 1]; a window of N events corresponds to 2 / (N + 1).
+        Smoothing factor α in (0, 1]. A window of N events corresponds to 2 / (N + 1).
     grid
-        How grids are laid; None: the defaults of `GridSettings`.
+        Settings of the grids; None for the defaults of `GridSettings`.
     start
-        The first event that is explained, from 1 on: that many have entered the grids before.
+        First event that is explained, counted from 1. Earlier events enter the grids only.
     output
-        The class whose probability the curves are of; None: the second of two by name, or each of more.
+        Class whose probability the curves show. None for the second of two classes by name, or for each of more.
     keep
-        The last so many ICE curves are kept.
+        Number of ICE curves to keep.
     pairs
-        Pairs of features, by name, whose common effect is followed too; costs m² evaluations a pair.
+        Pairs of feature names whose joint effect is followed too. Each costs m² evaluations per event.
     seed, stream
-        Every draw is a function of both and of the event's number.
+        Random seed and name of the stream. Every draw is a function of both and of the event's number.
 
     Raises
     ------
     SettingsError
         A number is out of range.
     ModelError
-        `model` is no River classifier or regressor.
+        `model` is not a River classifier or regressor.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class IncrementalPDP:
         self.settings = grid or GridSettings()
         self.start = start
         self.rows = 0
-        """Events seen, explained or not."""
+        """Number of events seen, explained or not."""
         self.grids = Grids.empty(self.settings, stream_key(seed, stream))
         self.curves = Curves(alpha, keep)
         self._surfaces = {pair: Surface.empty(alpha) for pair in pairs}
@@ -116,14 +116,14 @@ class IncrementalPDP:
         self._names: tuple[str, ...] = ()
 
     def explain_one(self, x: Mapping[str, Any], y: Any = None) -> dict[str, float]:
-        """Explain one event; call it before the model learns the event.
+        """Explain one event. Call this method before the model learns the event.
 
         Parameters
         ----------
         x
-            Numbers, booleans and texts by feature name; None or left out: absent.
+            Numbers, booleans and texts by feature name. A feature that is None or missing is absent.
         y
-            The true class or number, where it is known. No curve depends on it.
+            True class or number, if it is known. No curve depends on it.
 
         Returns
         -------
@@ -132,8 +132,8 @@ class IncrementalPDP:
         Raises
         ------
         ModelError
-            The event cannot be used, and leaves no trace; or the model raised or gave no finite number, and the event
-            counts as seen and not as explained. The estimator can go on.
+            The event is invalid and was ignored; or the model raised an error or returned no finite number, and the
+            event counts as seen but not as explained. The estimator remains usable.
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
@@ -151,12 +151,12 @@ class IncrementalPDP:
     def explain_block(self, predictor: Predictor, rows: Floats, kinds: Sequence[int] | None = None) -> PerRow:
         """Explain consecutive events with one state of a model.
 
-        How events are cut into blocks changes no number.
+        The places where events are cut into blocks change no number.
 
         Parameters
         ----------
         predictor
-            The model. Classes and features that are new come after those that earlier predictors had.
+            Model to explain. New classes and features come after those of earlier predictors.
         rows
             (n, d), NaN where a feature is absent; d may have grown.
         kinds
@@ -164,12 +164,12 @@ class IncrementalPDP:
 
         Returns
         -------
-        What a detector may watch of each row from `start` on.
+        Series that drift detectors can watch, for each row from `start` on.
 
         Raises
         ------
         ModelError
-            The model raised or gave no finite number; none of the rows counts as explained.
+            The model raised an error or returned no finite number. None of the rows counts as explained.
         """
         self._names = max(self._names, tuple(predictor.features), key=len)
         return self._advance(predictor, rows, kinds or [Kind.NUMBER] * rows.shape[1])
@@ -196,17 +196,17 @@ class IncrementalPDP:
 
     @property
     def outputs(self) -> tuple[str | None, ...]:
-        """The classes that have curves; (None,) for regression."""
+        """Classes that have curves; (None,) for regression."""
         return self.curves.outputs
 
     @property
     def importance(self) -> dict[str, float]:
-        """The importance of each feature's curve, the mean over the outputs; features without a curve are left out."""
+        """Importance of each feature's curve, averaged over the outputs. Features without a curve are left out."""
         values = [[one for one in outputs if not isnan(one)] for outputs in self.curves.importance.tolist()]
         return {self._name(slot): sum(found) / len(found) for slot, found in enumerate(values) if found}
 
     def effects(self) -> list[dict[str, Any]]:
-        """Every curve in the form of the `effects` topic, as far as an estimator can tell: for plots and files."""
+        """Return every curve with the fields of the `effects` topic that an estimator knows, for plots and files."""
         return [
             {
                 "row": self.rows - 1,
@@ -223,14 +223,14 @@ class IncrementalPDP:
         ]
 
     def effect(self, feature: str, output: str | None = None) -> Effect:
-        """The curve of one feature.
+        """Return the curve of one feature.
 
         Parameters
         ----------
         feature
-            Its name.
+            Name of the feature.
         output
-            The class; None: the only output there is.
+            Class; None for the only output.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class IncrementalPDP:
         )
 
     def surface(self, first: str, second: str, output: str | None = None) -> SurfaceOf:
-        """The common effect of a pair that is followed.
+        """Return the joint effect of a pair of features.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class IncrementalPDP:
         return self._names[slot] if slot < len(self._names) else f"feature {slot}"
 
     def _texts(self, slot: int, grid: list[float]) -> list[float | str | bool]:
-        """A grid with categories as the events have them."""
+        """Return a grid with the categories as texts."""
         live = self._live
         if live is None or live.kinds[slot] is Kind.NUMBER:
             return list(grid)

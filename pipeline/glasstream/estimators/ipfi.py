@@ -1,4 +1,4 @@
-"""iPFI beside a River model that goes on learning (paper 004, Algorithm 1)."""
+"""iPFI for a River model that keeps learning (paper 004, Algorithm 1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,38 +23,39 @@ Floats = NDArray[np.float64]
 
 
 class IncrementalPFI:
-    """Permutation feature importance, event by event: how much the loss rises when a feature's value is replaced.
+    """Permutation feature importance for each event: the rise of the loss when a feature's value is replaced.
 
     Parameters
     ----------
     model
-        A River classifier or regressor, or a `LiveModel` over one. None: for `explain_block` alone; give the loss.
+        A River classifier or regressor, or a `LiveModel` over one. None if only `explain_block` is used, which needs
+        `loss`.
     loss
-        A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None: the default of the task.
+        Name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None for the default of the task.
     alpha
-        α of the smoothing, in (0, 1]; a window of N events corresponds to 2 / (N + 1).
+        Smoothing factor α in (0, 1]. A window of N events corresponds to 2 / (N + 1).
     draws
-        Background rows drawn from a reservoir for each feature of each event.
+        Number of background rows drawn for each feature of each event.
     reservoir, sampling
-        Rows held to draw from, and how they are chosen: see `glasstream.background.reservoir`.
+        Size of the reservoir and its sampling strategy, see `glasstream.background.reservoir`.
     start
-        The first event that is explained, from 1 on; None: when the reservoir is full.
+        First event that is explained, counted from 1. None for the event at which the reservoir is full.
     realisations
-        R, reservoirs side by side, each with its own rows and draws; the contributions are averaged. What the figures
-        of 004 show for R = 10; unlike `draws` it also averages over what a reservoir holds.
+        Number R of independent reservoirs, whose contributions are averaged. The figures of 004 show R = 10. Unlike
+        `draws`, this also averages over the content of the reservoirs.
     shared
-        One background row for all features of an event instead of one for each.
+        Whether all features of an event share one background row.
     sets
-        Sets of features, by name, to be explained instead of single features; each is replaced jointly.
+        Sets of features by name, to explain instead of single features. The features of a set are replaced jointly.
     seed, stream
-        Every draw is a function of both and of the event's number.
+        Random seed and name of the stream. Every draw is a function of both and of the event's number.
 
     Raises
     ------
     SettingsError
-        The loss is not one for the task, or a number is out of range.
+        The loss does not fit the task, or a number is out of range.
     ModelError
-        `model` is no River classifier or regressor.
+        `model` is not a River classifier or regressor.
 
     Examples
     --------
@@ -104,18 +105,18 @@ class IncrementalPFI:
         self._reservoirs = [Reservoir.empty(reservoir, sampling, stream_key(seed, name)) for name in names]
         self.smoothing = Smoothing.empty(alpha, Overlap.of(sampling, reservoir, draws * realisations))
         self.rows = 0
-        """Events seen, explained or not."""
+        """Number of events seen, explained or not."""
         self._features: tuple[str, ...] = ()
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Explain one event; call it before the model learns the event.
+        """Explain one event. Call this method before the model learns the event.
 
         Parameters
         ----------
         x
-            Numbers, booleans and texts by feature name; None or left out: absent.
+            Numbers, booleans and texts by feature name. A feature that is None or missing is absent.
         y
-            The true class or number.
+            True class or number.
 
         Returns
         -------
@@ -124,8 +125,8 @@ class IncrementalPFI:
         Raises
         ------
         ModelError
-            The event or its target cannot be used, and leaves no trace; or the model raised or gave no finite number,
-            and the event counts as seen and not as explained. The estimator can go on.
+            The event or its target is invalid and was ignored; or the model raised an error or returned no finite
+            number, and the event counts as seen but not as explained. The estimator remains usable.
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
@@ -138,25 +139,25 @@ class IncrementalPFI:
     def explain_block(self, predictor: Predictor, rows: Floats, targets: Floats) -> Floats:
         """Explain consecutive events with one state of a model.
 
-        How events are cut into blocks changes no number.
+        The places where events are cut into blocks change no number.
 
         Parameters
         ----------
         predictor
-            The model. Classes and features that are new come after those that earlier predictors had.
+            Model to explain. New classes and features come after those of earlier predictors.
         rows
             (n, d), NaN where a feature is absent; d may have grown.
         targets
-            (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
+            (n,) true value, or index of the true class among the predictor's classes (-1 if it is not among them).
 
         Returns
         -------
-        (explained, d) the contributions of the rows from `start` on, one column a feature or a set.
+        (explained, d) contributions of the rows from `start` on, one column per feature or set.
 
         Raises
         ------
         ModelError
-            The model raised or gave no finite number; none of the rows counts as explained.
+            The model raised an error or returned no finite number. None of the rows counts as explained.
         """
         self._features = max(self._features, tuple(predictor.features), key=len)
         return self._advance(predictor, rows, targets)
@@ -180,7 +181,7 @@ class IncrementalPFI:
         return values
 
     def _members(self, width: int) -> NDArray[np.bool_]:
-        """(g, d) which features belong to which set; those that have not come yet do not."""
+        """Return the (g, d) mask of the features in each set. Features that have not appeared yet are not included."""
         features = self._features[:width]
         sets = (self._sets or {}).values()
         members = np.zeros((len(sets), width), np.bool_)
@@ -190,35 +191,35 @@ class IncrementalPFI:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is explained, in the order of the columns: the features as they came, or the sets."""
+        """Names of the columns: the features in the order of their first appearance, or the sets."""
         return self._features if self._sets is None else tuple(self._sets)
 
     @property
     def importance(self) -> dict[str, float]:
-        """The values by name, without start-up bias; empty before the first explained event."""
+        """Values by name, without start-up bias; empty before the first explained event."""
         return self._named(self.smoothing.value)
 
     @property
     def normalised(self) -> dict[str, float]:
-        """The values with negative ones set to 0, divided by their sum; all 0 if none is above 0."""
+        """Values divided by their sum, with negative values set to 0; all 0 if no value is above 0."""
         return self._named(normalised(self.smoothing.value))
 
     @property
     def raw(self) -> dict[str, float]:
-        """The values as smoothed from 0."""
+        """Values smoothed from 0, with start-up bias."""
         return self._named(self.smoothing.raw)
 
     @property
     def variance(self) -> dict[str, float]:
-        """The variance of the contributions, under the weights of the smoothing."""
+        """Variance of the contributions under the weights of the smoothing."""
         return self._named(self.smoothing.variance)
 
     def bound(self, delta: float = 0.1) -> dict[str, float]:
-        """The δ-bound of the values by name: see `glasstream.aggregator.bounds.bound`."""
+        """Return the δ-bound of the values by name, see `glasstream.aggregator.bounds.bound`."""
         return self._named(bounds.bound(self.smoothing, delta))
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Low and high by name: see `glasstream.aggregator.intervals`; empty while there are too few events to tell."""
+        """Return low and high by name, see `glasstream.aggregator.intervals`; empty while there are too few events."""
         interval = intervals.normal(self.smoothing, level)
         if interval is None:
             return {}
@@ -228,9 +229,10 @@ class IncrementalPFI:
         return dict(zip(self.names, values.tolist(), strict=False))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
-        """What another estimator with the same settings needs to go on to the last bit: JSON values, and arrays.
+        """Return the state as JSON values and arrays.
 
-        The model is not part of it, nor is a `CustomLoss`.
+        An estimator with the same settings continues bit-identically from it. The state contains neither the model nor
+        a `CustomLoss`.
         """
         meta = {"rows": self.rows, "count": self.smoothing.count, "features": list(self._features)}
         arrays = {name: array.copy() for name, array in self.smoothing.arrays().items()}
@@ -239,12 +241,12 @@ class IncrementalPFI:
         return {**meta, **live}, arrays
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
-        """Go on from what `state` gave.
+        """Restore a state that `state` returned.
 
         Raises
         ------
         StateError
-            The state lacks something, or is one of other settings.
+            The state is incomplete or belongs to other settings.
         """
         try:
             held = [np.array(arrays[f"reservoir {r}"], np.float64) for r in range(len(self._reservoirs))]

@@ -1,4 +1,4 @@
-"""iSAGE beside a River model that goes on learning (paper 002, Algorithm 1)."""
+"""iSAGE for a River model that keeps learning (paper 002, Algorithm 1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -28,45 +28,47 @@ Removal = Literal["marginal", "conditional"]
 
 
 class IncrementalSAGE:
-    """Shapley values of the features' shares in what the model is better than its mean prediction.
+    """Shapley values of the features: how much each contributes to the model's advantage over its mean prediction.
 
-    The values add up to `total`, the smoothed loss of the mean prediction minus that of the model, after every event.
-    An estimator can be pickled, its model with it, and goes on as it would have; `state` is for what must be data only.
+    After every event, the values add up to `total`, the smoothed loss of the mean prediction minus that of the model.
+    An estimator can be pickled together with its model and continues bit-identically. Use `state` for a state that is
+    data only.
 
     Parameters
     ----------
     model
-        A River classifier or regressor, or a `LiveModel` over one. None: for `explain_block` alone; give the loss.
+        A River classifier or regressor, or a `LiveModel` over one. None if only `explain_block` is used, which needs
+        `loss`.
     loss
-        A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None: the default of the task.
+        Name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None for the default of the task.
     alpha
-        α of the smoothing, in (0, 1]; a window of N events corresponds to 2 / (N + 1).
+        Smoothing factor α in (0, 1]. A window of N events corresponds to 2 / (N + 1).
     inner
-        m, background rows drawn for each event. Without `corrected` a small m shifts the values towards the
-        important features, by terms of the order 1/m.
+        Number m of background rows drawn for each event. Without `corrected`, a small m shifts the values towards the
+        important features by terms of the order 1/m.
     reservoir, sampling
-        Rows held to draw from, and how they are chosen: see `glasstream.background.reservoir`.
+        Size of the reservoir and its sampling strategy, see `glasstream.background.reservoir`.
     start
-        The first event that is explained, from 1 on; None: when the reservoir is full.
+        First event that is explained, counted from 1. None for the event at which the reservoir is full.
     removal
-        ``marginal``: background rows come from the reservoir; ``conditional``: from storage trees, given the features
-        that are present.
+        ``marginal``: background rows come from the reservoir. ``conditional``: they come from storage trees, given the
+        features that are present.
     storage
-        Settings of the trees; None: theirs by default.
+        Settings of the storage trees; None for the defaults.
     fresh
-        Draw background rows anew for each step instead of once for all steps of an event: the same expectation, but
-        more variance. Conditional removal always does.
+        Whether to draw background rows anew for each step instead of once per event. The expectation is the same, but
+        the variance is larger. Conditional removal always draws anew.
     corrected
-        Remove the bias of a finite m; for squared and Brier loss and m of at least 2.
+        Whether to remove the bias of a finite m. This needs squared or Brier loss and m of at least 2.
     seed, stream
-        Every draw is a function of both and of the event's number.
+        Random seed and name of the stream. Every draw is a function of both and of the event's number.
 
     Raises
     ------
     SettingsError
-        The loss is not one for the task, there is no correction for it, or a number is out of range.
+        The loss does not fit the task, there is no correction for it, or a number is out of range.
     ModelError
-        `model` is no River classifier or regressor.
+        `model` is not a River classifier or regressor.
 
     Examples
     --------
@@ -125,18 +127,18 @@ class IncrementalSAGE:
         )
         self.aggregator = SageAggregator.empty(alpha, self._overlap)
         self.rows = 0
-        """Events seen, explained or not."""
+        """Number of events seen, explained or not."""
         self._names: tuple[str, ...] = ()
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Explain one event; call it before the model learns the event.
+        """Explain one event. Call this method before the model learns the event.
 
         Parameters
         ----------
         x
-            Numbers, booleans and texts by feature name; None or left out: absent.
+            Numbers, booleans and texts by feature name. A feature that is None or missing is absent.
         y
-            The true class or number.
+            True class or number.
 
         Returns
         -------
@@ -145,8 +147,8 @@ class IncrementalSAGE:
         Raises
         ------
         ModelError
-            The event or its target cannot be used, or the model raised or gave no finite number. The estimator can
-            go on; the event is not explained.
+            The event or its target is invalid, or the model raised an error or returned no finite number. The event is
+            not explained. The estimator remains usable.
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
@@ -162,27 +164,27 @@ class IncrementalSAGE:
     ) -> Floats:
         """Explain consecutive events with one state of a model.
 
-        How events are cut into blocks changes no number.
+        The places where events are cut into blocks change no number.
 
         Parameters
         ----------
         predictor
-            The model. Classes and features that are new come after those that earlier predictors had.
+            Model to explain. New classes and features come after those of earlier predictors.
         rows
             (n, d), NaN where a feature is absent; d may have grown.
         targets
-            (n,) the true value, or the index of the true class among the predictor's classes (-1: not among them).
+            (n,) true value, or index of the true class among the predictor's classes (-1 if it is not among them).
         kinds
             Kinds of the features, which conditional removal needs; None if all are numbers.
 
         Returns
         -------
-        (explained, d) the contributions of the rows from `start` on.
+        (explained, d) contributions of the rows from `start` on.
 
         Raises
         ------
         ModelError
-            The model raised or gave no finite number; none of the rows counts as explained.
+            The model raised an error or returned no finite number. None of the rows counts as explained.
         """
         self._names = max(self._names, tuple(predictor.features), key=len)
         return self._advance(predictor, rows, targets, kinds or [Kind.NUMBER] * rows.shape[1])
@@ -208,27 +210,27 @@ class IncrementalSAGE:
 
     @property
     def importance(self) -> dict[str, float]:
-        """The values by feature name, without start-up bias; empty before the first explained event."""
+        """Values by feature name, without start-up bias; empty before the first explained event."""
         return self._named(self.aggregator.smoothing.value)
 
     @property
     def raw(self) -> dict[str, float]:
-        """The values as smoothed from 0."""
+        """Values smoothed from 0, with start-up bias."""
         return self._named(self.aggregator.smoothing.raw)
 
     @property
     def variance(self) -> dict[str, float]:
-        """The variance of the contributions, under the weights of the smoothing."""
+        """Variance of the contributions under the weights of the smoothing."""
         return self._named(self.aggregator.smoothing.variance)
 
     @property
     def marginal_loss(self) -> float:
-        """The smoothed loss of the mean prediction."""
+        """Smoothed loss of the mean prediction."""
         return self.aggregator.marginal_loss
 
     @property
     def model_loss(self) -> float:
-        """The smoothed loss of the model."""
+        """Smoothed loss of the model."""
         return self.aggregator.model_loss
 
     @property
@@ -237,7 +239,7 @@ class IncrementalSAGE:
         return self.aggregator.total
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Low and high by name: see `glasstream.aggregator.intervals`; empty while there are too few events to tell."""
+        """Return low and high by name, see `glasstream.aggregator.intervals`; empty while there are too few events."""
         found = normal(self.aggregator.smoothing, level)
         if found is None:
             return {}
@@ -245,18 +247,19 @@ class IncrementalSAGE:
         return dict(zip(self._names, zip(low.tolist(), high.tolist(), strict=True), strict=False))
 
     def bound(self, delta: float = 0.1) -> dict[str, float]:
-        """How far each value is off at most, except with probability δ: see `glasstream.aggregator.bounds`."""
+        """Return bounds that the errors exceed with probability δ at most, see `glasstream.aggregator.bounds`."""
         return self._named(bound(self.aggregator.smoothing, delta))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
-        """What another estimator with the same settings needs to go on to the last bit: JSON values, and arrays.
+        """Return the state as JSON values and arrays.
 
-        The model is not part of it, nor is a `CustomLoss`.
+        An estimator with the same settings continues bit-identically from it. The state contains neither the model nor
+        a `CustomLoss`.
 
         Raises
         ------
         StateError
-            Removal is conditional; River trees are no arrays.
+            Removal is conditional. River trees cannot be stored as arrays.
         """
         reservoir = self._reservoir()
         meta, arrays = self.aggregator.state()
@@ -265,12 +268,12 @@ class IncrementalSAGE:
         return meta, {**arrays, "reservoir": reservoir.rows.copy()}
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
-        """Go on from what `state` gave; the settings must be those of then.
+        """Restore a state that `state` returned. The settings must be the same.
 
         Raises
         ------
         StateError
-            The state lacks something or does not fit, or removal is conditional.
+            The state is incomplete or does not fit, or removal is conditional.
         """
         reservoir = self._reservoir()
         aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)

@@ -1,4 +1,4 @@
-"""A River model that its owner goes on teaching, and its events as the rows that estimators take."""
+"""Adapter between a River model that keeps learning and the rows that estimators take."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite, isnan
@@ -16,19 +16,19 @@ from glasstream.models.predictor import CLASSIFICATION, REGRESSION, Floats, Pred
 
 
 class LiveModel:
-    """Stands between a River model and an estimator that sees one event at a time.
+    """Adapter between a River model and an estimator that sees one event at a time.
 
-    The model is only ever asked, never taught. Explain an event before the model learns it.
+    The adapter calls the model but never trains it. Explain an event before the model learns it.
 
     Parameters
     ----------
     model
         A River classifier or regressor, or a pipeline that ends in one.
     task
-        ``"classification"`` or ``"regression"``; None: what the model is.
+        ``"classification"`` or ``"regression"``; None for the model's own task.
     snapshot_every
-        None: the estimator sees the model as it is at each event, by calling it. A number N: it sees a compiled copy,
-        which is many times faster to evaluate and is made anew every N events (and when a feature or a class is new).
+        Number N of events after which a compiled copy of the model is renewed. The copy is also renewed for a new
+        feature or class. It is evaluated many times faster than the model. None to call the model itself at each event.
 
     Raises
     ------
@@ -53,7 +53,7 @@ class LiveModel:
         self.model = model
         self.task: Task = task or _task_of(model)
         self.events = 0
-        """Rows made so far."""
+        """Number of rows encoded so far."""
         self._snapshot_every = snapshot_every
         self._table = FeatureTable()
         self._labels: dict[Any, str] = {}
@@ -61,20 +61,20 @@ class LiveModel:
         self._newest: Mapping[str, Value] = {}
         self._predictor: Predictor | None = None
         self._form: tuple[int, ...] = ()
-        """What the predictor was made of: numbers of features, classes and categories, and of snapshots due."""
+        """Version of the cached predictor: numbers of features, classes, categories and due snapshots."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The features in the order of their first appearance: the columns of a row."""
+        """Features in the order of their first appearance, which are the columns of a row."""
         return tuple(self._table.names)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What the features are, in the same order."""
+        """Kinds of the features, in the same order."""
         return tuple(self._table.kinds)
 
     def categories(self, slot: int) -> tuple[str, ...]:
-        """The texts of a feature by their codes; none unless its kind is text."""
+        """Return the texts of a feature by code; empty unless its kind is text."""
         return tuple(self._table.categories[slot])
 
     @property
@@ -83,24 +83,24 @@ class LiveModel:
         return tuple(self._labels.values())
 
     def event(self, x: Mapping[str, Any], y: Any) -> tuple[Floats, float]:
-        """`row` and `target` of the next event; if either is refused, nothing of the event is kept.
+        """Return `row` and `target` of the next event. If either is invalid, nothing of the event is kept.
 
         Raises
         ------
         ModelError
-            As `row` and `target` say.
+            The event or its target is invalid, see `row` and `target`.
         """
         values = {name: _value(name, value) for name, value in x.items()}
         target = self.target(y)
         return self.row(values), target
 
     def row(self, x: Mapping[str, Any]) -> Floats:
-        """The next event as float64[1, d], NaN where a feature is absent; d grows with features that are new.
+        """Return the next event as float64[1, d], NaN where a feature is absent. d grows with new features.
 
         Raises
         ------
         ModelError
-            A value is no number, boolean, text or None.
+            A value is not a number, boolean, text or None.
         """
         self._newest = {name: _value(name, value) for name, value in x.items()}
         values, _ = self._table.encode(self._newest)
@@ -108,12 +108,12 @@ class LiveModel:
         return np.array([list(values)], np.float64)
 
     def target(self, y: Any) -> float:
-        """The true class as its index in `classes`, which a new one extends; for regression the number.
+        """Return the index of the true class in `classes`, which a new class extends; for regression, the number.
 
         Raises
         ------
         ModelError
-            There is no target; it is no text, boolean or number; or for regression no finite number.
+            The target is missing or is not a text, boolean or number; or it is not a finite number for regression.
         """
         y = _plain(y)
         if self.task == CLASSIFICATION:
@@ -127,25 +127,25 @@ class LiveModel:
         raise ModelError(f"expected the target to be a finite number (regression), got {y!r:.40}")
 
     def meet_classes(self) -> None:
-        """Ask the model which classes it tells apart by now: for events that come without theirs.
+        """Ask the model for its classes. This is needed for events without a target.
 
         Raises
         ------
         ModelError
-            The model raised.
+            The model raised an error.
         """
         self._meet(self._classes_of_model())
 
     @property
     def predictor(self) -> Predictor:
-        """The model as a predictor of rows, with the features and classes known now.
+        """Return the model as a predictor of rows, with the features and classes known now.
 
         Raises
         ------
         NotCompilable
-            Snapshots are asked for and the model has no compiled form.
+            Snapshots are requested and the model has no compiled form.
         ModelError
-            The model raised.
+            The model raised an error.
         """
         if self._predictor is None and self.task == CLASSIFICATION:
             self.meet_classes()
@@ -159,7 +159,7 @@ class LiveModel:
         return self._predictor
 
     def state(self) -> dict[str, Any]:
-        """The features and classes as JSON values; the model is its owner's to keep."""
+        """Return the features and classes as JSON values. The owner must save the model."""
         table = self._table
         return {
             "events": self.events,
@@ -170,7 +170,7 @@ class LiveModel:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the features and classes that `state` gave."""
+        """Restore features and classes that `state` returned."""
         names = [str(name) for name in state["names"]]
         categories = [{str(text): code for code, text in enumerate(texts)} for texts in state["categories"]]
         self._table = FeatureTable(
@@ -196,10 +196,10 @@ class LiveModel:
             self._place(key)
 
     def _classes_of_model(self) -> Iterable[Any]:
-        """What a model that has learned before already tells apart."""
+        """Return the classes that a trained model already knows."""
         try:
             return list(self.model.predict_proba_one({k: v for k, v in self._newest.items() if v is not None}))
-        except NotImplementedError:  # River's way to say that a classifier knows labels only
+        except NotImplementedError:  # River raises this if a classifier predicts labels only
             return []
         except Exception as error:
             raise ModelError(f"the model raised {type(error).__name__}: {error}; on {dict(self._newest)}") from error
@@ -218,7 +218,7 @@ def _task_of(model: Any) -> Task:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as Python's own."""
+    """Convert a numpy number to a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -3,22 +3,22 @@
 Breiman, Friedman, Olshen, Stone: "Classification and Regression Trees", 1984, section 5.3.4; for trees that learn from
 streams Gomes et al., "Feature scoring using tree-based ensembles for evolving data streams", 2019.
 
-With w the weight that a node has seen and I its impurity, a feature gets of one tree
+Let w be the weight that a node has seen and I its impurity. The importance of a feature in one tree is
 
-    (1 / w_root) Σ_t (w_t I_t - Σ_c w_c I_c),    t the branches that test it, c the children of t,
+    (1 / w_root) Σ_t (w_t I_t - Σ_c w_c I_c),    t the branches that test it, c the children of t.
 
-and of a forest the mean over its trees that have learned. I is the Gini impurity 1 - Σ_k p_k², the entropy
--Σ_k p_k log2 p_k, or for regression the variance (with divisor w).
+For a forest, it is the mean over the trees that have learned. I is the Gini impurity 1 - Σ_k p_k², the entropy
+-Σ_k p_k log2 p_k, or the variance (with divisor w) for regression.
 
-What a node has seen is taken as the sum of the leaves below it. River's branches keep statistics too, but not such as
-could be used here: a plain tree (and one in a forest) leaves them as they were when the branch was made, an adaptive
-one goes on with them, without the bootstrap weights by which its leaves learn. A leaf starts from what its parent
-expected on that side of the split (for a numeric feature of a classifier by a normal distribution) and adds all that
-came since. So the sums fit each other, no decrease is negative, and a tree of single leaves has none. Alternate trees
-that grow beside an adaptive tree's branches do not count, they are not yet part of it.
+The statistics of a node are the sums over the leaves below it. River's branches keep statistics too, but these are
+unsuitable. A plain tree (alone or in a forest) freezes them when it creates the branch. An adaptive tree updates them
+without the bootstrap weights of its leaves. A leaf starts from what its parent expected on that side of the split (a
+normal distribution for a numeric feature of a classifier) and adds all later events. So the sums are consistent, no
+decrease is negative, and a tree with a single leaf has none. Alternate trees that grow beside the branches of an
+adaptive tree do not count, because they are not yet part of it.
 
-Like the models themselves it looks at what has been learned: it needs no events, says nothing of single events, and
-favours features with many cut points.
+The importance depends only on what the model has learned. It needs no events, explains no single event, and favours
+features with many cut points.
 """
 
 from collections.abc import Hashable, Iterator
@@ -39,7 +39,7 @@ Impurity = Literal["gini", "entropy"]
 def mean_decrease_impurity(
     model: Any, *, impurity: Impurity = "gini", normalised: bool = True
 ) -> dict[Hashable, float]:
-    """What each feature's splits take from the impurity of a River tree or forest, as it is now.
+    """Return how much each feature's splits decrease the impurity of a River tree or forest.
 
     Parameters
     ----------
@@ -47,19 +47,19 @@ def mean_decrease_impurity(
         A Hoeffding tree of any kind for one target, an ensemble of such trees (ARF, SRP, bagging), or a pipeline that
         ends in one.
     impurity
-        ``gini`` or ``entropy`` (in bits); regression trees always take the variance, in squares of the target's unit.
+        ``gini`` or ``entropy`` (in bits). Regression trees always use the variance, in squares of the target's unit.
     normalised
-        Divide by the sum over all features; all zero stays zero.
+        Whether to divide by the sum over all features. If all values are 0, they stay 0.
 
     Returns
     -------
-    Value by name of each feature that a branch tests; for all others it is 0. A pipeline's names are those that the
-    tree is given.
+    Values by name of each feature that a branch tests. For all other features the value is 0. The names are those that
+    the tree receives from its pipeline.
 
     Raises
     ------
     ModelError
-        The model holds no Hoeffding trees, or `impurity` is neither of both.
+        The model holds no Hoeffding trees, or `impurity` is unknown.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def mean_decrease_impurity(
         decrease: dict[Hashable, float] = {}
         whole = target.weight(_seen(tree._root, target, decrease))
         for feature, value in decrease.items():
-            share = max(0.0, value) / whole / len(trees)  # rounding may have left it a little below 0
+            share = max(0.0, value) / whole / len(trees)  # rounding can make it slightly negative
             total[feature] = total.get(feature, 0.0) + share
     whole = sum(total.values())
     if normalised and whole > 0.0:
@@ -92,7 +92,7 @@ def mean_decrease_impurity(
 
 
 def _seen(node: Any, target: Any, decrease: dict[Hashable, float]) -> Any:
-    """What the leaves below `node` have seen; adds what the branches there take from the impurity to `decrease`."""
+    """Return the statistics of the leaves below `node`, and add the decreases of the branches there to `decrease`."""
     if not isinstance(node, DTBranch):
         return target.leaf(node.stats)
     parts = [_seen(child, target, decrease) for child in node.children]

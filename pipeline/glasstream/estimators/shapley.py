@@ -1,11 +1,11 @@
-"""Exact Shapley values by enumeration: what every sampling estimator is compared with when there are few features.
+"""Exact Shapley values by enumeration, the reference for sampling estimators if there are few features.
 
-For a game v that gives every set S of d players a worth (Shapley 1953; paper 002, section 2),
+A game v gives every set S of d players a worth. Its Shapley values are (Shapley 1953; paper 002, section 2)
 
     φ_i = Σ over S without i of (v(S with i) - v(S)) / (d · C(d-1, |S|))
 
-`sage_game` is the game of SAGE: how much less is lost by a model that is shown the features in S of every row than by
-one that is shown none.
+`sage_game` is the game of SAGE. The worth of S is the decrease of the loss when the model sees the features in S of
+every row instead of none.
 """
 
 from collections.abc import Callable
@@ -22,18 +22,19 @@ from glasstream.models.predictor import Predictor
 Game = Callable[[frozenset[int]], float]
 
 MOST_PLAYERS = 20
-"""A million sets."""
+"""Largest number of players; 20 players have about a million sets."""
 
 
 def shapley_values(game: Game, players: int) -> NDArray[np.float64]:
-    """The Shapley value of each player.
+    """Return the Shapley value of each player.
 
     Parameters
     ----------
     game
-        The worth of a set of players 0 .. players - 1; it is asked once for each of the 2**players sets.
+        Function that returns the worth of a set of players 0 .. players - 1. It is called once for each of the
+        2**players sets.
     players
-        d, at most `MOST_PLAYERS`.
+        Number d of players, at most `MOST_PLAYERS`.
 
     Returns
     -------
@@ -71,22 +72,22 @@ def sage_game(
     targets: NDArray[np.float64],
     background: NDArray[np.float64],
 ) -> Game:
-    """The game that SAGE values are the Shapley values of, with marginal removal.
+    """Return the game whose Shapley values are the SAGE values with marginal removal.
 
-    The features outside S come from every one of the background rows, and the predictions are averaged.
+    The features outside S take the values of every background row, and the predictions are averaged.
 
     Parameters
     ----------
     predictor, loss
-        The model, and a name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
+        Model, and the name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`.
     rows, targets
         (n, d) and (n,), as for `glasstream.explain.isage.contributions`.
     background
-        (m, d); n·m rows are evaluated for each set.
+        (m, d) background rows. Each set takes n·m evaluations.
 
     Returns
     -------
-    The game; of a set of features the mean over the n rows of the loss without features minus the loss with them.
+    The game. For a set of features it returns the mean loss over the n rows without features minus that with the set.
     """
     loss = with_classes(loss, predictor.classes)
     count, width = rows.shape
@@ -113,9 +114,9 @@ def exact_sage(
     targets: NDArray[np.float64],
     background: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """(d,) the SAGE values of a data set, exact: 2**d sets, each with every row over every background row.
+    """Return (d,) exact SAGE values of a data set, from 2**d sets with every row over every background row.
 
-    Parameters and errors as for `sage_game` and `shapley_values`; the background is `rows` itself if none is given.
+    Parameters and errors are those of `sage_game` and `shapley_values`. The background defaults to `rows`.
     """
     game = sage_game(predictor, loss, rows, targets, rows if background is None else background)
     return shapley_values(game, rows.shape[1])

@@ -1,4 +1,4 @@
-"""SAGE of a sliding window, computed from scratch again and again (paper 002, section 3: SW-SAGE)."""
+"""SAGE of a sliding window, recomputed from scratch at intervals (paper 002, section 3: SW-SAGE)."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -15,27 +15,27 @@ from glasstream.ingest.admission import Task
 
 
 class WindowSAGE:
-    """SAGE values of the newest events, by the model as it is.
+    """SAGE values of the newest events for the current model.
 
-    Much slower than iSAGE, and it forgets all at once what leaves the window; it is here to compare with.
+    This baseline is much slower than iSAGE, and it forgets an event abruptly when the event leaves the window.
 
     Parameters
     ----------
     model
         A River model, or a `LiveModel` over one.
     loss
-        A name of `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None: the default of the task.
+        Name of a loss in `glasstream.explain.losses.LOSSES` or a `CustomLoss`; None for the default of the task.
     window
-        w, the events that are explained together and that background rows come from.
+        Number w of events that are explained together and serve as background.
     stride
-        Events from one computation to the next.
+        Number of events between two computations.
     inner, fresh, corrected, seed
-        As for `batch_sage`.
+        Parameters of `batch_sage`.
 
     Raises
     ------
     SettingsError
-        The loss is not one for the task, or window or stride are below 1.
+        The loss does not fit the task, or window or stride are below 1.
 
     Examples
     --------
@@ -72,21 +72,21 @@ class WindowSAGE:
         self._targets: deque[float] = deque(maxlen=window)
         self._seen = 0
         self.newest: BatchSAGE | None = None
-        """The newest computation; None before the window is full."""
+        """Newest result; None before the window is full."""
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Let an event into the window; call it before the model learns the event.
+        """Add an event to the window. Call this method before the model learns the event.
 
         The values are computed when the window becomes full, and every `stride` events from then on.
 
         Returns
         -------
-        The newest values by feature name; empty before the window is full.
+        Newest values by feature name; empty before the window is full.
 
         Raises
         ------
         ModelError
-            The event or its target cannot be used, or the model raised.
+            The event or its target is invalid, or the model raised an error.
         """
         row, target = self._live.event(x, y)
         self._rows.append(row[0])
@@ -106,7 +106,7 @@ class WindowSAGE:
 
     @property
     def importance(self) -> dict[str, float]:
-        """The newest values by feature name."""
+        """Newest values by feature name."""
         if self.newest is None:
             return {}
         return dict(zip(self._live.names, self.newest.values.tolist(), strict=False))

@@ -24,12 +24,12 @@ Floats = NDArray[np.float64]
 
 
 class OutputOf(NamedTuple):
-    """One output of a model that has curves."""
+    """Output of a model that has curves."""
 
     name: str | None
-    """The class; None for regression."""
+    """Class; None for regression."""
     column: int
-    """Of the predictor's values."""
+    """Column of the predictor's values."""
 
 
 def outputs(predictor: Predictor, chosen: str | None = None, most: int = MOST_OUTPUTS) -> tuple[OutputOf, ...]:

@@ -1,18 +1,18 @@
 """iSAGE: incremental Shapley additive global importance (paper 002, Algorithm 1).
 
-The features of a row are put into m background rows one after the other, in a random order π. The marginalised
-prediction of a step is the mean of the m predictions (of the probabilities, or of the number); the contribution of the
+The features of a row replace those of m background rows one after the other, in a random order π. The marginalised
+prediction of a step is the mean of the m predictions (of the probabilities, or of the number). The contribution of the
 feature π(j) is the loss before it is added minus the loss after. The last loss "after" is that of the model itself,
-L(f(x), y). The first loss "before" is that of the smoothed mean prediction: it depends on the rows before, so the
+L(f(x), y). The first loss "before" is that of the smoothed mean prediction. It depends on earlier rows, so the
 aggregator (`glasstream.aggregator.isage`) completes the first difference.
 
-The label of a mean prediction, which the zero-one loss asks for, is the first largest in class order; it has none if
-every probability is 0.
+The zero-one loss needs the label of a mean prediction. The label is the first class with the largest probability, and
+there is none if every probability is 0.
 
-*Finite m.* The expected loss of the mean of m predictions exceeds that of their expectation, for the squared and the
-Brier loss by exactly their variance over m. Neither the first loss "before" nor the last "after" has this excess: the
-feature added first is charged with all of it, and the others are given it back. The correction subtracts it, as the
-m predictions themselves estimate it.
+*Finite m.* The expected loss of the mean of m predictions exceeds the loss of their expectation. For the squared and
+the Brier loss, the excess is exactly their variance over m. Neither the first loss "before" nor the last loss "after"
+has this excess, so the feature added first is charged with all of it and the others are credited. The correction
+subtracts an estimate of the excess from the m predictions.
 """
 
 from typing import NamedTuple
@@ -27,22 +27,22 @@ from glasstream.jit import kernel
 from glasstream.models.predictor import NO_LABEL, Predictor
 
 CORRECTABLE = ("brier", "squared")
-"""Losses whose bias for a finite m is known."""
+"""Losses for which the bias of a finite m is known."""
 
 
 class OpenContributions(NamedTuple):
     """iSAGE contributions of n rows with d features, before the aggregator completes the first differences."""
 
     contributions: NDArray[np.float64]
-    """(n, d) loss before minus loss after; at `first` the loss before is left out."""
+    """(n, d) loss before minus loss after; at `first` the loss before is omitted."""
     first: NDArray[np.int64]
-    """(n,) the feature that was added first; 0 where there are no features."""
+    """(n,) index of the feature that was added first; 0 if there are no features."""
     model_losses: NDArray[np.float64]
-    """(n,) L(f(x), y)."""
+    """(n,) losses L(f(x), y) of the model."""
     predictions: NDArray[np.float64]
-    """(n, k) f(x): the probability of each of the predictor's classes, or the number."""
+    """(n, k) predictions f(x): the probability of each of the predictor's classes, or the number."""
     targets: NDArray[np.float64]
-    """(n,) as given."""
+    """(n,) targets as passed in."""
 
     def completed(self, before: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Complete the first differences.

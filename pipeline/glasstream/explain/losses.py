@@ -41,23 +41,23 @@ DEFAULT = {Task.CLASSIFICATION: "zero_one", Task.REGRESSION: "squared"}
 
 @dataclass(frozen=True, slots=True)
 class CustomLoss:
-    """A loss of one's own.
+    """User-defined loss.
 
     Parameters
     ----------
     name
-        How records and messages call it.
+        Name of the loss in records and messages.
     task
         ``"classification"`` or ``"regression"``.
     function
         ``function(prediction, target) -> float`` for one event. Classification: `prediction` is the probability of
-        each class by its text (all 0 where the model says nothing), `target` the text of the true class, None if the
-        model does not know that class. Regression: both are numbers.
+        each class by its text (all 0 if there is no prediction), and `target` is the text of the true class, or None if
+        the model does not know that class. Regression: both are numbers.
     block
-        None, or the same for many events at once: ``block(values, targets) -> (n,)`` with the arrays that `losses`
-        takes. A row's loss must not depend on the rows beside it.
+        The same loss for many events at once, ``block(values, targets) -> (n,)`` with the arrays that `losses` takes,
+        or None. A row's loss must not depend on other rows.
     classes
-        The texts of the classes in the order of the columns of `values`; `with_classes` fills them in.
+        Texts of the classes in the order of the columns of `values`. `with_classes` sets them.
 
     Examples
     --------
@@ -122,12 +122,12 @@ def loss_for(task: Task, name: Loss | None) -> Loss: ...
 
 
 def loss_for(task: Task, name: Loss | None) -> Loss:
-    """The configured loss if it fits the task, the task's default if none is configured.
+    """Return the configured loss if it fits the task, or the task's default if none is configured.
 
     Raises
     ------
     SettingsError
-        The loss is for the other task.
+        The loss does not exist or is for the other task.
     """
     if name is None:
         return DEFAULT[task]
@@ -209,7 +209,7 @@ def losses(
         known = targets >= 0
         chosen = np.zeros(len(targets))
         chosen[known] = values[known, targets[known].astype(np.int64)]
-        # math.log and not numpy's: a vectorised log may change bits with the position in the array.
+        # math.log instead of np.log, whose vectorised results can depend on the position in the array
         return -np.fromiter(map(log, np.clip(chosen, CLIP, 1.0).tolist()), np.float64, len(targets))
     out = np.empty(len(targets))
     _brier(values, targets, out)

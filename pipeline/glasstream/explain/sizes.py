@@ -16,14 +16,14 @@ from glasstream_topics.methods import MOST_OUTPUTS
 from glasstream_topics.requests import ExplainRequest, NewCategories, refused
 
 LARGEST: Final = 960 * 1024
-"""Bytes of a record of `explain.requests` or `contributions`, at most. Kafka's default for a batch is 1,048,588, and
-the embedded broker keeps records below 1 MB."""
+"""Largest size in bytes of a record of `explain.requests` or `contributions`. Kafka's default limit for a batch is
+1,048,588, and the embedded broker keeps records below 1 MB."""
 _FIELDS: Final = 2 * 1024
-"""The container of a frame, its table of arrays, and all fields of its header that are numbers or names."""
+"""Bytes of a frame's container, its table of arrays, and all header fields that are numbers or names."""
 _PADDING: Final = 8
-"""Bytes before an array, at most."""
+"""Largest number of bytes before an array."""
 REASON: Final = 500
-"""Characters of the reason why a row could not be explained."""
+"""Largest number of characters of the reason why a row could not be explained."""
 _REASON_BYTES: Final = 6 * REASON
 
 
@@ -31,11 +31,11 @@ class Sizes(NamedTuple):
     """Upper bounds in bytes."""
 
     block: int
-    """The encoded block."""
+    """Size of the encoded block."""
     answer: int
-    """The largest record of contributions that answers it."""
+    """Size of the largest record of contributions that answers the block."""
     answers: int
-    """All records that answer it together, however many rows fail."""
+    """Total size of all records that answer the block, however many rows fail."""
 
 
 def sizes(block: ExplainRequest) -> Sizes:
@@ -44,10 +44,10 @@ def sizes(block: ExplainRequest) -> Sizes:
     texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
     told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
     own = _FIELDS + texts + told + sum(array.nbytes + _PADDING for array in arrays)
-    header = _FIELDS + texts + _json(block.classes)  # once more, as the outputs that have curves
+    header = _FIELDS + texts + _json(block.classes)  # once more for the outputs with curves
     numbers = 8 * block.count * _numbers_of_a_row(block) + 10 * _PADDING
     answer = header + _REASON_BYTES + numbers
-    # Of runs of failed and explained rows every second one has a reason.
+    # Runs of failed and explained rows alternate, so every second run has a reason.
     answers = max(1, block.count) * (header + 10 * _PADDING) + (block.count + 1) // 2 * _REASON_BYTES + numbers
     return Sizes(own, answer, answers)
 
@@ -67,7 +67,7 @@ def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
         yield from pieces(_part(block, slice(0, middle)))
         yield from pieces(_part(block, slice(middle, block.count)))
         return
-    block = _part(block, slice(0, 1))  # without the categories of rows that stood behind it
+    block = _part(block, slice(0, 1))  # drops the categories of later rows
     bounds = sizes(block)
     if max(bounds.block, bounds.answer) <= LARGEST:
         yield block

@@ -1,9 +1,9 @@
-"""From a window of labelled events to a map with its threshold: a pure function, to be run wherever there is time.
+"""Fit a map and its threshold to a window of labelled events. The fit is a pure function and can run in any process.
 
-The window is split by a draw under (seed, stream, seq). One part, the reference, is encoded, fitted to, and asked as
-neighbours; the other, which neither the map nor the neighbours have seen, calibrates the threshold. A regression is
-fitted to the standardised target. Of classes the later of two, by name, is the positive one; of more each has a map
-against the rest, and an event's indicator is the largest of them.
+A random draw keyed by (seed, stream, seq) splits the window. The reference part determines the encoding, the map and
+the neighbours. Neither the map nor the neighbours have seen the other part, which calibrates the threshold. For
+regression, the map is fitted to the standardised target. For two classes, the later class by name is the positive one.
+For more classes, each class has a map against the rest, and an event's indicator is the largest of theirs.
 """
 
 from dataclasses import dataclass, replace
@@ -21,25 +21,27 @@ from glasstream.novelty.scorer import Scorer, encode, held_against, measured, no
 from glasstream.novelty.settings import MapSettings
 
 _SPLIT: Final = 0
-"""Purpose of the draw, under a key of this module's own."""
+"""Purpose number of the split's draw. The key is used by this module only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A window that a map is to be fitted to.
+    """Window of labelled events to fit a map to.
 
     Attributes
     ----------
-    stream, seq
-        The newest event when it was asked for.
+    stream
+        Name of the stream.
+    seq
+        `seq` of the newest event at the time of the request.
     rows
-        float64[n, d], NaN where a value is missing; texts as their categories' codes.
+        float64[n, d], NaN where a value is missing; texts as codes of their categories.
     targets
-        float64[n]: numbers, or places in `classes`.
+        float64[n] numbers, or indices in `classes`.
     classes
-        By name; empty for a regression.
+        Classes, sorted by name; empty for a regression.
     texts
-        The columns that hold codes.
+        Columns that hold codes.
     """
 
     stream: str
@@ -51,8 +53,11 @@ class Request:
 
 
 def fit(request: Request, settings: MapSettings) -> bytes:
-    """The map, for `glasstream.novelty.scorer.decode`; or why there is none for this window: too few events that are
-    not too old, one class only. A function of request and settings alone."""
+    """Return the encoded map, or the encoded reason why this window has none, for `glasstream.novelty.scorer.decode`.
+
+    There is no map if too few events are young enough, or if all of them have one class. The result depends on the
+    request and the settings alone.
+    """
     n = len(request.rows)
     held = int(settings.held * n)
     if held < least_held(settings.rate) or n - held < settings.neighbours:
@@ -86,7 +91,7 @@ def fit(request: Request, settings: MapSettings) -> bytes:
 
 
 def _told_apart(targets: Floats, most: int) -> list[float]:
-    """The classes that have a map: of two the later one, of more the most frequent ones; of one none."""
+    """Return the classes that have a map: none of one class, the later of two, the most frequent of more."""
     found, counts = np.unique(targets, return_counts=True)
     if len(found) <= 2:
         return [float(one) for one in found[1:]]
@@ -94,7 +99,7 @@ def _told_apart(targets: Floats, most: int) -> list[float]:
 
 
 def _frequent(rows: Floats, texts: tuple[int, ...], most: int) -> Floats:
-    """The rows with all but the most frequent codes of each text column missing."""
+    """Return the rows, with all but the most frequent codes of each text column missing."""
     thinned = rows.copy()
     for column in texts:
         known = rows[:, column][np.isfinite(rows[:, column])]

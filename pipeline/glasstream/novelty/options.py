@@ -15,7 +15,7 @@ _Natural = Annotated[int, Meta(ge=0)]
 
 
 class NoveltyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How novelty is detected.
+    """Settings of the novelty detector.
 
     The detector fits a map to a window of labelled events, and scores each event with the newest map.
 

@@ -17,12 +17,12 @@ from glasstream.novelty.settings import NoveltySettings
 from glasstream.novelty.stream import Element, StreamDetector
 
 _ROWS: Final = 128
-"""Events between two stops, at most: 10 ms at the slowest scoring that was measured."""
+"""Largest number of events between two stops. The slowest scoring that was measured takes 10 ms for them."""
 
 
 @dataclass(slots=True)
 class TrackedStream:
-    """A stream and its place in the partition."""
+    """Stream detector and its position in the partition."""
 
     detector: StreamDetector
     first_offset: int
@@ -44,7 +44,7 @@ class PartitionDetector:
     first_offset
         Offset at which scoring begins.
     silent_until
-        A predecessor has sent the records for everything before this position, so they are not sent again.
+        Position before which a predecessor has already sent all records. They are not sent again.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class PartitionDetector:
         self.settings = settings
         self.streams: dict[str, TrackedStream] = {}
         self.records: list[tuple[str, bytes]] = []
-        """(stream, record) that nobody has taken yet, in order."""
+        """Pairs (stream, record) in order that the caller has not taken yet."""
         self.changed: set[str] = set()
-        """Streams that have used events since this was last emptied."""
+        """Streams that have used events since the last call of `take_changed`."""
         self.ended: list[str] = []
-        """Streams that a reset mark has ended since this was last emptied."""
+        """Streams that a reset mark has ended since the last call of `take_ended`."""
         self.requests: list[Request] = []
-        """Windows that maps are to be fitted to, and that nobody has taken yet."""
+        """Requests for maps that the caller has not taken yet."""
         self.position = Position(first_offset, 0)
-        """How far the partition has been consumed."""
+        """Position up to which the partition has been consumed."""
         self._silent_until = silent_until or self.position
 
     @property
@@ -104,7 +104,7 @@ class PartitionDetector:
         return taken
 
     def take_records(self) -> list[tuple[str, bytes]]:
-        """Return (stream, record) since the last call, in order."""
+        """Return the pairs (stream, record) since the last call, in order."""
         taken, self.records = self.records, []
         return taken
 
@@ -116,7 +116,7 @@ class PartitionDetector:
     def _watch(self, name: str, message: Message) -> Iterator[StreamDetector | None]:
         decoded = decode(message.value, self.settings.message_bytes)
         watched = self.streams.get(name)
-        if decoded.reset and watched is not None and not self.silent:  # silently: a release that knew no such mark
+        if decoded.reset and watched is not None and not self.silent:  # older releases know no marks
             self.begin(name, watched.detector.settings.epoch + 1, message.offset + 1)
             self.requests = [request for request in self.requests if request.stream != name]
             self.ended.append(name)

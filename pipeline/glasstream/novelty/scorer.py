@@ -26,13 +26,13 @@ class Scores(NamedTuple):
     """Scores of n rows, in their order."""
 
     indicators: Floats
-    """float64[n], in units of the target or in log-odds; of several classes the largest."""
+    """float64[n] indicators in units of the target or in log-odds; the largest one if there are several maps."""
     baselines: Floats
-    """float64[n]"""
+    """float64[n] baseline indicators."""
     flags: NDArray[np.bool_]
-    """bool[n]"""
+    """bool[n] flags: whether the indicator exceeds the threshold."""
     maps: NDArray[np.int64]
-    """int64[n], the class whose indicator is the largest; 0 where there is one map."""
+    """int64[n] index of the map with the largest indicator; 0 if there is one map."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Scorer:
         return len(self.encoding.means)
 
     def score(self, rows: Floats) -> Scores:
-        """Score rows float64[n, d] of `features` or more columns; a row's scores do not depend on those beside it."""
+        """Score rows float64[n, d] with at least `features` columns. A row's scores do not depend on other rows."""
         encoded = self.encoding.encode(rows[:, : self.features])
         all_scores = measured(self.indicators, encoded, self.unit)
         highest = all_scores.argmax(axis=0)
@@ -98,19 +98,25 @@ class Scorer:
 def held_against(
     maps: Sequence[BoostedMap], reference: Floats, targets: Floats, neighbours: int
 ) -> tuple[DriftIndicator, ...]:
-    """An indicator for each map; the Euclidean neighbours are the same for all.
+    """Return an indicator for each map. All indicators share the Euclidean neighbours.
 
     Parameters
     ----------
+    maps
+        Fitted maps.
+    reference
+        float64[n, p] encoded reference rows.
     targets
-        float64[n], of the reference rows; those of classes are not looked at.
+        float64[n] targets of the reference rows; not used for classes.
+    neighbours
+        Number of neighbours.
     """
     plain = Neighbours.of(reference, "euclidean")
     return tuple(DriftIndicator.of(one, reference, targets, k=neighbours, plain=plain) for one in maps)
 
 
 def measured(indicators: Sequence[DriftIndicator], encoded: Floats, unit: float) -> Floats:
-    """Return float64[maps, n], the indicator of each map."""
+    """Return float64[maps, n], the indicators of each map, scaled by `unit`."""
     return np.array([one.indicator(encoded) * unit for one in indicators])
 
 
@@ -134,7 +140,7 @@ def encode(scorer: Scorer, reference: Floats, targets: Floats) -> bytes:
 
 
 def no_map(version: int, reason: str) -> bytes:
-    """Return the bytes that replace a map if none can be fitted to the window."""
+    """Return the bytes that take the place of a map if none can be fitted to the window."""
     return frames.encode(KIND, VERSION, {"version": version, "reason": reason}, {})
 
 

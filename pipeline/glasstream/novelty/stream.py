@@ -1,7 +1,8 @@
-"""The novelty detector of one stream: every accepted event is scored with the map that serves at its seq.
+"""Novelty detector of one stream: it scores every accepted event with the map that is valid at the event's seq.
 
-A window whose newest event has seq s is fitted to elsewhere; its map serves from seq s + D on, neither later nor
-earlier: with that event still to come, the stream is `due`, and takes none until the map is given to it.
+Another process fits a map to a window whose newest event has seq s. The map is valid from seq s + D on, where D is the
+configured delay. When the next event is s + D, the stream is `due` and takes no event until the caller gives it the
+map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,29 +29,29 @@ from glasstream_topics.labels import Label
 
 _KINDS: Final = {"number": float, "boolean": bool, "text": str}
 _COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted", "unfitted")
-"""Attributes that are numbers, as they stand in the state."""
+"""Names of the numeric attributes that the state contains."""
 
 
 class Element(NamedTuple):
-    """An event of a message, or a label."""
+    """Event or label in a message."""
 
     place: int
-    """How many of the message's events and labels come before it."""
+    """Number of events and labels before it in the message."""
     id: str
     event: Event | Label
 
 
 class PlacedRecord(NamedTuple):
-    """The record of one event."""
+    """Record of one event."""
 
     place: int
-    """That of the event."""
+    """Place of the event in its message."""
     record: bytes
 
 
 @dataclass(slots=True)
 class StreamDetector:
-    """Watches one stream."""
+    """Novelty detector of one stream."""
 
     stream: str
     settings: NoveltySettings
@@ -60,28 +61,28 @@ class StreamDetector:
     waiting: Waiting[list[float]]
     labelled: int = 0
     next_due: int = 0
-    """With so many labelled events the next window is fitted to."""
+    """Number of labelled events at which the detector requests the next map."""
     pending: Request | None = None
-    """What the next map is of."""
+    """Request for the next map."""
     asked: bool = False
-    """Whether nobody has been told of `pending` yet."""
+    """Whether `pending` is new, so that `take_request` has not returned it yet."""
     scorer: Scorer | None = None
     detector: Adwin = field(default_factory=Adwin.empty)
     scored: int = 0
     flagged: int = 0
     alarms: int = 0
     fitted: int = 0
-    """Maps that came to serve."""
+    """Number of maps that have been used."""
     unfitted: int = 0
-    """Windows that no map could be fitted to; the map before them goes on."""
+    """Number of windows to which no map could be fitted. The previous map stays in use."""
     reason: str = ""
-    """Why, of the newest of these."""
+    """Reason why no map could be fitted to the newest of these windows."""
     _map: bytes = b""
-    """The bytes of the scorer."""
+    """Encoded form of `scorer`."""
 
     @classmethod
     def empty(cls, stream: str, settings: NoveltySettings) -> "StreamDetector":
-        """A stream that begins."""
+        """Return the detector of a new stream."""
         features = FeatureTable(settings.limits)
         window = Window(settings.window)
         waiting: Waiting[list[float]] = Waiting(settings.labels_window)
@@ -97,26 +98,26 @@ class StreamDetector:
 
     @property
     def seqs(self) -> int:
-        """Events accepted so far."""
+        """Number of accepted events."""
         return self.admission.seq
 
     @property
     def used(self) -> int:
-        """Events accepted, and late labels that found theirs: what the state is made of."""
+        """Number of accepted events plus joined late labels, which together determine the state."""
         return self.seqs + self.waiting.joined
 
     @property
     def due(self) -> bool:
-        """Whether the next event is the first that the pending map serves for."""
+        """Whether the next event is the first that needs the pending map."""
         return self.pending is not None and self.seqs == self.pending.seq + self.settings.delay
 
     def give(self, data: bytes) -> None:
-        """Give it the map that is `due`, as `glasstream.novelty.fit.fit` made it.
+        """Set the map that is `due`, as returned by `glasstream.novelty.fit.fit`.
 
         Raises
         ------
         FrameError
-            It is damaged, or of another window.
+            The map is damaged or belongs to another window.
         """
         found = codec.decode(data)
         if isinstance(found, Scorer):
@@ -130,16 +131,17 @@ class StreamDetector:
         self.pending, self.asked = None, False
 
     def take_request(self) -> list[Request]:
-        """What is pending, if it is new; then it no longer is."""
+        """Return the pending request if it is new, and mark it as taken."""
         asked, self.asked = self.asked, False
         return [self.pending] if asked and self.pending is not None else []
 
     def take(self, events: Sequence[Element]) -> tuple[int, list[PlacedRecord]]:
-        """Take events and labels in their order, up to the next that must wait for a map.
+        """Take events and labels in order, up to the next event that must wait for a map.
 
         Returns
         -------
-        How many were taken, and the records of those that were scored. How events are cut into calls changes nothing.
+        The number of elements taken, and the records of the scored events. The places where events are cut into calls
+        change no result.
         """
         batch: list[tuple[int, int, str]] = []
         rows: list[list[float]] = []
@@ -174,7 +176,7 @@ class StreamDetector:
     def _learn(self, event: Labelled) -> None:
         self.window.add(event)
         self.labelled += 1
-        if self.labelled >= self.next_due and self.pending is None:  # many late labels may come before the next event
+        if self.labelled >= self.next_due and self.pending is None:  # many late labels may precede the next event
             self.next_due = self.labelled + self.settings.stride
             self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.age, self.features)
             self.asked = True
@@ -219,7 +221,7 @@ class StreamDetector:
         ]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor goes on with: JSON values, and arrays. A map that is awaited is fitted again by it."""
+        """Return the state for a successor as JSON values and arrays. The successor requests a pending map again."""
         kind = self.admission.target_kind
         window, arrays = self.window.state(len(self.features))
         waiting, awaited = _waiting_state(self.waiting, len(self.features))
@@ -253,12 +255,12 @@ class StreamDetector:
     def restore(
         cls, stream: str, settings: NoveltySettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "StreamDetector":
-        """The stream as it was when `state` was taken; what it had asked for is asked for again.
+        """Restore the detector from a saved state, and request its pending map again.
 
         Raises
         ------
         StateError
-            The state lacks something, or is damaged.
+            The state is incomplete or damaged.
         """
         try:
             made = cls.empty(stream, settings)
@@ -306,7 +308,7 @@ class StreamDetector:
 
 
 def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What `_restore_waiting` makes the same of."""
+    """Return the state of the waiting events for `_restore_waiting`."""
     kept = [row for _, row in waiting.events.values() if row is not None]
     meta = {
         "ids": list(waiting.events),
@@ -330,5 +332,5 @@ def _restore_waiting(
 
 
 def _of(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """A part's arrays, under their own names."""
+    """Return a part's arrays under their own names."""
     return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}

@@ -14,11 +14,11 @@ from glasstream.novelty.fit import Request
 
 
 class Labelled(NamedTuple):
-    """One labelled event."""
+    """Labelled event."""
 
     seq: int
     row: list[float]
-    """As wide as the stream was then."""
+    """Values of the features that the stream had at the event."""
     target: str | float
 
 

@@ -1,4 +1,4 @@
-"""The files of the page, as they are in the package."""
+"""Static files of the page, loaded from the package."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file."""
+    """Static file."""
 
     body: bytes
     kind: str
     tag: str
-    """Changes with the content."""
+    """Entity tag, which changes with the content."""
 
 
 def load() -> Mapping[str, Asset]:
-    """All of them by path; what is not here is not served."""
+    """Return all static files by path. The page serves no other files."""
     return dict(_below(files("glasstream.page") / "static", ""))
 
 

@@ -1,4 +1,4 @@
-"""Bounded history of an endless stream: complete where it is new, thinned where it is old."""
+"""Bounded history of an endless stream: recent items are complete, older items are thinned."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 class Thinned(Generic[T]):
-    """The newest items all; of older ones the first and every `stride`-th after it.
+    """All of the newest items, and every `stride`-th of the older ones, starting with the first.
 
-    `stride` begins with 1 and doubles whenever more than `older` would be kept, so that what is kept of n items is a
-    function of n alone.
+    `stride` starts at 1 and doubles whenever more than `older` items would be kept. Which of n items are kept
+    depends on n alone.
 
     Parameters
     ----------
     older, newest
-        How many items are kept of each, at most; both may be lowered later with `limit`.
+        Largest numbers of older and of newest items to keep. `limit` can lower both later.
 
     >>> kept = Thinned(older=4, newest=2)
     >>> for item in range(12):
@@ -31,24 +31,24 @@ class Thinned(Generic[T]):
         self.limit(older, newest)
         self.stride = 1
         self.total = 0
-        """Items added so far; the next one's position."""
+        """Number of items added so far, which is the position of the next item."""
         self._older: list[T] = []
         self._newest: deque[T] = deque()
 
     def limit(self, older: int, newest: int) -> None:
-        """Keep fewer, from the next item on.
+        """Keep fewer items, from the next item on.
 
         Raises
         ------
         ValueError
-            Less than one of either.
+            One of the numbers is less than 1.
         """
         if older < 1 or newest < 1:
             raise ValueError(f"expected to keep 1 or more of each, got older={older}, newest={newest}")
         self._most_older, self._most_newest = older, newest
 
     def add(self, item: T) -> None:
-        """Take the next item."""
+        """Add the next item."""
         self._newest.append(item)
         self.total += 1
         while len(self._newest) > self._most_newest:
@@ -61,7 +61,7 @@ class Thinned(Generic[T]):
             self.stride *= 2
 
     def since(self, position: int) -> list[T] | None:
-        """The items from a position on; None if some of them may have been thinned out."""
+        """Return the items from a position on; None if some of them may have been thinned out."""
         first = self.total - len(self._newest)
         if position < first:
             return None
@@ -77,18 +77,20 @@ class Thinned(Generic[T]):
 
 @dataclass(slots=True)
 class Bin:
-    """Consecutive events taken together.
+    """Group of consecutive events.
 
     Attributes
     ----------
     index
-        `seq // width` of all of them.
+        Index `seq // width` of the bin.
     first, last
-        The smallest and the largest seq.
-    count, total
-        Events with a number, and the sum of these.
+        Smallest and largest seq.
+    count
+        Number of events with a value.
+    total
+        Sum of the values.
     note
-        What was noted with the last event that had a note.
+        Note of the last event that had one.
     """
 
     index: int
@@ -100,11 +102,11 @@ class Bin:
 
     @property
     def mean(self) -> float | None:
-        """Of the numbers; None where there are none."""
+        """Mean of the values; None if there are none."""
         return self.total / self.count if self.count else None
 
     def join(self, later: "Bin") -> None:
-        """Take in the bin behind this one."""
+        """Merge the next bin into this one."""
         self.last = later.last
         self.count += later.count
         self.total += later.total
@@ -112,14 +114,14 @@ class Bin:
 
 
 class Bins:
-    """Means of a number of every event, over runs of `width` events; `width` doubles when there are too many runs.
+    """Means of a value over runs of `width` events. `width` doubles when there are too many runs.
 
     Parameters
     ----------
     width
-        To begin with.
+        Initial number of events per bin.
     most
-        Bins that are kept, at most.
+        Largest number of bins.
 
     >>> bins = Bins(width=2, most=2)
     >>> for seq, value in enumerate([1.0, 3.0, 5.0, 5.0, 9.0]):
@@ -134,7 +136,7 @@ class Bins:
         self._bins: list[Bin] = []
 
     def add(self, seq: int, value: float | None, note: float | None = None) -> None:
-        """Take the next event; a seq that is not above the last one is ignored."""
+        """Add the next event. An event whose seq is not above the last one is ignored."""
         if self._bins and seq <= self._bins[-1].last:
             return
         index = seq // self.width
@@ -151,7 +153,7 @@ class Bins:
             self._widen()
 
     def shown(self) -> list[Bin]:
-        """Return the bins, without the newest one while it is less than half full: a mean of few events misleads."""
+        """Return the bins, but omit a newest bin that is less than half full: a mean of few events misleads."""
         if len(self._bins) > 1 and self._bins[-1].last - self._bins[-1].index * self.width < self.width // 2:
             return self._bins[:-1]
         return self._bins

@@ -104,7 +104,7 @@ def _numbers(column: Iterable[float]) -> list[float | None]:
 
 
 def curve_part(curve: Curve) -> dict[str, Any]:
-    """One effect curve."""
+    """Return the message part for an effect curve."""
     return {
         "row": curve.row,
         "seq": curve.seq,
@@ -116,7 +116,7 @@ def curve_part(curve: Curve) -> dict[str, Any]:
 
 
 def alarm_part(record: Drift) -> dict[str, Any]:
-    """One alarm, with its curves."""
+    """Return the message part for an alarm, with its curves."""
     return {
         "row": record.row,
         "seq": record.seq,

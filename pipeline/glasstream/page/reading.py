@@ -30,21 +30,22 @@ _BATCH = 500
 _POLL_SECONDS = 0.25
 _ASK_SECONDS = 10.0
 _QUEUE_KIB = 4_096
-"""Fetched ahead of a partition, at most."""
+"""Largest amount of data to fetch ahead from a partition."""
 _FULL_MS = 10
-"""How long fetching rests when that is full; with librdkafka's second, 100,000 records took 28 s instead of 10."""
+"""Pause in fetching when that amount is reached. With librdkafka's default of 1 s, 100,000 records took 28 s instead of
+10 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One message of a public topic."""
+    """Message of a public topic."""
 
     topic: str
     written: int
     record: Record | None
-    """None: it cannot be read."""
+    """Decoded record; None if the message cannot be read."""
     reason: str | None = None
-    """Of a dead letter."""
+    """Reason given by a dead letter."""
 
 
 class Topics:

@@ -1,12 +1,12 @@
-"""The page over HTTP: its files, and what is new as server-sent events.
+"""HTTP server of the page: its files, and new data as server-sent events.
 
-    /                   the page, or where a token is asked for a form that takes it
-    /static/...         its files
+    /                   the page, or a login form if a token is required
+    /static/...         the files of the page
     /events?...         server-sent events of one view; see `glasstream.page.viewer`
-    /login              takes the token of the form
-    /healthz, /readyz   whether it answers
+    /login              receives the token from the form
+    /healthz, /readyz   health checks
 
-Everything runs on one event loop; only the broker is waited for in a thread.
+Everything runs on one event loop, except that a thread waits for the broker.
 """
 
 import asyncio
@@ -30,38 +30,40 @@ from glasstream.page.viewer import MOST_FEATURES, Channel, View
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 8642
-"""Tried first where none is set."""
+"""Port that the server tries first if none is configured."""
 _TICK_SECONDS = 0.5
-"""Between two messages to a viewer."""
+"""Time between two messages to a viewer."""
 _SILENCE_SECONDS = 10.0
-"""A viewer that is told nothing for so long is sent a comment, so that both ends see a dead connection."""
+"""Time without messages after which a viewer receives a comment, so that both ends detect a dead connection."""
 _STUCK_SECONDS = 30.0
-"""A client that takes nothing for so long is cut off, whatever it has asked for."""
+"""Time after which the server disconnects a client that accepts no data."""
 _VIEWERS = 100
 _APPLY = 100
-"""Records between two breaths of the event loop."""
+"""Number of records to apply before other tasks of the event loop run."""
 
 _FORM, _SAID = "login.html", b"<!-- what is said of a token -->"
-"""The form that asks for the token, and the place in it for what is said of the one before."""
+"""Login form, and the placeholder in it for the message about a wrong token."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PageServer:
-    """Reads the topics and serves the page.
+    """Read the topics and serve the page.
 
     Parameters
     ----------
     topics
-        What is read.
+        Topics to read.
     store
-        Where it is kept.
+        Store for the records.
     access
-        Who is let in.
-    host, port
-        Where to listen; port None: `DEFAULT_PORT`, or any free one where that is taken.
+        Access rules.
+    host
+        Host to listen on.
+    port
+        Port to listen on. If None, the server tries `DEFAULT_PORT` and then any free port.
     tls
-        What TLS is spoken with; None: none is.
+        TLS context; None for plain HTTP.
     """
 
     def __init__(
@@ -80,18 +82,18 @@ class PageServer:
         self._assets = load()
         self._ending = asyncio.Event()
         self._viewers = 0
-        """Connections of viewers that are not closed yet."""
+        """Number of open connections of viewers."""
         self._channels: dict[View, Channel] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
-        """Listen; the page's address.
+        """Start to listen, and return the page's address.
 
         Raises
         ------
         SettingsError
-            The host or port cannot be had.
+            The server cannot listen on the host or port.
         """
         app = web.Application(middlewares=[self._guard], client_max_size=4_096)
         app.router.add_get("/", self._page)
@@ -119,7 +121,7 @@ class PageServer:
         return f"{'http' if self._tls is None else 'https'}://{shown}:{self._runner.addresses[0][1]}/"
 
     async def serve(self, until: asyncio.Event) -> None:
-        """Read and answer until told to end.
+        """Read records until the event is set.
 
         Raises
         ------
@@ -132,7 +134,7 @@ class PageServer:
         while not until.is_set():
             for task in self._tasks:
                 if task.done():
-                    task.result()  # raises what has ended it
+                    task.result()  # raises the exception that ended the task
             taken = await asyncio.to_thread(self._topics.read)
             for start in range(0, len(taken), _APPLY):
                 put(taken[start : start + _APPLY], self._store)
@@ -143,7 +145,7 @@ class PageServer:
             self._store.trouble = None if taken else await asyncio.to_thread(self._topics.trouble)
 
     async def stop(self) -> None:
-        """Let everybody go."""
+        """Close all connections and stop listening."""
         self._ending.set()
         for channel in self._channels.values():
             channel.wake()
@@ -155,7 +157,7 @@ class PageServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Who may ask, and what every answer carries."""
+        """Reject requests for an unknown host, and add the security headers to every answer."""
         if not self._access.knows_host(request.headers.get("Host", "")):
             answer: web.StreamResponse = _text(
                 HTTPStatus.FORBIDDEN, "expected to be asked for by a name of this machine, such as localhost"
@@ -199,7 +201,7 @@ class PageServer:
         return answer
 
     def _form(self, said: str) -> web.Response:
-        """What asks for the token."""
+        """Return the login form with a message."""
         asset = self._assets[_FORM]
         body = asset.body.replace(_SAID, said.encode())
         return web.Response(body=body, status=HTTPStatus.UNAUTHORIZED, headers={"Content-Type": asset.kind})
@@ -219,20 +221,20 @@ class PageServer:
         answer = web.StreamResponse(
             headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
         )
-        self._viewers += 1  # before anything is waited for: the bound must hold for those who come together
+        self._viewers += 1  # before the first await, so that simultaneous requests cannot exceed the limit
         try:
             await answer.prepare(request)
-            # A viewer that went away, or takes nothing any more: nobody is left to tell.
+            # These errors mean that the viewer has gone or no longer accepts data.
             with suppress(ConnectionError, TimeoutError):
                 await self._follow(view, answer)
         finally:
             if not self._ending.is_set() and request.transport is not None:
-                request.transport.abort()  # closing would wait for the client to take what is left, perhaps for ever
+                request.transport.abort()  # close() could wait forever for the client to take the remaining data
             self._viewers -= 1
         return answer
 
     async def _follow(self, view: View, answer: web.StreamResponse) -> None:
-        """Send a viewer what there is of its view, until either of us ends."""
+        """Send a viewer the data of its view until the viewer or the server ends."""
         channel = self._channels.setdefault(view, Channel(self._store, view))
         there = asyncio.Event()
         seat = channel.join(there.set, time.monotonic())
@@ -254,7 +256,7 @@ class PageServer:
                 self._channels.pop(view, None)
 
     async def _deal(self) -> None:
-        """Hand out what is new to all viewers, twice a second."""
+        """Send new data to all viewers, twice a second."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             for channel in list(self._channels.values()):
@@ -262,7 +264,7 @@ class PageServer:
                 await asyncio.sleep(0)
 
     async def _cut_off(self) -> None:
-        """Abort each connection on which data waits and the client takes none, whatever it has asked for."""
+        """Abort each connection on which data waits and the client accepts none."""
         waiting: dict[asyncio.Transport, tuple[int, float]] = {}
         while True:
             await asyncio.sleep(_STUCK_SECONDS / 10)
@@ -281,12 +283,12 @@ class PageServer:
 
 
 def view_of(query: MultiMapping[str]) -> View:
-    """The view that a query string asks for: `stream`, `method`, `top`, `pin` (each), `effect`, `output`.
+    """Return the view that a query string asks for: `stream`, `method`, `top`, `pin` (repeatable), `effect`, `output`.
 
     Raises
     ------
     ValueError
-        `top` is no number from 0 to `MOST_FEATURES`.
+        `top` is not a number from 0 to `MOST_FEATURES`.
     """
     top = query.get("top", str(View().top))
     if not (top.isascii() and top.isdigit() and int(top) <= MOST_FEATURES):

@@ -1,4 +1,4 @@
-"""What the page knows of one stream: its newest epoch, from records of the public topics in any order of topics."""
+"""History of one stream for the page: its newest epoch, from records of the public topics in any order of topics."""
 
 from array import array
 from collections import deque
@@ -19,25 +19,25 @@ from glasstream_topics.predictions import Prediction
 Record = Importance | Effect | Drift | Novelty | Prediction
 
 _CELLS = 400_000
-"""Numbers kept of one method: with many features fewer records are kept."""
+"""Largest count of numbers kept for one method. With many features, fewer records are kept."""
 _LEAST_POINTS = 40
 _OLDER, _NEWEST = 400, 200
 _OLDER_CURVES, _NEWEST_CURVES = 40, 20
 _BIN_EVENTS, _BINS = 100, 240
 _RECENT = 1_000
-"""Events that "recent" means."""
+"""Number of events that count as recent."""
 _METHODS = 8
 _ALARMS = 200
 _FLAGGED = 12
 _NUMBERS = 3
-"""Of each feature: value, low, high."""
+"""Count of numbers per feature: value, low, high."""
 
 
 @dataclass(slots=True)
 class Point:
-    """One importance record, without what the page does not draw.
+    """Importance record, reduced to what the page draws.
 
-    `numbers` holds value, low and high of each feature in the order of `Method.features`; NaN where there is none.
+    `numbers` holds value, low and high of each feature in the order of `Method.features`; NaN for missing numbers.
     """
 
     row: int
@@ -52,7 +52,7 @@ class Point:
 
 @dataclass(slots=True)
 class Curve:
-    """One effect curve."""
+    """Effect curve."""
 
     row: int
     seq: int
@@ -64,13 +64,13 @@ class Curve:
 
 @dataclass(slots=True)
 class Method:
-    """Importance by one method."""
+    """Importance history of one method."""
 
     most_features: int
     features: dict[str, int] = field(default_factory=dict)
-    """Position of each feature in the points; new ones come last."""
+    """Position of each feature in the points. New features come last."""
     left_out: int = 0
-    """Values of features beyond `most_features`."""
+    """Number of values dropped because their features exceed `most_features`."""
     points: Thinned[Point] = field(default_factory=lambda: Thinned(_OLDER, _NEWEST))
     newest: dict[str, Feature] = field(default_factory=dict)
     interval: Interval = Interval(None, None)  # noqa: RUF009 - frozen
@@ -78,10 +78,10 @@ class Method:
     alpha: float = 0.0
     last: Point | None = None
     totals: tuple[float | None, float | None, float | None] = (None, None, None)
-    """iSAGE: loss of the mean prediction, of the model, and their difference."""
+    """Loss of the mean prediction, loss of the model, and their difference (iSAGE)."""
 
     def take(self, record: Importance) -> bool:
-        """Add a record; False if it is not newer than what is there."""
+        """Add a record, and return False if it is not newer than the last one."""
         if self.last is not None and record.row <= self.last.row:
             return False
         for name in record.features:
@@ -118,7 +118,9 @@ class Method:
         return True
 
     def table(self, points: Iterable[Point]) -> NDArray[np.float64]:
-        """Points by features by (value, low, high); NaN where a feature was not there or had no interval."""
+        """Return the points as an array (points, features, 3) of value, low and high; NaN for a missing feature or
+        interval.
+        """
         rows = list(points)
         table = np.full((len(rows), len(self.features) * _NUMBERS), nan)
         for row, point in zip(table, rows, strict=True):
@@ -126,7 +128,7 @@ class Method:
         return table.reshape(len(rows), len(self.features), _NUMBERS)
 
     def leading(self, most: int) -> list[str]:
-        """The features that mattered most over all that is kept, or matter most now; the largest first."""
+        """Return the features whose mean or newest importance is largest, in descending order."""
         if not len(self.points) or not self.features:
             return []
         values = np.nan_to_num(self.table(self.points)[:, :, 0])
@@ -137,7 +139,7 @@ class Method:
 
 @dataclass(slots=True)
 class Quality:
-    """How well the model predicts."""
+    """Prediction quality of the model."""
 
     loss_name: str = ""
     metric_name: str = ""
@@ -149,7 +151,7 @@ class Quality:
     last_seq: int = -1
 
     def take(self, record: Prediction) -> bool:
-        """Add an event; False if it is not newer than what is there."""
+        """Add an event, and return False if it is not newer than the last one."""
         if record.seq <= self.last_seq:
             return False
         self.last_seq = record.seq
@@ -178,7 +180,7 @@ class NoveltyHistory:
     last: Novelty | None = None
 
     def take(self, record: Novelty) -> bool:
-        """Add an event; False if it is not newer than what is there."""
+        """Add an event, and return False if it is not newer than the last one."""
         if self.last is not None and record.seq <= self.last.seq:
             return False
         self.last = record
@@ -202,7 +204,7 @@ class StreamHistory:
     name
         Name of the stream.
     most_features
-        Largest number of features and of effect curves; further ones are left out.
+        Largest number of features and of effect curves. Further ones are left out.
 
     Attributes
     ----------
@@ -276,13 +278,13 @@ class StreamHistory:
         return True
 
     def outputs(self) -> Mapping[str, list[str | None]]:
-        """By feature with effect curves: the outputs that they are of."""
+        """Return the outputs that have effect curves, by feature."""
         found: dict[str, list[str | None]] = {}
         for feature, output in self.effects:
             found.setdefault(feature, []).append(output)
         return {feature: sorted(found[feature], key=str) for feature in sorted(found)}
 
     def strongest_effect(self) -> str | None:
-        """The feature whose newest curve moves the prediction most."""
+        """Return the feature whose newest curve moves the prediction most."""
         newest = {key: list(curves)[-1].importance for key, curves in self.effects.items() if len(curves)}
         return max(newest, key=lambda key: newest[key])[0] if newest else None

@@ -1,9 +1,10 @@
-"""What one viewer of the page is sent: first all that is kept of what it looks at, then what is new.
+"""Messages to a viewer of the page: first the kept history of its view, then what is new.
 
-A message is a JSON object with `type`: `state` replaces what the viewer has, `delta` is added to it. A viewer that
-would have to be sent too much, or whose stream began anew, gets another `state`; so it holds no more than the server.
+A message is a JSON object with `type`: a `state` replaces the viewer's data, a `delta` is added to it. A viewer gets
+another `state` if a delta would be too large or if its stream starts a new epoch. So it never holds more than the
+server.
 
-A message is built once for all who look at the same: see `Channel`.
+Viewers of the same view share each message: see `Channel`.
 """
 
 from collections import deque
@@ -18,30 +19,32 @@ from glasstream.page.store import Store
 from glasstream.page.stream import Curve, Point, StreamHistory
 
 MOST_FEATURES = 40
-"""Drawn at once."""
+"""Largest number of features drawn at once."""
 _POINTS_A_MESSAGE = 60
 _POINTS_A_STATE = 600
-"""A viewer that has been sent so many points since its last state gets a state."""
+"""Number of points after which a viewer gets another state."""
 _REGROUP_SECONDS = 2.0
-"""Between two looks at which features lead."""
+"""Time between two checks of which features lead."""
 _QUEUED_BYTES = 1024 * 1024
-"""A client for which so much waits gets a state in place of it, once it takes something again."""
+"""Queue size at which a state replaces the waiting messages of a client, once it accepts data again."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is looked at.
+    """Selection that a viewer looks at.
 
     Attributes
     ----------
     stream, method
-        None: the first that there is.
+        Name of the stream and of the method; None for the first that exists.
     top
-        So many features that lead, and
+        Number of leading features to draw.
     pinned
-        these.
-    effect, output
-        Whose effect curves; None: the feature whose curve moves the prediction most, and its first output.
+        Features to draw in any case.
+    effect
+        Feature whose effect curves are drawn; None for the feature whose curve moves the prediction most.
+    output
+        Output of the effect curves; None for the default output of the feature.
     """
 
     stream: str | None = None
@@ -54,7 +57,7 @@ class View:
 
 @dataclass(slots=True)
 class _Sent:
-    """How much of a stream a viewer has."""
+    """Record of how much of a stream a viewer has received."""
 
     history: StreamHistory
     epoch: int
@@ -67,7 +70,7 @@ class _Sent:
     curves: int = 0
     alarms: int = 0
     quality: tuple[int, int] = (0, 0)
-    """Width of the bins, and index of the newest one sent."""
+    """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
     novelty_alarms: int = 0
 
@@ -78,9 +81,9 @@ class Viewer:
     Parameters
     ----------
     store
-        What is known.
+        Store of the page.
     view
-        What is looked at.
+        View to follow.
     """
 
     def __init__(self, store: Store, view: View) -> None:
@@ -89,10 +92,12 @@ class Viewer:
         self._sent: _Sent | None = None
         self._seen: object = None
         self._whole: bytes | None = None
-        """The state as of the newest message, once somebody has asked for it."""
+        """Encoded state as of the newest message; None until `whole` is called."""
 
     def message(self, now: float) -> bytes | None:
-        """What is new since the last call; None: nothing. `now` is in seconds and does not go back."""
+        """Return a message with what is new since the last call; None if nothing is. `now`, in seconds, never
+        decreases.
+        """
         history = self._history()
         seen = (self._outline(), history and (id(history), history.changes))
         if seen == self._seen:
@@ -105,7 +110,7 @@ class Viewer:
         return orjson.dumps({**self._outline(), **payload})
 
     def whole(self) -> bytes:
-        """Return a state that comes to the same as all messages up to now; call it right after `message`."""
+        """Return a state that is equivalent to all messages so far. Call this method right after `message`."""
         if self._whole is None:
             self._whole = orjson.dumps({**self._outline(), **self._state()})
         return self._whole
@@ -119,7 +124,7 @@ class Viewer:
         return next(iter(streams.values()), None)
 
     def _outline(self) -> dict[str, Any]:
-        """What concerns all streams."""
+        """Return the part of a message that concerns all streams."""
         store = self._store
         reading = store.reading
         return {
@@ -132,7 +137,7 @@ class Viewer:
         }
 
     def _begin(self, history: StreamHistory | None, now: float) -> None:
-        """Begin with a state of all that is kept."""
+        """Start again with a state of the kept history."""
         if history is None:
             self._sent = None
             return
@@ -148,7 +153,7 @@ class Viewer:
         sent.alarms = history.alarms_total
 
     def _state(self) -> dict[str, Any]:
-        """All that is kept, of what was chosen when this began."""
+        """Return the kept history of the current selection."""
         sent = self._sent
         if sent is None:
             return {"type": "state", "stream": self._view.stream, "epoch": None}
@@ -159,7 +164,7 @@ class Viewer:
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
     def _delta(self, history: StreamHistory, now: float) -> dict[str, Any] | None:
-        """What was added; None where a state says it better."""
+        """Return what was added; None if a state must be sent instead."""
         sent = self._sent
         if sent is None or history is not sent.history or history.epoch != sent.epoch:
             return None
@@ -225,7 +230,7 @@ class Viewer:
         return next(iter(history.methods), None)
 
     def _names(self, history: StreamHistory, method: str | None) -> list[str]:
-        """The features that are drawn: those that lead, then the pinned ones that do not."""
+        """Return the features to draw: the leading ones, then the other pinned ones."""
         if method is None:
             return []
         known = history.methods[method]
@@ -244,16 +249,16 @@ class Viewer:
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One client of a channel.
+    """Client of a channel.
 
     Attributes
     ----------
     wake
-        Called when something is in the queue.
+        Function to call when the queue has a message.
     queue
-        Messages that the client is to be sent, in order.
+        Messages for the client, in order.
     behind
-        Whether the client needs a state before anything else.
+        Whether the client needs a state before other messages.
     """
 
     wake: Callable[[], None]
@@ -262,15 +267,15 @@ class Seat:
 
 
 class Channel:
-    """One view and the clients that look at it: what they are sent is built once for all of them.
+    """View and its clients, which share each message.
 
-    A client that joins gets a state, and then what the others get. One that takes too little loses what waits for it,
-    and gets another state.
+    A client that joins receives a state, and then the same messages as the others. A client that reads too slowly loses
+    its waiting messages and receives another state.
 
     Parameters
     ----------
     store, view
-        As of `Viewer`.
+        Parameters of `Viewer`.
     """
 
     def __init__(self, store: Store, view: View) -> None:
@@ -283,7 +288,7 @@ class Channel:
         return not self._seats
 
     def join(self, wake: Callable[[], None], now: float) -> Seat:
-        """Add a client; the first one gets its state at once, the others with the next turn."""
+        """Add a client. The first client gets its state at once, the others get theirs at the next turn."""
         seat = Seat(wake)
         first = self.empty
         self._seats.add(seat)
@@ -296,12 +301,12 @@ class Channel:
         self._seats.discard(seat)
 
     def wake(self) -> None:
-        """Wake all clients, though there may be nothing for them."""
+        """Wake all clients, even if there are no messages for them."""
         for seat in self._seats:
             seat.wake()
 
     def turn(self, now: float) -> None:
-        """Hand out what is new since the last turn; `now` is in seconds and does not go back."""
+        """Queue what is new since the last turn for all clients. `now`, in seconds, never decreases."""
         message = self._viewer.message(now)
         for seat in self._seats:
             if seat.behind:

@@ -14,7 +14,7 @@ from glasstream.gbmap.encoding import Encoding
 from glasstream.gbmap.estimators import GBMAPClassifier, GBMAPRegressor
 from glasstream.gbmap.rows import Floats
 
-# After the estimators, which say what to install where scikit-learn is missing.
+# Imported after the estimators, whose error names the install command if scikit-learn is missing.
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]  # isort: skip
 from sklearn.ensemble import (  # type: ignore[import-untyped]  # isort: skip
     HistGradientBoostingClassifier,
@@ -26,7 +26,7 @@ Contestant = Literal["gbmap", "linear", "boosting"]
 
 CONTESTANTS: Final[tuple[Contestant, ...]] = ("gbmap", "linear", "boosting")
 _ITERATIONS: Final = 1_000
-"""Of logistic regression: the default, 100, does not suffice on every data set."""
+"""Iterations of logistic regression. The default, 100, does not suffice on every data set."""
 
 
 def name_of(contestant: Contestant, classification: bool) -> str:
@@ -42,18 +42,18 @@ def name_of(contestant: Contestant, classification: bool) -> str:
 
 @dataclass(slots=True)
 class Fitted:
-    """A model that has been fitted and the encoding of its rows, learned from the same rows."""
+    """Fitted model and the encoding learned from the same rows."""
 
     model: Any
     encoding: Encoding | None
-    """None: the model has one of its own."""
+    """Encoding of the rows; None if the model has its own."""
 
     def score(self, rows: Floats, targets: Floats) -> float:
-        """R² of a regression, the accuracy of a classification."""
+        """Return R² for a regression, accuracy for a classification."""
         return float(self.model.score(self._encoded(rows), targets))
 
     def staged_scores(self, rows: Floats, targets: Floats) -> Floats:
-        """The score with the first 1, 2, ... learners or trees, float64[stages]; a linear model has one stage."""
+        """Return float64[stages], scores with the first 1, 2, ... learners or trees; one for a linear model."""
         if not hasattr(self.model, "staged_predict"):
             return np.array([self.score(rows, targets)])
         stages = self.model.staged_predict(self._encoded(rows))
@@ -63,7 +63,7 @@ class Fitted:
         return np.array([1.0 - np.square(targets - stage).sum() / about for stage in stages])
 
     def predict(self, rows: Floats) -> npt.NDArray[Any]:
-        """A value or a class of each row."""
+        """Return a value or a class for each row."""
         return np.asarray(self.model.predict(self._encoded(rows)))
 
     def _encoded(self, rows: Floats) -> Floats:
@@ -81,24 +81,30 @@ class Fitted:
         parameters: Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> Self:
-        """Fit one.
+        """Fit a contestant.
 
         Parameters
         ----------
+        contestant
+            Model to fit.
         rows
             float64[n, d], NaN where a value is missing, categories as codes.
         targets
-            float64[n]; of a classification whole numbers.
+            float64[n]; whole numbers for a classification.
+        classification
+            Whether the targets are classes.
+        categorical
+            Columns that hold categories.
         parameters
-            Of the estimator; what is not named has its default.
+            Parameters of the estimator. Others keep their defaults.
         seed
-            Of the starts of GBMAP, and of the rows by which boosting with more than 200,000 of them cuts the features
-            into bins.
+            Random seed of GBMAP's starting points. Boosting with more than 200,000 rows also uses it to sample the rows
+            that define the bins of the features.
 
         Raises
         ------
         ValueError
-            As of the estimators.
+            The estimator rejects its parameters or data.
         """
         given = dict(parameters or {})
         if contestant == "gbmap":

@@ -20,34 +20,35 @@ from glasstream.gbmap.settings import PAPER_DRIFT, GbmapSettings
 from glasstream.gbmap.table import Table
 
 QUANTILE: Final = 0.95
-"""Of the losses on a2: a row that loses more is to be told of."""
+"""Quantile of the losses on a2. A row with a larger loss should be flagged."""
 RATE: Final = 0.05
-"""Of flags that is asked for among rows that have not drifted."""
+"""Requested share of flags among rows without drift."""
 RESAMPLINGS: Final = 20
-"""Of a2 into rows that a threshold is calibrated on and rows that it is tried on."""
+"""Number of random splits of a2 into rows that calibrate a threshold and rows that test it."""
 FEWEST: Final = 160
-"""Rows: an eighth of them is enough to calibrate a threshold on."""
+"""Smallest number of rows. An eighth of them suffices to calibrate a threshold."""
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """What came of one data set and seed.
+    """Result for one data set and seed.
 
     Attributes
     ----------
     feature
         The feature that was split by and dropped.
     drift
-        Mean loss on b less that on a2, in units of the target's variance.
+        Mean loss on b minus mean loss on a2, in units of the target's variance.
     gbmap, euclidean
         Area under the ROC curve of either indicator over the rows of a2 and b.
     positives
-        Share of these rows that lose more than the quantile on a2.
-    flagged, stated
-        Share of the rows of a2 above a threshold that was calibrated on other rows of a2, the mean over resamplings;
-        and the share that is stated for such a threshold.
+        Share of the rows of a2 and b whose loss exceeds the quantile on a2.
+    flagged
+        Share of the rows of a2 above a threshold that was calibrated on other rows of a2, averaged over resamplings.
+    stated
+        Share of flags that the calibration states for such a threshold.
     """
 
     feature: str
@@ -63,13 +64,13 @@ class Drifted:
 class _Split:
     map: BoostedMap
     rows: Floats
-    """Of all rows, encoded, without the feature."""
+    """All rows, encoded, without the feature."""
     known: Integers
-    """a1"""
+    """Indices of the rows in a1, which the model learns."""
     within: Integers
-    """a2"""
+    """Indices of the rows in a2, the other part of the first half."""
     beyond: Integers
-    """b"""
+    """Indices of the rows in b, the second half."""
 
     def losses(self, targets: Floats) -> Floats:
         """Return the squared losses of all rows."""
@@ -77,23 +78,27 @@ class _Split:
 
 
 def drift(table: Table, seed: int, settings: GbmapSettings = PAPER_DRIFT, *, feature: str | None = None) -> Drifted:
-    """Split a regression data set by each of its numbers, and judge the indicators where that makes most drift.
+    """Split a regression data set by each numeric feature, and judge the indicators on the split with the most drift.
 
-    Rows and target are standardised over all rows, as in the paper. Categories are not split by: a column of zeros and
-    ones has no halves.
+    Rows and target are standardised over all rows, as in the paper. Categorical features do not split the rows, because
+    a column of zeros and ones has no halves.
 
     Parameters
     ----------
+    table
+        Data set.
     seed
-        Of the cut of the first half into a1 and a2, of the fits, and of the resamplings.
+        Random seed of the cut of the first half into a1 and a2, of the fits, and of the resamplings.
+    settings
+        Settings of the maps.
     feature
-        Split by this one only.
+        Only feature to split by; None for all numeric features.
 
     Raises
     ------
     InputError
-        The target is a class, there is no such feature, there are fewer than two, no number among them, or too few
-        rows.
+        The target is a class, the named feature does not exist or is not a number, there are fewer than two features or
+        no number among them, or there are too few rows.
     """
     if table.classes:
         raise InputError("drift: expected a number as target, got classes")
@@ -152,12 +157,12 @@ def _flags(indicators: Floats, draws: np.random.Generator) -> tuple[float, float
         mixed = draws.permutation(indicators)
         threshold = calibrate(mixed[:half], RATE)
         shares.append(float(threshold.flags(mixed[half:]).mean()))
-        stated = threshold.rate  # it depends on the number of rows alone
+        stated = threshold.rate  # depends on the number of rows alone
     return float(np.mean(shares)), stated
 
 
 def area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
-    """The area under the ROC curve: the chance that a positive row's score is above a negative one's, ties by half.
+    """Return the area under the ROC curve: the chance that a positive row scores above a negative one, ties count half.
 
     >>> import numpy as np
     >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))

@@ -1,4 +1,4 @@
-"""Test scores with hyperparameters found by random search (003, 4.1, 4.3, Tables 2 and 4)."""
+"""Measure test scores with hyperparameters found by random search (003, 4.1, 4.3, Tables 2 and 4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from glasstream.paper.contestants import Contestant, Fitted
 
 FOLDS: Final = 5
 TEST_SHARE: Final = 0.25
-"""Of the rows that a split keeps for the test; the paper does not state its own."""
+"""Share of the rows that a split keeps for the test. The paper does not state its share."""
 
 STAGED: Final[Mapping[Contestant, tuple[str, int]]] = {"gbmap": ("n_learners", 2), "boosting": ("max_iter", 100)}
-"""The parameter that counts learners or trees, and its least value; the largest is the one that is fitted."""
+"""Parameter that counts learners or trees, and its smallest value. The fit uses the largest value."""
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One contestant on one split.
+    """Scores of one contestant on one split.
 
     Attributes
     ----------
     test
-        R², or accuracy, on the rows that neither the search nor the fit saw.
+        R² or accuracy on the rows that neither the search nor the fit saw.
     validation
-        The mean over the folds with the parameters that were chosen.
+        Mean score over the folds with the chosen parameters.
     parameters
-        Those.
+        Chosen parameters.
     """
 
     test: float
@@ -42,22 +42,30 @@ class Scored:
 def score(
     table: Table, contestant: Contestant, split: int, candidates: int, *, folds: int = FOLDS, seed: int = 0
 ) -> Scored:
-    """Search on the training rows of a split, fit to all of them with what was found, and score on the others.
+    """Search on the training rows of a split, fit all of them with the best parameters, and score the test rows.
 
-    The split and the folds depend on `seed` and `split` alone: every contestant has the same.
+    The split and the folds depend on `seed` and `split` alone, so they are the same for every contestant.
 
     Parameters
     ----------
+    table
+        Data set.
+    contestant
+        Model to score.
     split
-        Its number.
+        Number of the split.
     candidates
-        How many parameters are tried, drawn as Table 2 says. Of each draw all numbers of learners or trees within the
-        range of Table 2 are judged: the stages of the largest fit are the smaller fits.
+        Number of parameter sets to draw from the ranges in Table 2. Each draw is scored for all numbers of learners or
+        trees in the range of Table 2, because the stages of the largest fit are the smaller fits.
+    folds
+        Number of folds of the search.
+    seed
+        Random seed of the split and of the parameter sets.
 
     Raises
     ------
     ValueError
-        The rows are too few for the folds, or a fit fails.
+        There are too few rows for the folds, or a fit fails.
     """
     train, test = parted(len(table.targets), split, seed)
     draws = np.random.Generator(np.random.PCG64([seed, split, 1]))
@@ -87,18 +95,18 @@ def score(
 
 
 def parted(count: int, split: int, seed: int, share: float = TEST_SHARE) -> tuple[Integers, Integers]:
-    """Places of the training and of the test rows, each in random order."""
+    """Return the indices of the training rows and of the test rows, each in random order."""
     order = np.random.Generator(np.random.PCG64([seed, split, 0])).permutation(count)
     kept = max(1, round(share * count))
     return order[kept:], order[:kept]
 
 
 def drawn(contestant: Contestant, classification: bool, draws: np.random.Generator) -> dict[str, Any]:
-    """Parameters within the ranges of Table 2; learners and trees are as many as it allows.
+    """Draw parameters from the ranges in Table 2, with the largest number of learners or trees.
 
-    The paper's boosting is XGBoost. That of scikit-learn takes no share of the rows for each tree; the learning rate
-    has its default. The linear model of a regression is ridge here, on the paper's range of penalties for logistic
-    regression; the paper fits it without a penalty.
+    The paper uses XGBoost for boosting. The boosting of scikit-learn cannot sample rows for each tree, and its learning
+    rate keeps the default here. For regression, the linear model here is ridge regression with the paper's range of
+    penalties for logistic regression. The paper fits it without a penalty.
     """
     if contestant == "gbmap":
         return {
