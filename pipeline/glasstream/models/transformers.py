@@ -137,7 +137,10 @@ def _apply(transformer: Any, columns: Columns, script: _Script) -> Columns:
 
 
 def _union(parts: list[Columns], script: _Script) -> Columns:
-    """Compile a union: if several parts give the same name, the first one counts. Names have the order of River's dict."""
+    """Compile a union: if several parts give the same name, the first one counts.
+
+    Names have the order of River's dict.
+    """
     found: dict[str, _Column] = {}
     for columns in reversed(parts):
         for column in columns:
