@@ -20,13 +20,13 @@ from tests.fork_server import Forked, fork_server
 DEADLINE = 150.0
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
 OFTEN = ("checkpoint.seconds=0.001", "checkpoint.share=1")
-"""A checkpoint at nearly every snapshot, however fast the machine learns."""
+"""Settings that write a checkpoint at nearly every snapshot, however fast the machine learns."""
 ROOT = Path(__file__).resolve().parents[1]
 HMAC_KEY = "tests-" * 4
 
 
 def wait_for(what: str, condition: Callable[[], object], deadline: float = DEADLINE) -> None:
-    """Wait until a condition holds; the condition itself waits a little when it does not."""
+    """Wait until a condition holds; the condition itself pauses briefly if it does not."""
     until = time.monotonic() + deadline
     while not condition():
         if time.monotonic() > until:
@@ -57,25 +57,25 @@ class Deployment:
         self.workers[name] = fork_server().start(arguments, variables, self.folder / f"{name}.log")
 
     def start_all(self, explainers: int = 1) -> None:
-        """The three stages."""
+        """Start the three stages."""
         self.start("aggregator")
         self.start("learner")
         for number in range(explainers):
             self.start("explainer", f"explainer-{number + 1}")
 
     def kill(self, name: str) -> None:
-        """kill -9."""
+        """Kill a worker with kill -9."""
         self.workers[name].kill()
         self.workers.pop(name).wait()
 
     def stop(self, name: str) -> int:
-        """SIGTERM; the exit code."""
+        """Stop a worker with SIGTERM and return its exit code."""
         process = self.workers.pop(name)
         process.send_signal(signal.SIGTERM)
         return process.wait(DEADLINE)
 
     def exit_code(self, name: str) -> int:
-        """The exit code of a worker that ends by itself."""
+        """Wait until a worker ends by itself and return its exit code."""
         return self.workers.pop(name).wait(DEADLINE)
 
     def log(self, name: str) -> str:
@@ -99,12 +99,12 @@ class Deployment:
         return self.poll().progress.published.get(stream, -1)
 
     def wait_published(self, stream: str, row: int) -> None:
-        """Until the importance of `row` is out, and everything published has been read."""
+        """Wait until the importance of `row` is published, and read everything published."""
         wait_for(f"row {row} of {stream} published ({self.folder})", lambda: self.published(stream) == row)
         self.read_all()
 
     def watched(self) -> bool:
-        """Whether the novelty detectors have committed all events."""
+        """Return whether the novelty detectors have committed all events."""
         name, link = self.settings.prefix + events.TOPIC.name, connection(self.settings)
         partitions = range(self.settings.topics.events)
         ends = {partition: watermarks(link, name, partition, 30.0)[1] for partition in partitions}

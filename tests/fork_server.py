@@ -1,9 +1,9 @@
-"""Commands by fork from a process that has imported everything and run a little of it once: what each of them would
-take seconds for.
+"""Run commands by forking a process that has imported everything and has loaded the kernels.
 
-They are processes like any other, with an environment, a log and an exit code of their own; a `glasstream run` among
-them has its workers from here too. Only what is decided before Python runs, such as PYTHONHASHSEED, is the same for all
-of them. That they start from nothing as well is for runs that a test asks to be cold, and the image to show.
+Each command would otherwise need seconds for its start. The forked commands are processes like any other, with their
+own environment, log and exit code. The workers of a `glasstream run` among them are forked from here too. Settings that
+take effect before Python runs, such as PYTHONHASHSEED, are the same for all of them. Cold starts are covered by runs
+that a test requests as cold, and by the tests of the image.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.02
 
 
 class Forked:
-    """A process; to be used as a `subprocess.Popen`."""
+    """A process with the interface of `subprocess.Popen`."""
 
     stdin = None
     """The fork server holds the other end of it, and lets go when the worker ends."""
@@ -39,12 +39,12 @@ class Forked:
         self._changed = changed
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while the process runs."""
         with self._changed:
             return self.code
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, waited for."""
+        """Wait for the process to end and return its exit code."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.code is not None, timeout):
                 raise subprocess.TimeoutExpired(f"worker {self.pid}", timeout or 0.0)
@@ -58,7 +58,7 @@ class Forked:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the process with kill -9."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -81,8 +81,10 @@ class ForkServer:
         log: Path | None = None,
         folder: Path | None = None,
     ) -> Forked:
-        """`glasstream` with these arguments and variables in a folder; what it says is added to `log`. Of a `run` that
-        has workers from here None stands for its own log and folder."""
+        """Run `glasstream` with these arguments and variables in a folder, and append its output to `log`.
+
+        For a `run` whose workers are forked from here, None stands for its own log and folder.
+        """
         asked = {"arguments": [*arguments], "variables": {**variables}}
         asked |= {"log": str(log) if log else None, "folder": str(folder) if folder else None}
         with self._changed:
@@ -105,7 +107,7 @@ class ForkServer:
 
 @cache
 def fork_server() -> ForkServer:
-    """The one of this process."""
+    """Return the fork server of this process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.fork_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
     )
@@ -137,7 +139,7 @@ class _Born:
 
 
 class _Server:
-    """Forks what it is asked for, until the tests have gone."""
+    """Forks processes on request, until the tests have ended."""
 
     def __init__(self) -> None:
         self._tests = _Asker(0, 1)

@@ -44,7 +44,7 @@ from glasstream_topics import events
 
 KEY = b"a key of sixteen bytes"
 _PATIENCE = 400
-"""Rounds without any movement after which nothing will move any more."""
+"""Number of rounds without any movement after which the pipeline counts as stuck."""
 
 
 class NothingMoves(Exception):
@@ -66,7 +66,7 @@ class Partition:
 
     entries: list[Entry | None] = field(default_factory=list)
     low: int = 0
-    """The first offset that is kept."""
+    """First offset that is kept."""
 
     @property
     def high(self) -> int:
@@ -98,7 +98,7 @@ class Log:
         self.settings = settings
         self.partitions: dict[tuple[str, int], Partition] = defaultdict(Partition)
         self.appended = 0
-        """Records and holes so far, but for checkpoints: time alone is a reason to write those."""
+        """Number of records and holes so far, except checkpoints: those may be written because time has passed."""
         self._owners: dict[tuple[str, int], int] = {}
 
     def append(self, topic: str, partition: int, entry: Entry | None) -> int:
@@ -173,7 +173,7 @@ class Follower:
         self._at = 0
 
     def step(self, most: int) -> bool:
-        """Take up to so many records; whether there was one."""
+        """Read at most this many records, and return whether there was one."""
         moved = False
         for _ in range(most):
             found = self._partition.next(self._at)
@@ -186,7 +186,7 @@ class Follower:
 
 
 CRASHES = ("in feed", "after collect", "after before", "in the transaction", "after the transaction", "after apart")
-"""Where a worker with state may die."""
+"""Points at which a worker with state may die."""
 
 
 class Worker:
@@ -222,7 +222,7 @@ class Worker:
             self._feeding.result()
 
     def commit(self, dies: str | None = None) -> bool:
-        """Make durable what there is, up to the point where the worker dies; whether there was anything."""
+        """Commit what is ready, up to the point where the worker dies, and return whether there was anything."""
         if dies == "in feed":
             return False
         outputs = self.state.collect()
@@ -272,7 +272,7 @@ class Explaining:
         return lambda at, one: self.core.on_progress(partition, at, one.key, one.value)
 
     def assign(self, partitions: Iterable[int]) -> None:
-        """Own these partitions of `explain.requests` and no others, from what is acknowledged on."""
+        """Own exactly these partitions of `explain.requests`, from their acknowledged offsets on."""
         for lane in self._lanes.values():
             lane.cancel()
         self._busy.clear()
@@ -337,9 +337,9 @@ class Pipeline:
         self.log = Log(settings)
         self.settings = settings
         self.happened: Counter[str] = Counter()
-        """What has happened, by kind."""
+        """Number of faults, by kind."""
         self.now = 0.0
-        """The clock of standstills, in seconds. It goes on while nothing moves."""
+        """Clock of standstills, in seconds. It advances while nothing moves."""
         self.chance = random.Random(seed)
         self.workers: dict[tuple[str, int], Worker] = {}
         self.paused: list[Worker] = []
@@ -362,7 +362,7 @@ class Pipeline:
         self.reassign()
 
     def take_over(self, stage: str, partition: int) -> Worker:
-        """Start the successor of whoever has a partition of a stage."""
+        """Start the successor of the current owner of a stage's partition."""
         settings = self.settings
         followers: list[Follower] = []
 
@@ -385,7 +385,7 @@ class Pipeline:
         return worker
 
     def reassign(self) -> None:
-        """Share the partitions of `explain.requests` among the explainers anew."""
+        """Distribute the partitions of `explain.requests` among the explainers anew."""
         if not self._explainers:
             return
         owners = {partition: self.chance.choice(self._explainers) for partition in range(self.settings.topics.requests)}
@@ -393,7 +393,7 @@ class Pipeline:
             one.assign(partition for partition, owner in owners.items() if owner is one)
 
     def add_explainer(self) -> None:
-        """Start one more."""
+        """Start one more explainer."""
         self._explainers.append(self._explainer(len(self._explainers)))
         self.reassign()
 
@@ -412,7 +412,7 @@ class Pipeline:
         self.take_over(stage, partition)
 
     async def fault(self) -> None:
-        """Let something happen."""
+        """Inject a random fault."""
         stage, partition = self.chance.choice(list(self.workers))
         kind = self.chance.randrange(8)
         if kind < 4:
@@ -435,7 +435,7 @@ class Pipeline:
             self.reassign()
 
     async def step(self, pace: float = 0.3) -> None:
-        """Let everybody do a little; each with a chance."""
+        """Let every worker make a step with some probability."""
         for _ in range(self.chance.randrange(1, 6)):
             await asyncio.sleep(0)
         for one in (*self.workers.values(), *self._explainers):
@@ -448,7 +448,7 @@ class Pipeline:
                 worker.commit()
 
     async def finish(self) -> None:
-        """Let everybody go on until nothing is left to do.
+        """Let every worker continue until no work is left.
 
         Raises
         ------
@@ -480,7 +480,7 @@ class Pipeline:
                     raise NothingMoves(f"{', '.join(waiting)} wait for what never comes")
 
     def run(self, messages: Iterable[tuple[bytes | None, bytes | None]], faults: int = 0) -> "Pipeline":
-        """Send messages, let so many things happen meanwhile, and finish."""
+        """Send messages, inject this many faults meanwhile, and finish."""
         topic_messages = [(key, value, "events") for key, value in messages]
         return self.drive(lambda: self._play(topic_messages, faults))
 

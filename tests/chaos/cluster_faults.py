@@ -17,7 +17,7 @@ from tests.chaos.reassign import reassign
 from tests.deployment import wait_for
 
 LONG_SECONDS: Final = 70.0
-"""Longer than the sessions, the transactions and the requests of every client."""
+"""Number of seconds that exceeds the sessions, transactions and requests of every client."""
 NO_QUORUM_SECONDS: Final = 30.0
 NETWORK_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 15.0
@@ -29,7 +29,7 @@ _LED: Final = ("events", "explain.requests", "contributions", "progress.learner"
 
 
 def leader_killed(scene: Scene) -> None:
-    """kill -9 of the broker that leads a partition."""
+    """Kill the broker that leads a partition with kill -9."""
     topic = scene.chance.choice(_LED)
     name = scene.deployment.settings.prefix + topic
     with _down(scene, cluster(scene).leader(name, scene.chance.choice(_partitions(scene, topic)))):
@@ -37,21 +37,21 @@ def leader_killed(scene: Scene) -> None:
 
 
 def controller_killed(scene: Scene) -> None:
-    """kill -9 of the active controller."""
+    """Kill the active controller with kill -9."""
     with _down(scene, _controller(scene)):
         wait_for("another controller", lambda: _controller(scene) >= 0)
         scene.some_more(200)
 
 
 def broker_away(scene: Scene) -> None:
-    """A broker is away for longer than every session."""
+    """Keep a broker away for longer than every session."""
     with _down(scene, scene.chance.choice(_nodes(scene))):
         scene.some_more(200)
         scene.wait(LONG_SECONDS)
 
 
 def two_brokers_down(scene: Scene) -> None:
-    """Two of three brokers end: nothing can be written, and no controller can be elected."""
+    """End two of three brokers: nothing can be written, and no controller can be elected."""
     with _down(scene, *scene.chance.sample(_nodes(scene), 2)):
         scene.wait(NO_QUORUM_SECONDS / 3)
         aggregated = scene.witness.aggregated
@@ -61,7 +61,7 @@ def two_brokers_down(scene: Scene) -> None:
 
 
 def broker_paused(scene: Scene) -> None:
-    """A broker keeps its connections and answers nothing."""
+    """Pause a broker, which keeps its connections and answers nothing."""
     node = cluster(scene).nodes[scene.chance.choice(_nodes(scene))]
     node.pause()
     try:
@@ -71,7 +71,7 @@ def broker_paused(scene: Scene) -> None:
 
 
 def reassigned(scene: Scene) -> None:
-    """All partitions of a topic lose their leader's copy and move to the other brokers, and then get it back."""
+    """Move all partitions of a topic from their leader to the other brokers, and then back."""
     topic = scene.chance.choice(_LED)
     for partition in _partitions(scene, topic):
         replicas = _replicas(scene, topic, partition)
@@ -83,7 +83,7 @@ def reassigned(scene: Scene) -> None:
 
 
 def unclean(topic: str) -> Fault:
-    """A broker that was behind is made the leader of a partition: records that were committed are gone."""
+    """Make a broker that was behind the leader of a partition, which loses committed records."""
 
     def fault(scene: Scene) -> None:
         partition, before = _busiest(scene, topic)
@@ -126,7 +126,7 @@ def unclean(topic: str) -> Fault:
 
 
 def records_deleted(topic: str, reader: str) -> Fault:
-    """An administrator deletes the records of a queue before they were read."""
+    """Delete the records of a queue before they are read, as an administrator could."""
 
     def fault(scene: Scene) -> None:
         for name in [name for name, stage in STAGES.items() if stage == reader]:
@@ -149,7 +149,7 @@ def records_deleted(topic: str, reader: str) -> Fault:
 
 
 def frozen(stage: str) -> Fault:
-    """Every worker of a stage stands still for longer than its session."""
+    """Stop every worker of a stage for longer than its session."""
 
     def fault(scene: Scene) -> None:
         names = [name for name, own in STAGES.items() if own == stage]
@@ -167,14 +167,14 @@ def frozen(stage: str) -> Fault:
 
 
 def connections_cut(scene: Scene) -> None:
-    """The network resets all connections of clients, and refuses new ones for a while."""
+    """Reset all connections of clients, and refuse new ones for a while."""
     scene.note("connections cut", scene.proxy.cut())
     scene.wait(NETWORK_SECONDS / 4)
     scene.proxy.heal()
 
 
 def network_slow(scene: Scene) -> None:
-    """The network takes long for everything that clients send and receive."""
+    """Delay everything that clients send and receive."""
     scene.proxy.slow(DELAY_SECONDS)
     scene.feed(200)
     scene.wait(NETWORK_SECONDS)
@@ -182,14 +182,14 @@ def network_slow(scene: Scene) -> None:
 
 
 def connections_half_open(scene: Scene) -> None:
-    """The brokers lose all connections of clients, and the clients are not told."""
+    """Drop the brokers' end of all connections of clients, without telling the clients."""
     scene.note("connections half-opened", scene.proxy.half_open())
     scene.wait(NETWORK_SECONDS)
     scene.proxy.heal()
 
 
 def disk_full(scene: Scene) -> None:
-    """The disk of a broker is full: it ends, and comes back when there is room."""
+    """Fill the disk of a broker, which ends; restart it when there is room."""
     number, disk = scene.disk
     node = cluster(scene).nodes[number]
     ballast = disk / "ballast"
@@ -222,7 +222,7 @@ def _fill(file: int) -> None:
 
 
 def clock_jumps(scene: Scene) -> None:
-    """The clock of a broker jumps ahead by an hour, and back when the broker is started again.
+    """Let the clock of a broker jump ahead by an hour, and back when the broker is started again.
 
     A Kafka whose clock jumps back while it runs takes part in no election of a controller until its clock has caught
     up: its timers go by the highest time that they have seen. The next broker that ends would stop the cluster.
@@ -261,11 +261,11 @@ CLUSTER_FAULTS: Final[dict[str, Fault]] = {
     "frozen_aggregator": frozen("aggregator"),
     "frozen_novelty": frozen("novelty"),
 }
-"""What a soak on three brokers injects."""
+"""Faults that a soak on three brokers injects."""
 
 
 def cluster(scene: Scene) -> LocalCluster:
-    """The brokers of a scene that has several."""
+    """Return the brokers of a scene with several brokers."""
     if not isinstance(scene.kafka, LocalCluster):
         raise TypeError("expected a cluster, got a single broker: choose `--nodes 3`")
     return scene.kafka
@@ -295,7 +295,7 @@ def _down(scene: Scene, *nodes: int) -> Iterator[None]:
 
 
 def _admin(scene: Scene) -> AdminClient:
-    """A client that reaches the brokers without the proxy."""
+    """Return a client that reaches the brokers without the proxy."""
     return _client(cluster(scene).bootstrap)
 
 
@@ -310,7 +310,7 @@ def _nodes(scene: Scene) -> list[int]:
 
 
 def _controller(scene: Scene) -> int:
-    """The active controller, waited for while one is elected."""
+    """Wait until there is an active controller and return it."""
     wait_for("a controller", lambda: cluster(scene).controller() >= 0 or scene.wait(0.1))
     return cluster(scene).controller()
 
@@ -334,12 +334,12 @@ def _in_sync(scene: Scene, topic: str, partition: int) -> set[int]:
 
 
 def _ends(scene: Scene, topic: str) -> dict[int, int]:
-    """The end of each partition of a topic."""
+    """Return the end of each partition of a topic."""
     name = scene.deployment.settings.prefix + topic
     ends: dict[int, int] = {}
 
     def asked() -> bool:
-        """Whether all leaders have answered; a broker that has just become one may be behind."""
+        """Return whether all leaders have answered; a broker that has just become one may be behind."""
         places = {TopicPartition(name, number): OffsetSpec.latest() for number in _partitions(scene, topic)}
         with suppress(KafkaException):
             for place, future in _admin(scene).list_offsets(places, request_timeout=_ASK_SECONDS).items():
@@ -352,7 +352,7 @@ def _ends(scene: Scene, topic: str) -> dict[int, int]:
 
 
 def _busiest(scene: Scene, topic: str) -> tuple[int, int]:
-    """The partition that has grown most while some rows were fed, and its end."""
+    """Return the partition that grew most while some rows were fed, and its end."""
     before = _ends(scene, topic)
     scene.some_more(200)
     after = _ends(scene, topic)

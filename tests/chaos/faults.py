@@ -24,12 +24,12 @@ from tests.chaos.witness import Witness
 from tests.deployment import Deployment, wait_for
 
 PAUSE_SECONDS: Final = 10.0
-"""How long a paused broker stands still."""
+"""Number of seconds for which a paused broker does not answer."""
 STAGES: Final = {
     "learner-1": "learner", "aggregator-1": "aggregator", "explainer-1": "explainer", "explainer-2": "explainer",
     "novelty-1": "novelty",
 }  # fmt: skip
-"""The workers of the deployment, which run whenever no fault is under way."""
+"""Workers of the deployment, which run whenever no fault is active."""
 
 
 @dataclass
@@ -54,26 +54,26 @@ class Scene:
     chance: random.Random
     stream: str
     ended: dict[str, int] = field(default_factory=dict)
-    """Workers that ended by themselves and were started again, by stage and exit code."""
+    """Number of workers that ended by themselves and were restarted, by stage and exit code."""
     facts: dict[str, int] = field(default_factory=dict)
-    """What the faults did, counted."""
+    """Counted effects of the faults."""
     health: dict[str, int] = field(default_factory=lambda: {name: free_ports()[0] for name in STAGES})
-    """The port on which each worker answers for its health."""
+    """Port of each worker's health probes."""
     witness: Witness = field(init=False)
-    """Set where there are several brokers, as are the following."""
+    """Reader beside the soak; this and the following attributes are set only with several brokers."""
     proxy: Proxy = field(init=False)
-    """Between the brokers and all clients of the deployment."""
+    """Proxy between the brokers and all clients of the deployment."""
     disk: tuple[int, Path] = field(init=False)
-    """A broker whose disk is so small that it can be filled, and the disk."""
+    """Broker with a disk so small that it can be filled, and the disk."""
     clocks: dict[int, Path] = field(default_factory=dict)
     """Files with the offset of a broker's clock from the machine's, by broker."""
 
     def wait(self, seconds: float) -> bool:
-        """Do nothing for a while; False, so that a condition can end with it."""
+        """Wait and return False, so that a condition can end with this call."""
         return threading.Event().wait(seconds)
 
     def note(self, what: str, count: int) -> None:
-        """Count what a fault did."""
+        """Count an effect of a fault."""
         self.facts[what] = self.facts.get(what, 0) + count
 
     def heal(self) -> None:
@@ -92,7 +92,7 @@ class Scene:
                 self.deployment.start(stage, name, GLASSTREAM_HEALTH_PORT=str(self.health[name]))
 
     def until_aggregated(self, rows: int) -> None:
-        """Wait until so many rows are aggregated, starting again whatever ends meanwhile."""
+        """Wait until this many rows are aggregated, and restart workers that end meanwhile."""
 
         def reached() -> bool:
             self.heal()
@@ -101,7 +101,7 @@ class Scene:
         wait_for(f"row {rows} aggregated ({self.deployment.folder})", reached, deadline=240.0)
 
     def until_watched(self) -> None:
-        """Wait until the novelty detectors have seen all events, starting again whatever ends meanwhile."""
+        """Wait until the novelty detectors have seen all events, and restart workers that end meanwhile."""
 
         def reached() -> bool:
             self.heal()
@@ -119,7 +119,7 @@ Fault = Callable[[Scene], None]
 
 
 def kill(stage: str) -> Fault:
-    """kill -9 of a worker of a stage."""
+    """Kill a worker of a stage with kill -9."""
 
     def fault(scene: Scene) -> None:
         scene.deployment.kill(scene.chance.choice([name for name, own in STAGES.items() if own == stage]))
@@ -128,13 +128,13 @@ def kill(stage: str) -> Fault:
 
 
 def kill_two(scene: Scene) -> None:
-    """kill -9 of two workers at once."""
+    """Kill two workers at once with kill -9."""
     for name in scene.chance.sample(sorted(STAGES), 2):
         scene.deployment.kill(name)
 
 
 def sleep_over(scene: Scene) -> None:
-    """A worker is stopped for longer than its session, and wakes as a second owner."""
+    """Stop a worker for longer than its session, so that it wakes as a second owner."""
     name = scene.chance.choice(sorted(STAGES))
     stage = STAGES[name]
     sleeper = scene.deployment.workers.pop(name)
@@ -155,7 +155,7 @@ def sleep_over(scene: Scene) -> None:
 
 
 def rebalance(scene: Scene) -> None:
-    """A further worker joins a stage, and leaves again."""
+    """Let a further worker join a stage and leave again."""
     stage = scene.chance.choice(["learner", "aggregator", "explainer", "novelty"])
     further = f"{stage}-8"
     scene.deployment.start(stage, further)
@@ -164,7 +164,7 @@ def rebalance(scene: Scene) -> None:
 
 
 def restart_broker(scene: Scene) -> None:
-    """The broker ends, at once or in order, and comes back."""
+    """End the broker, at once or in order, and restart it."""
     if scene.chance.random() < 0.5:
         scene.kafka.kill()
     else:
@@ -173,14 +173,14 @@ def restart_broker(scene: Scene) -> None:
 
 
 def pause_broker(scene: Scene) -> None:
-    """The broker answers nothing for a while."""
+    """Pause the broker, which answers nothing for a while."""
     scene.kafka.pause()
     threading.Event().wait(PAUSE_SECONDS)
     scene.kafka.resume()
 
 
 def repeat(topic: str) -> Fault:
-    """Messages of an internal queue come again, in another order."""
+    """Repeat messages of an internal queue in another order."""
 
     def fault(scene: Scene) -> None:
         found = _newest(scene, topic, 40)
@@ -192,7 +192,7 @@ def repeat(topic: str) -> Fault:
 
 
 def damage_checkpoint(scene: Scene) -> None:
-    """A part of the newest checkpoint is overwritten; then the learner must do with an older one."""
+    """Overwrite a part of the newest checkpoint, so that the learner must resume from an older one."""
     for partition in range(scene.deployment.settings.topics.events):
         records = _state(scene, checkpoints.TOPIC.name, partition)
         keys = [checkpoints.Key.decode(key) for key in records]
@@ -207,7 +207,7 @@ def damage_checkpoint(scene: Scene) -> None:
 
 
 def damage_snapshot(scene: Scene) -> None:
-    """A part of the newest snapshot is overwritten; then an explainer that does not know it must ask for it."""
+    """Overwrite a part of the newest snapshot, so that an explainer that does not know it must request it."""
     records = _state(scene, snapshots.TOPIC.name, 0)
     keys = []
     for key in records:
@@ -240,7 +240,7 @@ FAULTS: Final[dict[str, Fault]] = {
 
 
 def order(count: int, chance: random.Random, among: Collection[str]) -> list[str]:
-    """`count` faults: each kind as often as the others, in random order."""
+    """Return `count` faults in random order, each kind as often as the others."""
     names: list[str] = []
     while len(names) < count:
         kinds = list(among)
@@ -250,7 +250,7 @@ def order(count: int, chance: random.Random, among: Collection[str]) -> list[str
 
 
 def _bent(scene: Scene, value: bytes) -> bytes:
-    """The bytes with one of them changed."""
+    """Return the bytes with one of them changed."""
     place = scene.chance.randrange(len(value))
     return value[:place] + bytes([value[place] ^ 0x55]) + value[place + 1 :]
 
@@ -261,7 +261,7 @@ def _state(scene: Scene, topic: str, partition: int) -> dict[bytes, bytes]:
 
 
 def _write(scene: Scene, topic: str, records: list[tuple[bytes | None, bytes | None, int]]) -> None:
-    """As a stranger would: with a producer that knows nothing of transactions."""
+    """Write with a producer without transactions, as a foreign client would."""
     producer: Producer = scene.deployment.producer
     for key, value, partition in records:
         producer.produce(scene.deployment.settings.prefix + topic, value, key, partition)
@@ -270,7 +270,7 @@ def _write(scene: Scene, topic: str, records: list[tuple[bytes | None, bytes | N
 
 
 def _newest(scene: Scene, topic: str, count: int) -> list[Message]:
-    """The last messages of every partition of a topic."""
+    """Return the last messages of every partition of a topic."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = scene.deployment.settings

@@ -43,14 +43,14 @@ def data_folder() -> Path:
 
 
 def cells(data_sets: list[str], models: list[str], part: tuple[int, int]) -> list[tuple[str, str]]:
-    """Those of a part, data set by data set; neighbouring parts get other models of the same data set."""
+    """Return the cells of a part, by data set; neighbouring parts get other models of the same data set."""
     every = [(data_set, model) for data_set in data_sets for model in models]
     number, of = part
     return every[number - 1 :: of]
 
 
 def run_cell(data_set: Path, model: str, rows: int, deadline: float) -> dict[str, object]:
-    """One cell: what is written of it."""
+    """Run one cell and return its line."""
     with tempfile.TemporaryDirectory(prefix="glasstream-matrix-") as folder:
         codes, seconds, cpu = [], [], _cpu()
         for broker in ("none", "embedded"):
@@ -74,7 +74,7 @@ def run_cell(data_set: Path, model: str, rows: int, deadline: float) -> dict[str
 
 
 def _cpu() -> float:
-    """Seconds of processors that processes have taken that we, or they, have waited for."""
+    """Return the processor seconds of child processes that have been waited for, directly or by a child."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -105,7 +105,7 @@ def _differing(expected: Path, got: Path) -> Iterator[str]:
 
 @contextmanager
 def load(processes: int) -> Iterator[None]:
-    """Processes that are busy, beside."""
+    """Run processes that keep processors busy."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

@@ -82,7 +82,7 @@ SETTINGS = (
 
 
 class Stream:
-    """Endless events whose truth changes now and then, in messages."""
+    """An endless stream of events, in messages, whose concept changes from time to time."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -90,7 +90,7 @@ class Stream:
         self.log: list[bytes | None] = []
 
     def take(self, rows: int) -> list[bytes]:
-        """The next messages, of `rows` rows in all; a few of them are no events."""
+        """Return the next messages, with `rows` rows in all and a few invalid events."""
         taken: list[bytes] = []
         while rows > 0:
             count = min(rows, ROWS_A_MESSAGE)
@@ -116,7 +116,7 @@ def say(line: str) -> None:
 
 @dataclass
 class World:
-    """Where the workers run: one broker, or three with what can happen to them."""
+    """The brokers for the workers: one, or three with the means to disturb them."""
 
     kafka: Kafka | LocalCluster
     bootstrap: str
@@ -125,7 +125,7 @@ class World:
     clocks: dict[int, Path] = field(default_factory=dict)
 
     def missing(self) -> dict[str, str]:
-        """The kinds of fault that this machine cannot have, and why."""
+        """Return the kinds of fault that this machine does not support, with the reasons."""
         missing = {}
         if self.disk is None:
             missing["disk_full"] = "a tmpfs can be mounted by root only"
@@ -136,7 +136,7 @@ class World:
 
 @contextmanager
 def world(nodes: int, folder: Path) -> Iterator[World]:
-    """The brokers of a soak."""
+    """Run the brokers of a soak."""
     if nodes == 1:
         with local_kafka(log=say) as kafka:
             yield World(kafka, kafka.bootstrap)
@@ -180,7 +180,7 @@ def world(nodes: int, folder: Path) -> Iterator[World]:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Path | None]:
-    """A disk of a few hundred megabytes; None for a user who cannot have one."""
+    """Mount a disk of a few hundred megabytes; None if the user may not mount one."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "glasstream-soak", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
@@ -283,7 +283,7 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
 
 
 def is_sound(outcome: dict[str, object]) -> bool:
-    """Whether a soak found nothing."""
+    """Return whether a soak found no error."""
     witness = outcome.get("witness", {})
     found = [outcome.get("stuck"), outcome.get("lost"), outcome.get("double")]
     found += [witness.get(what) for what in ("again", "aborted", "skipped", "readiness_lies")]

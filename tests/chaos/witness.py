@@ -37,21 +37,7 @@ Place = tuple[str, int, int]
 
 
 class Witness:
-    """Reads and asks in a thread of its own until `close`.
-
-    Parameters
-    ----------
-    connection
-        How it reaches the brokers: not through what the stages go through.
-    settings
-        Of the deployment.
-    stream
-        The stream whose rows are counted.
-    sent
-        Rows that were sent so far.
-    ports
-        Where each worker that should run answers for its health.
-    """
+    """Reads records and checks readiness in its own thread until `close`."""
 
     def __init__(
         self,
@@ -181,7 +167,7 @@ class Witness:
 
 
 def _trouble(port: int) -> str | None:
-    """Why a worker is not ready; None when it is."""
+    """Return why a worker is not ready; None if it is."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=_ANSWER_SECONDS):
             return None

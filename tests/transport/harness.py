@@ -63,7 +63,7 @@ class Gate:
 
 
 class Total:
-    """Adds numbers up. Progress: the sum, how many, and where to go on."""
+    """Adds up numbers. Its progress consists of the sum, the count, and the next offset."""
 
     def __init__(self, partition: int, out: str) -> None:
         self.partition, self.out = partition, out
@@ -126,7 +126,7 @@ class Totals:
         return self.made[-1]
 
     def counted(self) -> int:
-        """Messages used by the states that live."""
+        """Return the number of messages that living states have used."""
         return sum(state.count for state in self.made if not state.was_dropped)
 
 
@@ -231,7 +231,7 @@ async def until(condition: Callable[[], bool], timeout: float = 60.0, what: str 
 
 
 async def stays(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether `condition` does not become true within `seconds`."""
+    """Return whether `condition` stays false for `seconds`."""
     try:
         await until(condition, seconds)
     except TimeoutError:
@@ -259,7 +259,7 @@ async def running(*stages: Stage) -> AsyncIterator[None]:
 
 
 class Worker:
-    """A worker of `total` in a process of its own."""
+    """A worker of `total` in its own process."""
 
     def __init__(self, bootstrap: str, prefix: str, instance: str, session: float = 6.0, **environment: str) -> None:
         self.process = subprocess.Popen(
@@ -271,7 +271,7 @@ class Worker:
         self.process.send_signal(number)
 
     def end(self, timeout: float = 60.0) -> tuple[int, str]:
-        """Wait for the end; return the exit code and what was said. TimeoutExpired leaves it running."""
+        """Wait for the end; return the exit code and the output. TimeoutExpired leaves the worker running."""
         _, said = self.process.communicate(timeout=timeout)
         return self.process.returncode, said
 

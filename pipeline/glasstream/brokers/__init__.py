@@ -1,4 +1,4 @@
-"""Brokers: the embedded one, a real Kafka of this machine, and any Kafka that is given.
+"""Brokers: the embedded one, a local Kafka on this machine, and any Kafka at a given address.
 
-`choose.open_broker` is the way in; `embedded` and `local` each say what theirs can and cannot do.
+Use `choose.open_broker` to open one. The modules `embedded` and `local` list the limits of their brokers.
 """

@@ -1,4 +1,4 @@
-"""Whether a Kafka answers: the one condition for "it is there" that all brokers are held to."""
+"""Check whether a Kafka answers. All brokers count as available by this one condition."""
 
 import logging
 import threading
@@ -19,22 +19,23 @@ def answers(
     client: Mapping[str, str] | None = None,
     still: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Whether a broker at `bootstrap` gives metadata with at least one live broker before the deadline.
+    """Return whether a broker at `bootstrap` sends metadata with at least one live broker before the deadline.
 
     Parameters
     ----------
     bootstrap
         `HOST:PORT,...`.
     deadline_s
-        Seconds until the answer is no.
+        Seconds after which the result is False.
     client
         Further settings of librdkafka (security).
     still
-        Asked between tries; False ends the waiting with a no (the process that should answer has died).
+        Called between attempts. The wait ends with False as soon as it returns False, for example because the broker's
+        process has died.
     """
     end = time.monotonic() + deadline_s
     waiting = threading.Event()
-    # A client that only asks whether somebody is there does not complain about refused connections.
+    # Refused connections are expected here: the client must not log them.
     silent = logging.Logger("glasstream.brokers.answer", level=logging.CRITICAL + 1)
     admin = AdminClient(
         {

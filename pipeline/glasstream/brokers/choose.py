@@ -1,4 +1,4 @@
-"""From what `--broker` says to a broker that answers."""
+"""Open the broker that `--broker` names."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class TopicRequest:
 
 
 class Broker(Protocol):
-    """A Kafka that answered."""
+    """A Kafka broker that has answered."""
 
     @property
     def bootstrap(self) -> str:
@@ -42,12 +42,12 @@ class Broker(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What it is, and by that what it can do: the embedded one has the limits its module lists."""
+        """Kind of broker, which decides what it can do; see the module `embedded` for the limits of that broker."""
 
     def create_topics(self, topics: Iterable[TopicRequest]) -> None:
         """Create topics that do not exist yet; the embedded broker ignores their configuration.
 
-        Raises BrokerError, naming the topic, if one exists or is refused.
+        Raise BrokerError, naming the topic, if a topic exists or is refused.
         """
 
 
@@ -60,25 +60,25 @@ def open_broker(
     log: Callable[[str], None] | None = None,
     deadline_s: float = ANSWER_DEADLINE_S,
 ) -> Iterator[Broker]:
-    """The broker that `spec` names, until the block is left.
+    """Open the broker that `spec` names, and close it when the block is left.
 
     Parameters
     ----------
     spec
         `embedded`; `local`; or `HOST:PORT,...` of any Kafka.
     data
-        Folder in which `local` keeps its data beyond the run; no other broker has one.
+        Folder in which `local` keeps its data after the run; other brokers do not use it.
     client
-        Further settings of librdkafka for a given broker (security).
+        Further settings of librdkafka for a Kafka given by address (security).
     log
-        Is told what takes time, a line of text each.
+        Called with a line of text before each slow step.
     deadline_s
-        Seconds that a given broker has to answer.
+        Seconds within which a Kafka given by address must answer.
 
     Raises
     ------
     BrokerError
-        `spec` is none of these, or there is no such broker; the message says what to do.
+        `spec` is none of these, or no such broker can be opened; the message says what to do.
     """
     if data is not None and spec != "local":
         raise BrokerError(f"expected --data with --broker local only; got it with --broker {spec}. Leave it out.")
@@ -93,9 +93,9 @@ def open_broker(
 
 
 def addresses(spec: str) -> list[tuple[str, int]]:
-    """The hosts and ports in `HOST:PORT,...`; IPv6 hosts stand in brackets.
+    """Return the hosts and ports in `HOST:PORT,...`; IPv6 hosts stand in brackets.
 
-    Raises BrokerError if it is not of that form.
+    Raise BrokerError if `spec` does not have that form.
 
     >>> addresses("one:9092,[::1]:9093")
     [('one', 9092), ('[::1]', 9093)]
@@ -147,7 +147,7 @@ class _Real:
 
     def create_topics(self, topics: Iterable[TopicRequest]) -> None:
         admin = AdminClient({**self.client, "bootstrap.servers": self.bootstrap})
-        # Replication is the broker's own default: one copy on `local`, what its operator chose elsewhere.
+        # The broker's default replication applies: one copy on `local`, the operator's choice elsewhere.
         wanted = [NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config)) for topic in topics]
         if not wanted:
             return

@@ -3,19 +3,19 @@
 It speaks the real protocol on a loopback port, is inside confluent-kafka's wheel, and needs nothing installed. It is
 for the demo and for tests of plumbing. Its limits, all measured with librdkafka 2.16:
 
-- Memory only, and per partition it keeps the newest 5 MiB and 100,000 batches: older records are gone without a word.
-  Whoever produces must stay within that of the slowest consumer.
-- Records of 3 MB make a partition unreadable; stay below 1 MB.
-- One member per consumer group: with more, a SyncGroup that follows the leader's may fail. A first member joins at
-  once here (the delay of a real cluster is set to its minimum); one that joins a group that had a member before waits
-  for `session.timeout.ms` less a second.
-- Transactions are accepted, but `read_committed` returns what was aborted too.
+- It holds data in memory only. Each partition keeps the newest 5 MiB and 100,000 batches and silently drops older
+  records. A producer must stay within that distance of the slowest consumer.
+- Records of 3 MB make a partition unreadable. Keep records below 1 MB.
+- A consumer group can have one member. With more, a SyncGroup that follows the leader's may fail. A first member
+  joins at once, because this module sets the join delay to its minimum. A member that joins a group that had a member
+  before waits for `session.timeout.ms` less a second.
+- Transactions are accepted, but `read_committed` also returns aborted records.
 - Fetches do not wake on new data: a consumer's `fetch.wait.max.ms` is the latency of every hop.
-- No CreateTopics and DeleteTopics (topics are made by this class; a consumer or producer that names an unknown one
-  gets it with 4 partitions), no DescribeConfigs, no compaction, no retention, no security.
+- It has no CreateTopics, DeleteTopics, DescribeConfigs, compaction, retention or security. This class creates topics.
+  A consumer or producer that names an unknown topic creates it with 4 partitions.
 
-The cluster lives in threads of this process, so it ends with it. Rebalances, recovery, compaction and retention are
-for `local`.
+The cluster runs in threads of this process and ends with it. Use `local` to test rebalances, recovery, compaction and
+retention.
 """
 
 import ctypes
@@ -31,12 +31,12 @@ _PRODUCER = 0  # rd_kafka_type_t
 _TOPIC_ALREADY_EXISTS = 36  # rd_kafka_resp_err_t
 _ERROR_TEXT = 512
 
-# Group joins wait for further members this long; there are none here.
+# Delay for which a group join waits for further members; there are none here.
 _REBALANCE_DELAY_MS = 1
 
 
 class EmbeddedKafka:
-    """A mock cluster of one broker. A context manager; the cluster is there from entering to leaving.
+    """A mock cluster of one broker, as a context manager. The cluster exists from entering to leaving the block.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class EmbeddedKafka:
     def __enter__(self) -> Self:
         text = ctypes.create_string_buffer(_ERROR_TEXT)
         conf = self._library.rd_kafka_conf_new()
-        # The client is only the cluster's handle, without a broker of its own; what it has to say helps nobody.
+        # The client is only a handle of the cluster. It has no broker, so its log lines would only mislead.
         self._library.rd_kafka_conf_set_log_cb(conf, None)
         self._client = self._library.rd_kafka_new(_PRODUCER, conf, text, _ERROR_TEXT)
         if not self._client:
@@ -81,7 +81,7 @@ class EmbeddedKafka:
         self.close()
 
     def close(self) -> None:
-        """End the cluster; its records are gone."""
+        """End the cluster and delete its records."""
         if self._cluster:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
             self._cluster = None
@@ -90,21 +90,22 @@ class EmbeddedKafka:
             self._client = None
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-        """Make a topic with exactly this many partitions.
+        """Create a topic with exactly this many partitions.
 
         Parameters
         ----------
         name
-            Must be new: whoever asked for it before, even a consumer that waited for it, made it with 4 partitions.
+            Name of a new topic. A client that has asked for the topic before, even a waiting consumer, has already
+            created it with 4 partitions.
         partitions
-            1 or more.
+            Number of partitions, 1 or more.
         config
             Ignored: this broker has no topic configuration.
 
         Raises
         ------
         BrokerError
-            The topic is there already, or the broker is not open.
+            The topic exists already, or the broker is not open.
         """
         if not self._cluster:
             raise BrokerError(f"expected an open embedded broker to create {name} on; it has been closed")
@@ -122,10 +123,10 @@ class EmbeddedKafka:
 
 
 def _library() -> ctypes.CDLL:
-    """librdkafka as confluent-kafka's extension has loaded it, with the functions used here declared.
+    """Return librdkafka as confluent-kafka's extension has loaded it, with the functions used here declared.
 
-    The symbols are looked up through the extension, which depends on the library: so it is the same copy, whether it
-    comes with the wheel or with the system.
+    The symbols are looked up through the extension, which depends on the library. This finds the same copy whether the
+    library comes with the wheel or with the system.
     """
     extension = getattr(confluent_kafka, "cimpl", None)
     path = getattr(extension, "__file__", None)

@@ -1,8 +1,8 @@
-"""The laws that predictors, samplers, explainers and detectors keep, as checks that anyone's own can be put through.
+"""Laws of predictors, samplers, explainers and detectors, as checks for your own implementations.
 
 `check_predictor`, `check_sampler`, `check_explainer`, `check_detector` and `check_detector_bank` raise
-`glasstream.errors.CheckFailed` where a law is broken: the message says what was expected, what came, and what to do.
-`all_checks` gives the single checks of a kind, and `implementations` finds what there is to be checked in a package.
+`glasstream.errors.CheckFailed` if a law is broken. The message says what was expected, what came, and what to do.
+`all_checks` returns the single checks of a kind. `implementations` finds the classes of a kind in a package.
 
 >>> class Alarm:
 ...     "A detector that thinks every number above 3 a change."

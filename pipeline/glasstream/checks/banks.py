@@ -17,29 +17,30 @@ from glasstream.models.predictor import Floats
 
 @runtime_checkable
 class DetectorBank(Protocol):
-    """Detectors side by side; `glasstream.drift.detector` holds ours.
+    """Several detectors side by side; `glasstream.drift.detector` holds the bank of this project.
 
     Contract:
 
-    - A series' alarms are a function of the parameters, of its place, and of its own numbers so far: not of how rows
-      are cut into calls, nor of the series beside it. NaN is no number. Rows are not changed.
-    - `state` and `restore` lose nothing, and each series by itself keeps the laws of a `Detector`.
+    - The alarms of a series depend only on the parameters, its column, and its own numbers so far. Neither the cuts
+      into calls nor the other series change them. NaN is not a number. `update` does not change the rows.
+    - `state` and `restore` lose nothing. Each single series keeps the laws of a `Detector`.
     """
 
     def update(self, values: Floats, parameters: Any) -> Sequence[Any]:
-        """Feed (rows, s) numbers in order; columns that are new are new series.
+        """Feed (rows, s) numbers in order; new columns are new series.
 
         Returns
         -------
-        By row, then by series: alarms, tuples that begin with the place of the row in `values` and the series.
+        Alarms, sorted by row and then by series: tuples that begin with the index of the row in `values` and the
+        series.
         """
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a successor needs: JSON values, and arrays."""
+        """Return the complete state: JSON values, and arrays."""
 
     @classmethod
     def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The detectors as they were when `state` was taken."""
+        """Restore the detectors from the result of `state`."""
 
 
 Alarms = list[tuple[Any, ...]]
@@ -47,16 +48,16 @@ Alarms = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feeding:
-    """A bank of detectors, and what it is fed with.
+    """A bank of detectors, and the data to feed it with.
 
     Attributes
     ----------
     make
-        Makes one without series.
+        Function that returns a bank without series.
     parameters
-        What `update` is given with the rows.
+        Further arguments of `update`.
     rows
-        (n, s) numbers in which something changes, not in all series at once.
+        (n, s) numbers with a change in some series, but not in all at once.
     """
 
     make: Callable[[], Any]
@@ -64,32 +65,32 @@ class Feeding:
     rows: Floats = field(default_factory=lambda: _shifts())
 
     def alarms(self, bank: Any, rows: Floats, first: int = 0) -> Alarms:
-        """What a bank says of rows, numbered from `first` on."""
+        """Feed rows, numbered from `first` on, to a bank and return its alarms."""
         told = bank.update(rows.copy(), dict(self.parameters))
         return [(first + alarm[0], *alarm[1:]) for alarm in told]
 
 
 def check_detector_bank(make: Callable[[], Any], **how: Any) -> None:
-    """Put a bank of detectors through every check.
+    """Run every check on a bank of detectors.
 
     Parameters
     ----------
     make
-        Makes one without series.
+        Function that returns a bank without series.
     how
-        The other attributes of `Feeding`, where its defaults do not fit.
+        Further attributes of `Feeding`, if its defaults do not fit.
 
     Raises
     ------
     CheckFailed
-        It breaks a law; the message says which, and what to do.
+        The bank breaks a law; the message names the law and says what to do.
     """
     for check in CHECKS:
         check(Feeding(make=make, **how))
 
 
 def check_alarms_name_row_and_series(case: Feeding) -> None:
-    """In order, each once, none outside of the rows; and there are some."""
+    """Check that alarms come in order, once each, for rows that were fed, and that there are some."""
     bank = case.make()
     expect(isinstance(bank, DetectorBank), bank, "update, state and restore", "not all", "see DetectorBank")
     places = [alarm[:2] for alarm in case.alarms(bank, case.rows)]
@@ -101,14 +102,14 @@ def check_alarms_name_row_and_series(case: Feeding) -> None:
 
 
 def check_rows_are_not_changed(case: Feeding) -> None:
-    """What is fed stays as it was."""
+    """Check that `update` does not change the rows."""
     rows, bank = case.rows.copy(), case.make()
     bank.update(rows, dict(case.parameters))
     expect_same_bits(bank, rows, case.rows, "rows as they were", "copy them before writing into them")
 
 
 def check_cutting_into_blocks_changes_no_alarm(case: Feeding) -> None:
-    """Whole, row by row, and cut at random with empty blocks among them."""
+    """Check that alarms are equal for rows fed at once, one by one, and in random blocks, some of them empty."""
     count = len(case.rows)
     wanted = case.alarms(case.make(), case.rows)
     for cuts in (list(range(count + 1)), random_cuts(count, 1), random_cuts(count, 2)):
@@ -119,7 +120,7 @@ def check_cutting_into_blocks_changes_no_alarm(case: Feeding) -> None:
 
 
 def check_a_series_does_not_see_the_others(case: Feeding) -> None:
-    """Other numbers in all other columns leave its alarms as they are."""
+    """Check that other numbers in all other columns do not change the alarms of a series."""
     wanted = case.alarms(case.make(), case.rows)
     for series in range(case.rows.shape[1]):
         rows = case.rows[::-1] - 7.0
@@ -130,7 +131,7 @@ def check_a_series_does_not_see_the_others(case: Feeding) -> None:
 
 
 def check_nothing_is_fed_where_there_is_no_number(case: Feeding) -> None:
-    """Rows of NaN between the rows move the alarms and change nothing else."""
+    """Check that rows of NaN between the rows shift the alarms and change nothing else."""
     wanted = [(2 * alarm[0] + 1, *alarm[1:]) for alarm in case.alarms(case.make(), case.rows)]
     rows = np.full((2 * len(case.rows), case.rows.shape[1]), np.nan)
     rows[1::2] = case.rows
@@ -138,7 +139,7 @@ def check_nothing_is_fed_where_there_is_no_number(case: Feeding) -> None:
 
 
 def check_a_series_that_comes_late_had_no_numbers(case: Feeding) -> None:
-    """A new column is as one of NaN until then."""
+    """Check that a new column behaves like a column that held NaN until then."""
     at = len(case.rows) // 4
     rows = case.rows.copy()
     rows[:at, -1] = np.nan
@@ -148,7 +149,7 @@ def check_a_series_that_comes_late_had_no_numbers(case: Feeding) -> None:
 
 
 def check_state_goes_on_to_the_same_alarms(case: Feeding) -> None:
-    """Written by `state` on the way and read by `restore`; what was written does not follow the bank."""
+    """Check that a restored bank raises the same alarms, and that its saved state does not change with the bank."""
     wanted = case.alarms(case.make(), case.rows)
     count = len(case.rows)
     for cut in (0, 1, count // 5, wanted[0][0] if wanted else count // 3, count // 2 + 1):
@@ -162,7 +163,7 @@ def check_state_goes_on_to_the_same_alarms(case: Feeding) -> None:
 
 
 def check_each_series_is_a_detector(case: Feeding) -> None:
-    """A bank of one series, pickled by way of its state, passes `check_detector`."""
+    """Check that a bank of one series, pickled through its state, passes `check_detector`."""
     check_detector(lambda: _OneSeries(case.make(), dict(case.parameters)))
 
 
@@ -195,7 +196,7 @@ def _one_series(kind: Any, state: Any, parameters: dict[str, Any], alarmed: bool
 
 
 def _shifts() -> Floats:
-    """Four series of noise that step up or down, each at a row of its own."""
+    """Return four series of noise that step up or down, each at a different row."""
     rows = np.random.Generator(np.random.PCG64(6)).normal(scale=0.05, size=(480, 4))
     for series, (at, height) in enumerate(((170, 1.0), (120, -1.0), (270, 2.0), (220, -2.0))):
         rows[at:, series] += height

@@ -1,4 +1,4 @@
-"""Laws that every detector of change keeps; River's detectors are such."""
+"""Laws that every drift detector keeps; River's detectors keep them."""
 
 import pickle
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from glasstream.checks.expect import expect
 
 @runtime_checkable
 class Detector(Protocol):
-    """Watches a series of numbers and says when it has changed.
+    """Watches a series of numbers and reports when it has changed.
 
     Contract:
 
-    - What it says is a function of its parameters and of the numbers so far; it can be pickled and goes on the same.
-    - `drift_detected` belongs to the newest number. After an alarm it goes on and can raise another.
-    - A constant is no change; a step that is large beside the noise is one.
+    - The alarms depend only on the parameters and on the numbers so far. A pickled detector raises the same alarms.
+    - `drift_detected` refers to the newest number. After an alarm the detector continues and can raise another.
+    - A constant is not a change. A step that is large relative to the noise is a change.
     """
 
     @property
@@ -25,21 +25,21 @@ class Detector(Protocol):
         """Whether the newest number raised an alarm; False before the first."""
 
     def update(self, x: float) -> Any:
-        """Take in the next number; what it gives back is not read."""
+        """Process the next number; the checks ignore the return value."""
 
 
 def check_detector(make: Callable[[], Detector]) -> None:
-    """Put a detector through every check.
+    """Run every check on a detector.
 
     Parameters
     ----------
     make
-        Makes one, always with the same parameters; with a fixed seed if it has one.
+        Function that returns a detector, always with the same parameters, and with a fixed seed if it has one.
 
     Raises
     ------
     CheckFailed
-        It breaks a law; the message says which, and what to do.
+        The detector breaks a law; the message names the law and says what to do.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def check_detector(make: Callable[[], Detector]) -> None:
 
 
 def check_it_is_a_detector(make: Callable[[], Detector]) -> None:
-    """It has the members of `Detector`, and no alarm before the first number."""
+    """Check that it has the members of `Detector`, and no alarm before the first number."""
     detector = make()
     expect(isinstance(detector, Detector), detector, "update and drift_detected", "neither or one", "see Detector")
     expect(detector.drift_detected is False, detector, "no alarm before the first number (False)",
@@ -59,14 +59,14 @@ def check_it_is_a_detector(make: Callable[[], Detector]) -> None:
 
 
 def check_the_same_numbers_raise_the_same_alarms(make: Callable[[], Detector]) -> None:
-    """Two of them, fed alike, alarm alike."""
+    """Check that two detectors raise the same alarms on the same numbers."""
     numbers = _steps()
     one, other = _alarms(make(), numbers), _alarms(make(), numbers)
     expect(one == other, make(), f"alarms at {other} again", one, "fix the seed, share nothing between detectors")
 
 
 def check_a_constant_raises_no_alarm(make: Callable[[], Detector]) -> None:
-    """Whatever the constant is."""
+    """Check that no constant raises an alarm."""
     for constant in (0.0, 1.0, -3.7, 1e6):
         alarms = _alarms(make(), [constant] * _STEP)
         expect(not alarms, make(), f"no alarm on the constant {constant}", f"alarms at {alarms[:5]}",
@@ -74,7 +74,7 @@ def check_a_constant_raises_no_alarm(make: Callable[[], Detector]) -> None:
 
 
 def check_a_large_step_raises_an_alarm(make: Callable[[], Detector]) -> None:
-    """From 0 to 1 in little noise: within 300 numbers, upwards and downwards."""
+    """Check for an alarm within 300 numbers after a step between 0 and 1 with little noise, upwards and downwards."""
     for sign in (1.0, -1.0):
         alarms = _alarms(make(), [sign * number for number in _steps()])
         seen = any(_STEP <= alarm < 2 * _STEP for alarm in alarms)
@@ -84,7 +84,7 @@ def check_a_large_step_raises_an_alarm(make: Callable[[], Detector]) -> None:
 
 
 def check_an_alarm_ends(make: Callable[[], Detector]) -> None:
-    """When the series stands still after a step, so do the alarms."""
+    """Check that the alarms end when the series is stable after a step."""
     detector = make()
     alarms = _alarms(detector, [*_steps(), *[1.0] * (2 * _STEP)])
     late = [alarm for alarm in alarms if alarm >= 3 * _STEP]
@@ -93,7 +93,7 @@ def check_an_alarm_ends(make: Callable[[], Detector]) -> None:
 
 
 def check_it_goes_on_the_same_from_a_pickle(make: Callable[[], Detector]) -> None:
-    """Pickled early, just before and just after the step, it alarms as one that was not."""
+    """Check that a detector pickled early, just before or just after the step raises the original's alarms."""
     numbers = _steps()
     wanted = _alarms(make(), numbers)
     for cut in (1, _STEP - 1, _STEP + 20):
@@ -118,7 +118,7 @@ _STEP = 300
 
 
 def _steps() -> list[float]:
-    """Noise of 0.05 about 0, then about 1."""
+    """Return noise with deviation 0.05 about 0, then about 1."""
     noise = np.random.Generator(np.random.PCG64(5)).normal(scale=0.05, size=2 * _STEP)
     noise[_STEP:] += 1.0
     return [float(number) for number in noise]

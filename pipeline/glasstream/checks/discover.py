@@ -1,4 +1,4 @@
-"""Finds every implementation of a kind in a package, and every check of a kind, so that none is forgotten."""
+"""Find every implementation of a kind in a package, and every check of a kind."""
 
 import importlib
 import inspect
@@ -32,10 +32,11 @@ KINDS: Final[Mapping[str, KindOf]] = {
 
 
 def all_checks(kind: str) -> tuple[Callable[..., None], ...]:
-    """The checks of a kind, one of `KINDS`.
+    """Return the checks of a kind, one of `KINDS`.
 
-    Predictors' checks take (predictor, rows), those of samplers a `Sampling`, of explainers an `Explaining`, of
-    detectors what makes one, of banks of detectors a `Feeding`; each raises CheckFailed.
+    Each check raises CheckFailed. The arguments of a check depend on the kind: (predictor, rows) for predictors, a
+    `Sampling` for samplers, an `Explaining` for explainers, a function that returns a detector for detectors, and a
+    `Feeding` for banks of detectors.
 
     >>> [check.__name__ for check in all_checks("detector")][:2]
     ['check_it_is_a_detector', 'check_the_same_numbers_raise_the_same_alarms']
@@ -44,20 +45,20 @@ def all_checks(kind: str) -> tuple[Callable[..., None], ...]:
 
 
 def implementations(kind: str, package: str = "glasstream", but: tuple[str, ...] = SHELL) -> list[type]:
-    """The classes of a kind that are defined in a package, in all its modules.
+    """Return the classes of a kind that the modules of a package define.
 
-    A class is of a kind if it has the methods of the kind's protocol, they begin with the same parameters, and at least
-    one of the protocol's other members can be seen in the class or in its `__init__` (if the protocol has others).
-    Protocols and abstract classes are none.
+    A class belongs to a kind if it has the methods of the kind's protocol and these begin with the same parameters. If
+    the protocol has other members, at least one of them must also appear in the class or in its `__init__`. Protocols
+    and abstract classes do not count.
 
     Parameters
     ----------
     kind
         One of `KINDS`.
     package
-        The full name of a package, or of a module.
+        Full name of a package or of a module.
     but
-        Packages below it that are not looked into, not even imported.
+        Subpackages to skip; they are not even imported.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def implementations(kind: str, package: str = "glasstream", but: tuple[str, ...]
 
 
 def satisfies(one: type, protocol: type) -> bool:
-    """Whether a class is of the kind of a protocol, as said in `implementations`."""
+    """Return whether a class satisfies a protocol, by the rules of `implementations`."""
     if getattr(one, "_is_protocol", False) or inspect.isabstract(one):
         return False
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
@@ -85,7 +86,7 @@ def satisfies(one: type, protocol: type) -> bool:
 
 
 def _shows(one: type, name: str) -> bool:
-    """Whether an attribute is the class's own, is annotated there, or is named in its `__init__`."""
+    """Return whether an attribute is defined in the class, annotated there, or named in its `__init__`."""
     if hasattr(one, name) or any(name in vars(parent).get("__annotations__", ()) for parent in one.__mro__):
         return True
     code = getattr(getattr(one, "__init__", None), "__code__", None)
@@ -97,7 +98,7 @@ def _begins_alike(method: Any, wanted: Any) -> bool:
         return False
     try:
         names = list(inspect.signature(method).parameters)
-    except ValueError:  # some extension types tell no signature
+    except ValueError:  # some extension types have no signature
         return True
     named = [one.name for one in inspect.signature(wanted).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     return names[: len(named)] == named

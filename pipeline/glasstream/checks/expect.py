@@ -1,4 +1,4 @@
-"""How a check says that a law is broken: what was expected, what came, what to do."""
+"""Report a broken law: what was expected, what came, and what to do."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from glasstream.errors import CheckFailed
 
 
 def expect(holds: bool | np.bool_, subject: object, expected: str, got: object, cure: str) -> None:
-    """Go on if a law `holds`.
+    """Raise unless a law `holds`.
 
     Raises
     ------
     CheckFailed
-        It does not; the message names the type of `subject`.
+        The law does not hold; the message names the type of `subject`.
     """
     if not holds:
         raise CheckFailed(f"{type(subject).__name__}: expected {expected}, got {got}; {cure}")
 
 
 def expect_same_bits(subject: object, said: Any, wanted: Any, expected: str, cure: str) -> None:
-    """Go on if two arrays agree in form and to the last bit; one NaN is as good as another.
+    """Raise unless two arrays agree in shape and in every bit; all NaN values are equal.
 
     Raises
     ------
     CheckFailed
-        They do not; the message shows the first difference.
+        The arrays differ; the message shows the first difference.
     """
     said, wanted = np.asarray(said), np.asarray(wanted)
     alike = said.shape == wanted.shape and said.dtype == wanted.dtype

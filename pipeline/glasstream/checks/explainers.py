@@ -1,4 +1,4 @@
-"""Laws that every explainer beside a model keeps, on a model of which everything is known."""
+"""Laws that every explainer beside a model keeps, checked with a model whose importances are known."""
 
 import json
 import pickle
@@ -26,40 +26,39 @@ class Explainer(Protocol):
 
     Contract:
 
-    - The model is asked and never taught, events are not changed; None says the same as a feature left out.
-    - Estimates are finite numbers by the names of features that have come; there are none before the first explained
-      event. A feature that the model does not ask for is worth nothing.
+    - The explainer calls the model but never teaches it, and does not change events. None equals an absent feature.
+    - Estimates are finite numbers, keyed by features that have occurred. There are none before the first explained
+      event. A feature that the model does not use has importance zero.
     - All randomness is a function of a seed and the event's number: the same events give the same bits.
-    - An event that cannot be used raises an error of `glasstream.errors` and leaves no trace: later estimates are what
-      they are without it.
-    - It can be pickled with its model and goes on to the same bits. One with `state` and `restore` does so from these
-      as well (state: JSON values, and arrays), or says by StateError that its settings do not allow it.
-    - One with `explain_block` gives the same bits however events are cut into blocks.
+    - An invalid event raises an error of `glasstream.errors` and does not affect later estimates.
+    - The explainer can be pickled with its model and continues with the same bits. If it has `state` and `restore`,
+      these keep the bits as well (state: JSON values, and arrays), or raise StateError if its settings do not allow it.
+    - If the explainer has `explain_block`, the blocks into which events are cut change no bit.
     """
 
     @property
     def importance(self) -> Mapping[str, float]:
-        """The newest estimates."""
+        """Return the newest estimates."""
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> Mapping[str, float]:
-        """Take in one event and give `importance` as of it."""
+        """Explain one event and return the new `importance`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explaining:
-    """An explainer, and how the checks are to use it.
+    """An explainer, and the way in which the checks use it.
 
     Attributes
     ----------
     make
-        ``make(model)`` makes one beside a River model, always with the same parameters and seed.
+        ``make(model)`` returns an explainer of a River model, always with the same parameters and seed.
     task
-        Which model it is put beside: one that predicts its target without error.
+        Task of the known model, which predicts its target without error.
     events
-        How many it sees; enough for a hundred explained ones and more.
+        Number of events; enough for more than a hundred explained ones.
     tolerance
-        The share of the importance of the one feature that counts within which all others are nothing. An estimator
-        whose noise or bias spares no feature needs more than rounding.
+        Largest importance of an unused feature, as a share of the importance of the one used feature. An estimator
+        whose noise or bias affects every feature needs more than rounding.
     """
 
     make: Callable[[Any], Any]
@@ -68,33 +67,33 @@ class Explaining:
     tolerance: float = 1e-9
 
     def beside(self, model: Any = None) -> Any:
-        """A fresh explainer beside a model, the known one unless another is given."""
+        """Return a new explainer of a model, by default of the known one."""
         return self.make(known_model(self.task) if model is None else model)
 
     def stream(self) -> list[tuple[dict[str, Any], Any]]:
-        """The known events."""
+        """Return the known events."""
         return list(known_events(self.task, self.events))
 
     @cached_property
     def told(self) -> Estimates:
-        """The estimates after each event, of an explainer that nothing else befalls."""
+        """Return the estimates after each event, from an explainer that is only fed with events."""
         return _told(self.beside(), self.stream())
 
 
 def check_explainer(make: Callable[[Any], Any], **how: Any) -> None:
-    """Put an explainer through every check.
+    """Run every check on an explainer.
 
     Parameters
     ----------
     make
-        ``make(model)`` makes one beside a River model, always with the same parameters and seed.
+        ``make(model)`` returns an explainer of a River model, always with the same parameters and seed.
     how
-        The other attributes of `Explaining`, where its defaults do not fit.
+        Further attributes of `Explaining`, if its defaults do not fit.
 
     Raises
     ------
     CheckFailed
-        It breaks a law; the message says which, and what to do.
+        The explainer breaks a law; the message names the law and says what to do.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def check_explainer(make: Callable[[Any], Any], **how: Any) -> None:
 
 
 def check_estimates_are_finite(case: Explaining) -> None:
-    """Finite numbers by names that have come, the same in `importance`; none at first, some in the end."""
+    """Check for finite numbers, keyed by known features, equal to `importance`; none at first, some in the end."""
     explainer = case.beside()
     expect(isinstance(explainer, Explainer), explainer, "explain_one and importance", "not both", "see Explainer")
     expect(not explainer.importance, explainer, "no estimate before the first event", explainer.importance,
@@ -126,13 +125,13 @@ def check_estimates_are_finite(case: Explaining) -> None:
 
 
 def check_the_same_events_give_the_same_bits(case: Explaining) -> None:
-    """Two of them explain the same events alike."""
+    """Check that two explainers give the same estimates for the same events."""
     told = _told(case.beside(), case.stream())
     _same(case, told, case.told, "the same estimates again", "draw by glasstream.draws, share no state")
 
 
 def check_the_model_is_not_taught(case: Explaining) -> None:
-    """Explaining is no learning."""
+    """Check that explaining does not teach the model."""
     model = known_model(case.task)
     explainer = case.beside(model)
     _told(explainer, case.stream())
@@ -140,7 +139,7 @@ def check_the_model_is_not_taught(case: Explaining) -> None:
 
 
 def check_events_are_not_changed(case: Explaining) -> None:
-    """An event stays as it was, and so do the rows and targets of a block."""
+    """Check that events, and the rows and targets of a block, are not changed."""
     events = case.stream()
     explainer = case.beside()
     for x, y in events:
@@ -156,7 +155,7 @@ def check_events_are_not_changed(case: Explaining) -> None:
 
 
 def check_none_is_the_same_as_absent(case: Explaining) -> None:
-    """A feature that is None is one that is left out."""
+    """Check that a feature with the value None counts as absent."""
     met: dict[str, None] = {}
     written_out = []
     for x, y in case.stream():
@@ -167,7 +166,7 @@ def check_none_is_the_same_as_absent(case: Explaining) -> None:
 
 
 def check_a_feature_the_model_ignores_has_importance_zero(case: Explaining) -> None:
-    """All features but one, numbers, texts and booleans, are worth nothing to the known model."""
+    """Check that numbers, texts and booleans that the known model does not use have importance zero."""
     estimates = case.told[-1]
     largest = max(map(abs, estimates.values()), default=0.0)
     for name in sorted(estimates.keys() - {"used"}):
@@ -179,7 +178,7 @@ def check_a_feature_the_model_ignores_has_importance_zero(case: Explaining) -> N
 
 
 def check_the_feature_the_model_needs_counts_most(case: Explaining) -> None:
-    """The one feature that the known model asks for is worth more than all others together."""
+    """Check that the one used feature is more important than all others together."""
     estimates = case.told[-1]
     others = sum(abs(value) for name, value in estimates.items() if name != "used")
     expect(estimates.get("used", 0.0) > others, case.beside(), "'used' to count more than all others together",
@@ -187,7 +186,7 @@ def check_the_feature_the_model_needs_counts_most(case: Explaining) -> None:
 
 
 def check_a_feature_that_comes_late_is_explained_from_then_on(case: Explaining) -> None:
-    """It has an estimate in the end, and features that were there before keep theirs."""
+    """Check that a late feature has an estimate in the end, and that earlier features keep theirs."""
     before = set[str]()
     for estimates in case.told:
         expect(before <= set(estimates), case.beside(), f"estimates of {sorted(before)} to stay", sorted(estimates),
@@ -198,10 +197,10 @@ def check_a_feature_that_comes_late_is_explained_from_then_on(case: Explaining) 
 
 
 def check_a_refused_event_leaves_no_trace(case: Explaining) -> None:
-    """Events that cannot be used are refused with an error of the tree, and estimates are as if they had not come.
+    """Check that invalid events raise an error of the tree, and that later estimates are the same as without them.
 
-    Events with a value that is no number, boolean or text, without a target, and with a target that is a list. One that
-    is not refused (a target, by who does not read it) is left out.
+    The invalid events have a value that is no number, boolean or text; no target; or a list as the target. An event
+    that the explainer accepts is skipped, for example a wrong target for an explainer that does not read targets.
     """
     events = case.stream()
     (x, y), probe = events[0], case.beside()
@@ -218,7 +217,7 @@ def check_a_refused_event_leaves_no_trace(case: Explaining) -> None:
 
 
 def check_state_goes_on_to_the_same_bits(case: Explaining) -> None:
-    """Pickled on the way, or written by `state` and read by `restore`, it explains on as if nothing had been."""
+    """Check that a pickled explainer, or one restored from its `state`, continues with the same estimates."""
     events = case.stream()
     span = case.events // 4
     explainer = case.beside()
@@ -235,7 +234,10 @@ def check_state_goes_on_to_the_same_bits(case: Explaining) -> None:
 
 
 def check_cutting_into_blocks_changes_no_bit(case: Explaining) -> None:
-    """If it has `explain_block`: whole, cut at random, and event by event, the estimates are the same in the end."""
+    """Check that `explain_block` gives the same estimates for one block, random blocks and single events.
+
+    The check passes if there is no `explain_block`.
+    """
     if not hasattr(case.beside(), "explain_block"):
         return
     rows, targets = known_rows(case.task, case.events)
@@ -268,11 +270,11 @@ CHECKS: Final[tuple[Callable[[Explaining], None], ...]] = (
 
 
 BLOCK = ("used", "noise", "more")
-"""The features of the rows in blocks."""
+"""Features of the rows in blocks."""
 
 
 def _explain_block(explainer: Any, predictor: Predictor, rows: Floats, targets: Floats) -> None:
-    """With the targets, if it reads any."""
+    """Explain a block, with targets if the explainer reads any."""
     reads = "targets" in signature(explainer.explain_block).parameters
     explainer.explain_block(predictor, rows, *((targets,) if reads else ()))
 
@@ -305,7 +307,7 @@ def _pickled(explainer: Any, case: Explaining) -> Any:
 
 
 def _restored(explainer: Any, case: Explaining) -> Any:
-    """From `state`, by way of JSON and copies of the arrays; None if it has none, or none with these settings."""
+    """Return the explainer restored from its `state` through JSON and copied arrays; None if there is no such state."""
     if not (hasattr(explainer, "state") and hasattr(explainer, "restore")):
         return None
     try:

@@ -13,19 +13,19 @@ from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Fl
 
 
 def check_predictor(predictor: Predictor, rows: Floats) -> None:
-    """Put a predictor through every check.
+    """Run every check on a predictor.
 
     Parameters
     ----------
     predictor
         Any predictor.
     rows
-        float64[n, d], a few dozen rows such as its stream has; d the number of its features.
+        float64[n, d], a few dozen typical rows of the stream; d is the number of the predictor's features.
 
     Raises
     ------
     CheckFailed
-        It breaks a law; the message says which, and what to do.
+        The predictor breaks a law; the message names the law and says what to do.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def check_predictor(predictor: Predictor, rows: Floats) -> None:
 
 
 def check_it_says_what_it_is(predictor: Predictor, rows: Floats) -> None:
-    """The task is one of the two, features and classes are tuples of different texts; regression has no class."""
+    """Check the task, and that features and classes are tuples of distinct texts; regression has no class."""
     cure = "see glasstream.models.predictor.Predictor"
     expect(
         predictor.task in (CLASSIFICATION, REGRESSION),
@@ -58,7 +58,7 @@ def check_it_says_what_it_is(predictor: Predictor, rows: Floats) -> None:
 
 
 def check_the_same_bits_in_random_splits(predictor: Predictor, rows: Floats) -> None:
-    """A row's result does not depend on the rows beside it, their order and how often it is asked."""
+    """Check that a row's result does not depend on the other rows, their order or the number of calls."""
     try:
         check_splits(predictor, rows)
     except ModelError as error:
@@ -66,14 +66,14 @@ def check_the_same_bits_in_random_splits(predictor: Predictor, rows: Floats) -> 
 
 
 def check_rows_are_not_changed(predictor: Predictor, rows: Floats) -> None:
-    """What is asked stays as it was."""
+    """Check that `evaluate` does not change the rows."""
     asked = rows.copy()
     _ask(predictor, asked)
     expect_same_bits(predictor, asked, rows, "rows as they were", "copy the rows before writing into them")
 
 
 def check_an_answer_stays_as_it_was(predictor: Predictor, rows: Floats) -> None:
-    """The next question does not change the answer to this one."""
+    """Check that a later call does not change an earlier result."""
     said = _ask(predictor, rows)
     values, labels = said.values.copy(), said.labels.copy()
     _ask(predictor, rows[::-1].copy())
@@ -83,7 +83,7 @@ def check_an_answer_stays_as_it_was(predictor: Predictor, rows: Floats) -> None:
 
 
 def check_probabilities_lie_between_zero_and_one(predictor: Predictor, rows: Floats) -> None:
-    """Probabilities of classes are in [0, 1], up to rounding, where they are numbers."""
+    """Check that probabilities are NaN or in [0, 1], up to rounding."""
     if predictor.task == REGRESSION:
         return
     values = _ask(predictor, rows).values
@@ -92,12 +92,12 @@ def check_probabilities_lie_between_zero_and_one(predictor: Predictor, rows: Flo
 
 
 def check_no_rows_give_no_answers(predictor: Predictor, rows: Floats) -> None:
-    """A block without rows is answered, by nothing."""
+    """Check that a block without rows gives an empty result."""
     _same(predictor, _ask(predictor, rows[:0]), _none(predictor), "an empty answer to no rows", "treat n = 0")
 
 
 def check_what_is_no_matrix_is_refused(predictor: Predictor, rows: Floats) -> None:
-    """Rows of another number of dimensions raise ModelError."""
+    """Check that an array that is not a matrix raises ModelError."""
     for shape in ((rows.shape[1],), (1, 1, rows.shape[1])):
         try:
             predictor.evaluate(np.zeros(shape))
@@ -109,7 +109,7 @@ def check_what_is_no_matrix_is_refused(predictor: Predictor, rows: Floats) -> No
 
 
 def check_a_shorter_row_has_its_last_features_absent(predictor: Predictor, rows: Floats) -> None:
-    """A row from before a feature came is a row that lacks it."""
+    """Check that a row from before a feature came counts as a row without this feature."""
     for width in {max(0, rows.shape[1] - 1), rows.shape[1] // 2}:
         written_out = rows.copy()
         written_out[:, width:] = np.nan
@@ -119,7 +119,7 @@ def check_a_shorter_row_has_its_last_features_absent(predictor: Predictor, rows:
 
 
 def check_features_beyond_its_own_are_ignored(predictor: Predictor, rows: Floats) -> None:
-    """A feature that came after the model was frozen changes nothing."""
+    """Check that a feature that came after the model was frozen changes nothing."""
     missing = max(0, len(predictor.features) - rows.shape[1])
     whole = np.column_stack((rows, np.full((len(rows), missing), np.nan)))
     beyond = np.column_stack((whole, np.arange(len(rows)) + 0.5, np.full(len(rows), np.nan)))
@@ -128,9 +128,9 @@ def check_features_beyond_its_own_are_ignored(predictor: Predictor, rows: Floats
 
 
 def check_odd_values_disturb_no_other_row(predictor: Predictor, rows: Floats) -> None:
-    """Infinities, the largest numbers, unseen codes and rows of nothing are answered, and leave other rows alone.
+    """Check that infinities, the largest numbers, unseen codes and empty rows get results and do not affect other rows.
 
-    A predictor that calls a model may raise ModelError where the model raises; such rows are left out.
+    A predictor that calls a model may raise ModelError where the model raises; the check skips such rows.
     """
     width = rows.shape[1]
     odd = []
@@ -155,7 +155,7 @@ def check_odd_values_disturb_no_other_row(predictor: Predictor, rows: Floats) ->
 
 
 def check_variants_equal_rows_written_out(predictor: Predictor, rows: Floats) -> None:
-    """`replaced` and `built_up` say what `evaluate` says of the rows written out, to the last bit."""
+    """Check that `replaced` and `built_up` equal `evaluate` on the rows written out, to the last bit."""
     random = np.random.Generator(np.random.PCG64(4))
     rows = rows[:20]
     count, width = rows.shape

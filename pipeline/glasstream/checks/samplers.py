@@ -1,4 +1,4 @@
-"""Laws that everything keeps that draws or lays out background values of earlier rows."""
+"""Laws that every sampler of background values from earlier rows keeps."""
 
 import pickle
 from collections.abc import Callable
@@ -15,52 +15,52 @@ from glasstream.models.predictor import Floats
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Keeps something of a stream's rows, and gives each row what it is explained with.
+    """Keeps a sample or summary of a stream's rows, and draws background values for the explanation of each row.
 
     Contract:
 
-    - Rows come in blocks, float64[n, d], NaN where a feature is absent; d may grow, and rows from before a feature came
-      had it absent. Blocks are not changed.
-    - A row draws first and then enters: nothing of it, and nothing later, is in what it draws for a feature. What is
-      drawn for a feature may depend on the row's other features.
-    - How rows are cut into blocks changes no bit; all randomness is a function of a key and the row's number.
-    - State is explicit: it can be pickled, or written and read, and goes on to the same bits.
+    - Rows come in blocks, float64[n, d], with NaN for absent features. d may grow; rows from before a feature came lack
+      it. The sampler does not change blocks.
+    - A row draws first and then enters. What it draws for a feature does not depend on its own value of the feature or
+      on later rows. It may depend on the row's other features.
+    - The blocks into which rows are cut change no bit. All randomness is a function of a key and the row's number.
+    - State is explicit: it can be pickled, or written and read, and the sampler continues with the same bits.
     """
 
     def pass_through(self, block: Any, *args: Any, **kwargs: Any) -> Any:
-        """Let the rows of a block pass; among the arguments is `first_row`, the number of the block's first row."""
+        """Let the rows of a block pass; one of the arguments is `first_row`, the number of the block's first row."""
 
 
 Draw = Callable[[Any, Floats, int, int], Floats]
 
 
 def in_order(sampler: Any, block: Floats, first_row: int, start: int) -> Floats:
-    """What most samplers give: ``pass_through(block, first_row, start)``."""
+    """Call ``pass_through(block, first_row, start)``, the signature of most samplers."""
     return np.asarray(sampler.pass_through(block, first_row, start))
 
 
 def pickled(sampler: Any) -> Any:
-    """The sampler from a pickle of itself."""
+    """Return the sampler from a pickle of itself."""
     return pickle.loads(pickle.dumps(sampler))  # noqa: S301 - made in the same line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """A sampler, and how the checks are to use it.
+    """A sampler, and the way in which the checks use it.
 
     Attributes
     ----------
     make
-        Makes an empty one, always with the same parameters and key.
+        Function that returns an empty sampler, always with the same parameters and key.
     draw
-        ``draw(sampler, block, first_row, start)`` lets a block pass and gives what its rows from number `start` on have
-        drawn: float64[rows, ..., d], the last axis the features, NaN where nothing is drawn.
+        ``draw(sampler, block, first_row, start)`` lets a block pass and returns the draws of its rows from number
+        `start` on: float64[rows, ..., d]. The last axis holds the features; NaN means that nothing was drawn.
     again
-        The same sampler from its written state.
+        Function that returns the same sampler from its written state.
     rows
-        What passes through; `glasstream.checks.streams.mixed_rows` by default, of the kinds `KINDS` there.
+        Rows that pass through; `glasstream.checks.streams.mixed_rows` by default, whose kinds are its `KINDS`.
     start
-        The first row that draws.
+        Number of the first row that draws.
     """
 
     make: Callable[[], Any]
@@ -71,19 +71,19 @@ class Sampling:
 
 
 def check_sampler(make: Callable[[], Any], **how: Any) -> None:
-    """Put a sampler through every check.
+    """Run every check on a sampler.
 
     Parameters
     ----------
     make
-        Makes an empty one, always with the same parameters and key.
+        Function that returns an empty sampler, always with the same parameters and key.
     how
-        The other attributes of `Sampling`, where its defaults do not fit.
+        Further attributes of `Sampling`, if its defaults do not fit.
 
     Raises
     ------
     CheckFailed
-        It breaks a law; the message says which, and what to do.
+        The sampler breaks a law; the message names the law and says what to do.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def check_sampler(make: Callable[[], Any], **how: Any) -> None:
 
 
 def check_rows_from_the_start_on_draw(case: Sampling) -> None:
-    """One result for each row from `start` on, in every block; none for the rows before."""
+    """Check for one result for each row from `start` on in every block, and none for the rows before."""
     sampler, width = case.make(), case.rows.shape[1]
     expect(isinstance(sampler, Sampler), sampler, "a method pass_through", "none", "see Sampler")
     for first, end in pairwise((0, case.start - 1, case.start + 1, case.start + 1, len(case.rows))):
@@ -113,13 +113,13 @@ def check_rows_from_the_start_on_draw(case: Sampling) -> None:
 
 
 def check_the_same_rows_draw_the_same_bits(case: Sampling) -> None:
-    """Two samplers with one key draw alike."""
+    """Check that two samplers with the same key draw the same values."""
     one, other = (_whole(case, case.rows) for _ in range(2))
     expect_same_bits(case.make(), one, other, "the same draws again", "draw by glasstream.draws, share no state")
 
 
 def check_rows_are_not_changed(case: Sampling) -> None:
-    """What passes through stays as it was, and what is kept of it is a copy."""
+    """Check that blocks are not changed, and that the sampler keeps copies of their rows."""
     block = case.rows.copy()
     sampler = case.make()
     before = case.draw(sampler, block, 0, case.start).copy()
@@ -132,7 +132,7 @@ def check_rows_are_not_changed(case: Sampling) -> None:
 
 
 def check_cutting_into_blocks_changes_no_bit(case: Sampling) -> None:
-    """Whole, row by row, and cut at random with empty blocks among them."""
+    """Check that draws are equal for rows passed at once, one by one, and in random blocks, some of them empty."""
     whole = _whole(case, case.rows)
     count = len(case.rows)
     for cuts in (list(range(count + 1)), random_cuts(count, 1), random_cuts(count, 2)):
@@ -142,7 +142,7 @@ def check_cutting_into_blocks_changes_no_bit(case: Sampling) -> None:
 
 
 def check_a_row_draws_only_from_rows_before_it(case: Sampling) -> None:
-    """Of rows that hold their own number, everything drawn is a number from before, or lies between such."""
+    """Check with rows of their own numbers that each draw is an earlier number, or lies between earlier numbers."""
     drawn = _whole(case, numbered_rows(len(case.rows)))
     own = np.arange(case.start, len(case.rows), dtype=np.float64).reshape(-1, *[1] * (drawn.ndim - 1))
     outside = ~np.isnan(drawn) & ((drawn < 0.0) | (drawn > own - 1.0))
@@ -151,7 +151,7 @@ def check_a_row_draws_only_from_rows_before_it(case: Sampling) -> None:
 
 
 def check_it_draws_what_it_has_seen(case: Sampling) -> None:
-    """Of rows that hold their own number, something is drawn for each feature, and not always the same."""
+    """Check with rows of their own numbers that every feature gets draws, and that these vary."""
     drawn = _whole(case, numbered_rows(len(case.rows)))
     for slot in range(drawn.shape[-1]):
         there = drawn[..., slot][~np.isnan(drawn[..., slot])]
@@ -160,7 +160,7 @@ def check_it_draws_what_it_has_seen(case: Sampling) -> None:
 
 
 def check_a_feature_is_drawn_without_its_own_value(case: Sampling) -> None:
-    """What is drawn for a feature is the same whatever value the row itself has there, or if it has none."""
+    """Check that the draws for a feature do not depend on the row's own value of it, present or absent."""
     for row in (case.start + 3, min(case.start + 40, len(case.rows) - 1)):
         wanted = _whole(case, case.rows[: row + 1])[-1]
         for slot in range(case.rows.shape[1]):
@@ -174,7 +174,7 @@ def check_a_feature_is_drawn_without_its_own_value(case: Sampling) -> None:
 
 
 def check_a_feature_that_comes_late_was_absent_before(case: Sampling) -> None:
-    """A block with a new feature goes on as if the feature had been there, absent, from the first row on."""
+    """Check that a new feature in a block counts as absent from the first row on."""
     at = len(case.rows) // 2
     rows = case.rows.copy()
     rows[:at, -1] = np.nan
@@ -192,7 +192,7 @@ def check_a_feature_that_comes_late_was_absent_before(case: Sampling) -> None:
 
 
 def check_state_goes_on_to_the_same_bits(case: Sampling) -> None:
-    """Written and read in the middle, a sampler draws on as if nothing had been."""
+    """Check that a sampler that is written and read in the middle continues with the same draws."""
     whole = _whole(case, case.rows)
     for cut in (case.start // 2, len(case.rows) // 2, len(case.rows) - 1):
         sampler = case.make()

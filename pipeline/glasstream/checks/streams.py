@@ -1,4 +1,4 @@
-"""The streams and the models that the checks put before an implementation; the same every time."""
+"""Streams and models for the checks; they are the same every time."""
 
 from collections.abc import Iterator, Mapping
 from math import exp
@@ -13,13 +13,13 @@ from glasstream.ingest.features import Kind
 from glasstream.models.predictor import NO_LABEL, REGRESSION, Floats, Output, Task
 
 KINDS = (Kind.NUMBER, Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.NUMBER)
-"""Of the features of `mixed_rows`."""
+"""Kinds of the features of `mixed_rows`."""
 
 Event = tuple[dict[str, Any], Any]
 
 
 def mixed_rows(count: int, seed: int = 1) -> Floats:
-    """(count, 5) numbers, the codes of five texts, booleans, one value in ten absent; of the kinds `KINDS`."""
+    """Return (count, 5) numbers, text codes and booleans, of which one in ten is absent; `KINDS` holds their kinds."""
     random = np.random.Generator(np.random.PCG64(seed))
     size = random.normal(size=count)
     columns = (
@@ -35,19 +35,19 @@ def mixed_rows(count: int, seed: int = 1) -> Floats:
 
 
 def numbered_rows(count: int) -> Floats:
-    """(count, 5) rows that tell their own number in every feature."""
+    """Return (count, 5) rows that hold their own number in every feature."""
     return np.repeat(np.arange(float(count))[:, np.newaxis], len(KINDS), axis=1)
 
 
 def random_cuts(count: int, seed: int) -> list[int]:
-    """Places at which to cut `count` rows into blocks, both ends and some empty blocks included."""
+    """Return places at which to cut `count` rows into blocks: both ends, and some empty blocks."""
     random = np.random.Generator(np.random.PCG64(seed))
     places = random.integers(0, count + 1, size=6).tolist()
     return sorted([0, *places, places[0], count])
 
 
 class KnownRegressor(base.Regressor):
-    """Twice the feature `used`, whatever else an event holds; it counts how often it was taught."""
+    """A model that predicts twice the feature `used`, and counts the events that it learned."""
 
     def __init__(self) -> None:
         self.taught = 0
@@ -60,7 +60,7 @@ class KnownRegressor(base.Regressor):
 
 
 class KnownClassifier(base.Classifier):
-    """A sigmoid of the feature `used`, whatever else an event holds; it counts how often it was taught."""
+    """A model that predicts a sigmoid of the feature `used`, and counts the events that it learned."""
 
     def __init__(self) -> None:
         self.taught = 0
@@ -74,7 +74,7 @@ class KnownClassifier(base.Classifier):
 
 
 class KnownPredictor:
-    """What the known models say, of rows; `used` is the first feature."""
+    """The known models as a predictor of rows; `used` is the first feature."""
 
     compiled = False
 
@@ -95,12 +95,12 @@ class KnownPredictor:
 
 
 def known_model(task: Task) -> Any:
-    """The River model of a task whose importances are known: `used` is all that counts."""
+    """Return the River model of a task whose importances are known: only `used` counts."""
     return KnownRegressor() if task == REGRESSION else KnownClassifier()
 
 
 def known_events(task: Task, count: int) -> Iterator[Event]:
-    """Events that the known model predicts without error: mixed, with missing values and a feature that comes late.
+    """Return mixed events that the known model predicts without error, with missing values and a late feature.
 
     In the first event `used` comes first and nothing is missing.
     """
@@ -122,7 +122,10 @@ def known_events(task: Task, count: int) -> Iterator[Event]:
 
 
 def known_rows(task: Task, count: int) -> tuple[Floats, NDArray[np.float64]]:
-    """(count, 3) rows whose first feature is `used`, one value in ten absent after the first row; (count,) targets."""
+    """Return (count, 3) rows and (count,) targets.
+
+    The first feature is `used`. After the first row, one value in ten is absent.
+    """
     random = np.random.Generator(np.random.PCG64(3))
     rows = 4.0 * random.random((count, 3)) - 2.0
     rows[1:][random.random(rows[1:].shape) < 0.1] = np.nan

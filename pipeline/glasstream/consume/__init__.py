@@ -1,6 +1,6 @@
 """Read what Glasstream publishes from a program of your own: committed records only, as typed objects.
 
-Plain confluent-kafka, no Faust, and nothing of the models.
+The package needs only confluent-kafka. It imports neither Faust nor the models.
 
 >>> from glasstream.consume import importance
 >>> with importance("kafka:9092", streams="loans") as records:  # doctest: +SKIP

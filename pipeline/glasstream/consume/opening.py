@@ -1,4 +1,4 @@
-"""The consumer behind a reader: what it is told, where it begins, and what is said when there is nothing to read."""
+"""Open the consumer behind a reader: its settings, its start position, and the errors when there is nothing to read."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -19,16 +19,16 @@ def opened(
     group: str | None,
     kafka: Mapping[str, str],
 ) -> Consumer:
-    """A consumer of a topic that is there: of its share in the group, or of every partition.
+    """Open a consumer of an existing topic, for its share in the group or for every partition.
 
     Raises
     ------
     InputError
-        librdkafka does not take the settings.
+        librdkafka rejects the settings.
     BrokerError
         No Kafka answers.
     TopicError
-        There is no such topic.
+        The topic does not exist.
     """
     settings = {
         "log_level": 2,
@@ -36,7 +36,7 @@ def opened(
         "bootstrap.servers": bootstrap,
         "group.id": group or READERS,
         "isolation.level": "read_committed",
-        # Without a group this is asked only where a record is gone before it was read: then the oldest one is next.
+        # Without a group, this applies only if a record was deleted before it was read. The oldest kept record is next.
         "auto.offset.reset": start if group else "earliest",
         "enable.auto.commit": group is not None,
         "enable.auto.offset.store": False,
@@ -59,7 +59,7 @@ def opened(
 
 
 def _place(consumer: Consumer, topic: str, partition: int, start: str) -> TopicPartition:
-    """The beginning of a partition, or its end of this moment."""
+    """Return the offset of the beginning of a partition, or of its current end."""
     place = TopicPartition(topic, partition, OFFSET_BEGINNING)
     if start == "latest":
         try:
@@ -70,7 +70,7 @@ def _place(consumer: Consumer, topic: str, partition: int, start: str) -> TopicP
 
 
 def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
-    """The partitions of a topic that is there, on a broker that answers."""
+    """Return the partitions of a topic; raise if no broker answers or the topic does not exist."""
     try:
         found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""A reader for each topic of explanations."""
+"""Readers of the public topics, one function for each topic."""
 
 from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict, Unpack
@@ -16,29 +16,31 @@ from glasstream_topics.novelty import Novelty
 
 
 class Options(TypedDict, total=False):
-    """How a topic is read. Each may be left out.
+    """Options of a reader. Every option has a default.
 
     Attributes
     ----------
     prefix
-        Of the deployment's topics; `glasstream.` by default.
+        Prefix of the deployment's topic names; `glasstream.` by default.
     streams
-        The name of a stream, or several: only their records. By default those of every stream.
+        Name of a stream, or several names: the reader returns only their records. By default it returns the records of
+        every stream.
     start
-        `earliest` (default): with the first record kept; `latest`: with what comes after the call (in a group: after it
-        was joined). A group that has been here before goes on where it stopped.
+        `earliest` (default) begins with the oldest record that is kept. `latest` begins with records that arrive after
+        the call, or after the group was joined. A group that has committed offsets continues from them.
     group
-        A name under which Kafka remembers how far the reading is, and under which several readers share the
-        partitions. A record counts as read when the next one is asked for, or the `with` block is left without an
-        error: after a crash the last one comes again (at least once). By default nothing is remembered.
+        Name under which Kafka stores the reader's position, and under which several readers share the partitions. A
+        record counts as read when the caller asks for the next one, or leaves the `with` block without an error. After
+        a crash the last record comes again (at-least-once delivery). By default no position is stored.
     follow
-        True (default): wait for what is to come; False: end with what is there now. Not with a group.
+        True (default) waits for new records; False ends at the current end of the topic. False cannot be combined with
+        a group.
     idle, timeout
-        End when so many seconds brought no record of these streams, or after so many seconds in all.
+        Seconds without a record of these streams, and seconds in all, after which the reader ends.
     damaged
-        What becomes of a record that cannot be read: `raise` (default) a RecordError, after which the iteration can
-        be gone on with; or `skip` it and count it in `Reader.damaged`. One of a schema version that this release does
-        not know raises a VersionError in any case.
+        What the reader does with a record that it cannot read. `raise` (default) raises a RecordError, after which the
+        iteration can continue. `skip` skips the record and counts it in `Reader.damaged`. A record whose schema version
+        this release does not know always raises a VersionError.
     kafka
         Further settings of librdkafka: `security.protocol`, `sasl.username`, ...
     """
@@ -55,32 +57,33 @@ class Options(TypedDict, total=False):
 
 
 def importance(bootstrap: str, **options: Unpack[Options]) -> Reader[Importance]:
-    """What the models rely on: records of `importance`, in the order of each stream.
+    """Read feature importances: the records of `importance`, in the order of each stream.
 
     Parameters
     ----------
     bootstrap
-        `HOST:PORT,...` of the Kafka.
+        `HOST:PORT,...` of the Kafka brokers.
     options
         See `Options`.
 
     Raises
     ------
     InputError
-        Options that contradict each other or cannot be used.
+        Options contradict each other or are invalid.
     BrokerError
-        No Kafka answers there.
+        No Kafka answers at `bootstrap`.
     TopicError
-        It has no such topic.
+        The topic does not exist.
     """
     return Reader(Records(importance_topic.TOPIC, importance_topic.decode, Importance), bootstrap, **options)
 
 
 def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
-    """How predictions move with each feature: records of `effects`. Parameters and errors as for `importance`.
+    """Read effect curves: the records of `effects`. Parameters and errors are those of `importance`.
 
-    Kafka keeps the newest curve of each stream, feature and output for ever, and older ones for a day or more. So with
-    `follow=False` a mapping that is overwritten ends with the curves of now::
+    An effect curve shows how predictions change with a feature. Kafka keeps the newest curve of each stream, feature
+    and output for ever, and older ones for a day or more. With `follow=False`, a mapping in which later curves
+    overwrite earlier ones therefore ends with the current curves::
 
         curves = {(one.feature, one.output): one for one in effects("kafka:9092", streams="loans", follow=False)}
     """
@@ -88,10 +91,10 @@ def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
 
 
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:
-    """What changed: alarms, records of `drift`. Parameters and errors as for `importance`."""
+    """Read drift alarms: the records of `drift`. Parameters and errors are those of `importance`."""
     return Reader(Records(drift_topic.TOPIC, drift_topic.decode, Drift), bootstrap, **options)
 
 
 def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
-    """Which events should not be trusted: records of `novelty`. Parameters and errors as for `importance`."""
+    """Read novelty scores: the records of `novelty`. Parameters and errors are those of `importance`."""
     return Reader(Records(novelty_topic.TOPIC, novelty_topic.decode, Novelty), bootstrap, **options)

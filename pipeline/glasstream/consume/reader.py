@@ -17,11 +17,11 @@ from glasstream_topics.errors import RecordError, VersionError
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.2
-"""How long an interrupt or `stop` may go unnoticed."""
+"""Longest time in seconds for which an interrupt or `stop` can go unnoticed."""
 
 
 class Origin(NamedTuple):
-    """Where a record stands."""
+    """The topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -29,7 +29,17 @@ class Origin(NamedTuple):
 
 
 class Reader(Generic[T], Iterator[T]):
-    """Hands out records as they are committed; see `glasstream.consume.public.Options` for the parameters.
+    """Iterate over committed records; see `glasstream.consume.public.Options` for the parameters.
+
+    A reader is an iterator and a context manager: leaving the `with` block closes it. Interrupts propagate to the
+    caller. The reader waits for a broker that is unreachable; this time counts as idle.
+
+    Attributes
+    ----------
+    origin
+        Origin of the last record that was returned or refused; None before the first.
+    damaged
+        Number of records that could not be read, whether they were raised or skipped.
 
     It is an iterator and a context manager: leaving the `with` block closes it. An interrupt passes through. A broker
     that goes away is waited for; it counts as idle.
@@ -79,26 +89,26 @@ class Reader(Generic[T], Iterator[T]):
         self._consumer: Consumer = opened(bootstrap, name, start, group, kafka or {})
         self._in_group = group is not None
         self._unread = None if follow else {place.partition for place in self._consumer.assignment()}
-        """Partitions whose end of now has not been reached; None: no end is looked for."""
+        """Partitions whose current end has not been reached; None if the reader follows the topic."""
         now = time.monotonic()
         self._idle = idle
         self._quiet_since = now
         self._deadline = None if timeout is None else now + timeout
 
     def __next__(self) -> T:
-        """The next record.
+        """Return the next record.
 
         Raises
         ------
         StopIteration
-            `follow`, `idle`, `timeout`, `stop` or `close` ended it.
+            `follow`, `idle`, `timeout`, `stop` or `close` ended the iteration.
         VersionError, RecordError
             The record at `origin` was written by another release, or is damaged.
         BrokerError
-            The broker refuses to be read.
+            The broker refuses the reader.
         """
         self._count_as_used()
-        self._quiet_since = time.monotonic()  # what the caller did with the last record is not idleness
+        self._quiet_since = time.monotonic()  # the caller's own processing time is not idle time
         while not self._ended():
             message = self._consumer.poll(_POLL_SECONDS)
             if message is None or self._is_no_record(message):
@@ -111,11 +121,11 @@ class Reader(Generic[T], Iterator[T]):
         raise StopIteration
 
     def stop(self) -> None:
-        """End the iteration soon; may be called from another thread or a signal handler."""
+        """End the iteration soon. Another thread or a signal handler may call this method."""
         self._stopped.set()
 
     def close(self) -> None:
-        """Let go of the broker; with a group, remember how far the reading is. The last record is not counted."""
+        """Close the consumer; with a group, commit the position. The last returned record does not count as read."""
         if not self._closed:
             self._closed = True
             self._stopped.set()
@@ -141,7 +151,7 @@ class Reader(Generic[T], Iterator[T]):
         )
 
     def _is_no_record(self, message: Message) -> bool:
-        """Whether the client hands out an event instead of a record."""
+        """Return whether the client delivered an event instead of a record."""
         error = message.error()
         if error is None:
             return False
@@ -149,15 +159,15 @@ class Reader(Generic[T], Iterator[T]):
             if self._unread is not None:
                 self._unread.discard(message.partition())
         elif error.code() != KafkaError._MAX_POLL_EXCEEDED and not error.retriable():
-            # After too long a pause the group goes on without us, and the client joins it again by itself.
+            # After too long a pause the group evicts this member. The client joins it again by itself.
             raise BrokerError(f"{message.topic()}[{message.partition()}]: cannot be read: {error.str()}")
         return True
 
     def _read(self, message: Message) -> T | None:
-        """The record of a message; None where it is not asked for, or is skipped."""
+        """Return the record of a message, or None if its stream was not requested or the record is skipped."""
         data = message.value()
         if data is None or not self._may_be_asked_for(message.key()):
-            return None  # without a value: the topic is compacted, and what stood under this key is gone
+            return None  # a tombstone: the topic is compacted, and the record of this key was deleted
         place = Origin(message.topic() or "", message.partition() or 0, message.offset() or 0)
         try:
             record = self._records.read(data, f"{place.topic}[{place.partition}]@{place.offset}")
@@ -167,7 +177,7 @@ class Reader(Generic[T], Iterator[T]):
             if self._skip and not refused:
                 return None
             self.origin = place
-            self._used = None  # a group begins here again, unless the reading goes on
+            self._used = None  # a group that stops here resumes at this record
             raise
         if self._streams is not None and getattr(record, "stream", None) not in self._streams:
             return None
@@ -175,19 +185,19 @@ class Reader(Generic[T], Iterator[T]):
         return record
 
     def _may_be_asked_for(self, key: bytes | None) -> bool:
-        """Whether a key is one of these streams': the stream, or stream/... (`effects`)."""
+        """Return whether a key belongs to a requested stream: the stream itself, or stream/... (`effects`)."""
         if self._streams is None or key is None:
             return True
         return any(key == stream or key.startswith(stream + b"/") for stream in self._keys)
 
     def _count_as_used(self) -> None:
-        """Let the group go on behind the record handed out last."""
+        """Move the group's position behind the record that was returned last."""
         message, self._used = self._used, None
         if message is None or not self._in_group or self._closed:
             return
         try:
             self._consumer.store_offsets(message)
         except KafkaException as error:
-            # The partition is another member's by now: there the record comes again.
+            # Another member owns the partition now and reads the record again.
             if error.args[0].code() != KafkaError._STATE:
                 raise BrokerError(f"{message.topic()}[{message.partition()}]: {error.args[0].str()}") from error

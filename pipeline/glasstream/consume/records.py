@@ -1,8 +1,8 @@
-"""Bytes of a public topic to typed records, with errors that say where the bytes were.
+"""Decode the bytes of a public topic into typed records, with errors that name the record's position.
 
-`schema_version` is the major version of a record: it is raised when a reader could misunderstand what came before.
-Within a version fields may be added; a reader passes over those it does not know, and fills those that an older
-record lacks with the defaults of the type.
+`schema_version` is the major version of a record. It is raised when an older reader could misunderstand the new
+record. Fields may be added within a version: a reader ignores unknown fields, and fills fields that an older record
+lacks with the defaults of the type.
 """
 
 from collections.abc import Callable
@@ -26,16 +26,16 @@ _version_of = msgspec.json.Decoder(_Versioned)
 
 @dataclass(frozen=True)
 class Records(Generic[T]):
-    """The records of one topic.
+    """The contract for reading one topic.
 
     Attributes
     ----------
     topic
-        Its contract.
+        Topic and its contract.
     decode
-        Bytes to a record; raises RecordError.
+        Function from bytes to a record; raises RecordError.
     kind
-        The type of a record. Its field `schema_version` lists the versions that it can hold.
+        Type of a record. Its field `schema_version` lists the versions that it can hold.
     """
 
     topic: Topic
@@ -44,23 +44,23 @@ class Records(Generic[T]):
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The schema versions that can be read."""
+        """Return the schema versions that this release can read."""
         return get_args(get_type_hints(self.kind)["schema_version"])
 
     def read(self, data: bytes, where: str) -> T:
-        """The record in `data`.
+        """Return the record in `data`.
 
         Parameters
         ----------
         where
-            `topic[partition]@offset` for messages.
+            `topic[partition]@offset` of the message, for errors.
 
         Raises
         ------
         VersionError
-            It has a schema version that this release does not know.
+            The record has a schema version that this release does not know.
         RecordError
-            It is damaged, or is no such record.
+            The record is damaged or malformed.
         """
         try:
             return self.decode(data)
@@ -80,7 +80,7 @@ class Records(Generic[T]):
 
 
 def _stated_version(data: bytes) -> int | None:
-    """The version that a record states; None where it states none."""
+    """Return the `schema_version` of a record, or None if it has none."""
     try:
         return _version_of.decode(data).schema_version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Which features a prediction hangs on, row by row (003, 5.2)."""
+"""Local attributions: how much each feature contributes to a prediction, row by row (003, 5.2)."""
 
 import numpy.typing as npt
 
@@ -7,11 +7,11 @@ from glasstream.gbmap.rows import Floats
 
 
 def local_attributions(map: BoostedMap, rows: npt.ArrayLike) -> Floats:
-    """The slopes of f - f_0 at each row, float64[n, p]: Σ_j b_j g'(w_j·x + v_j) w_j.
+    """Return the slopes of f - f_0 at each row, float64[n, p]: Σ_j b_j g'(w_j·x + v_j) w_j.
 
-    On standardised features they compare features with each other: the change of the prediction (of the score, for
-    the logistic loss) for one standard deviation. The paper counts a learner in full on one side of its hyperplane and
-    not at all on the other, as with ReLU; this is the gradient for softplus as well.
+    On standardised features, a slope is the change of the prediction (of the score, for the logistic loss) for one
+    standard deviation, so features can be compared. The paper counts a learner fully on one side of its hyperplane and
+    not at all on the other, as with ReLU. This function returns the gradient for softplus as well.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where two models part: a map whose f_0 is the one and whose target is the other (003, 5.1)."""
+"""Find where two models differ: a map whose f_0 is the first model and whose target is the second (003, 5.1)."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,24 +14,27 @@ from glasstream.gbmap.rows import Floats, as_matrix
 from glasstream.gbmap.settings import GbmapSettings
 
 CLIP: Final = 1e-6
-"""Probabilities are clipped to [CLIP, 1 - CLIP]: a model that is certain has a score of ±13.8 then, not infinity."""
+"""Probabilities are clipped to [CLIP, 1 - CLIP], so that a model that is certain has a score of ±13.8 and not infinity.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """How one model became another, as a sequence of half-spaces.
+    """The difference between two models, as a sequence of half-spaces.
 
     Attributes
     ----------
     map
-        f_0 is the model before; f approximates the model after; f - f_0 is their difference as it is mapped. Where rows
-        are encoded for the map f_0 is 0, and f itself the difference.
+        f_0 is the model before; f approximates the model after; f - f_0 approximates their difference. If rows are
+        encoded for the map, f_0 is 0 and f itself is the difference.
     gap
         Mean square of the difference on the rows, in units of the models' values (squared scores for probabilities).
     left
-        float64[m + 1], the mean square of what the first 0, 1, ..., m learners do not explain of it; left[0] is gap.
+        float64[m + 1], mean square of the difference that the first 0, 1, ..., m learners leave unexplained; left[0] is
+        gap.
     active
-        float64[m], the share of the rows in the half-space w_j·x + v_j > 0 of each learner, which it changes most.
+        float64[m], share of the rows in the half-space w_j·x + v_j > 0 of each learner. A learner changes these rows
+        most.
     """
 
     map: BoostedMap
@@ -49,31 +52,31 @@ def fit_difference(
     probabilities: bool = False,
     encoding: Encoding | None = None,
 ) -> Difference:
-    """Map where `after` differs from `before`, two models or two snapshots of one.
+    """Map where `after` differs from `before`, two models or two snapshots of one model.
 
-    Where no learner is active the two are alike; the first learners show the largest differences (003, 5.1). No label
-    is needed: the rows may be any for which the comparison matters.
+    The models are alike where no learner is active; the first learners show the largest differences (003, 5.1). No
+    labels are needed: the rows may be any for which the comparison matters.
 
     Parameters
     ----------
     before, after
-        Rows float64[n, p] in, one finite number for each row out.
+        Functions from rows float64[n, p] to one finite number for each row.
     rows
-        float64[n, p], standardised if the weights are to be compared; with `encoding` as they come, such as those
-        that a predictor takes, with NaN and codes.
+        float64[n, p], standardised if the weights are to be compared. With `encoding`, raw rows, such as those that a
+        predictor takes, with NaN and codes.
     settings
-        Of the fit; None: the defaults. The loss is quadratic whatever the models are.
+        Settings of the fit; None selects the defaults. The loss is quadratic for all models.
     encoding
-        How rows are encoded for the map; None: as they are.
+        Encoding of the rows for the map; None uses the rows as they are.
     probabilities
-        Whether the models give probabilities; their difference is that of their logits then, clipped by `CLIP`.
+        Whether the models return probabilities. If so, the difference is that of their logits, clipped by `CLIP`.
 
     Raises
     ------
     InputError
-        The rows, encoded, are not finite, or a probability is not from 0 to 1.
+        The encoded rows are not finite, or a probability is not from 0 to 1.
     ModelError
-        A model gives something else than one finite number for each row.
+        A model does not return one finite number for each row.
     SettingsError
         The settings ask for another loss than the quadratic.
     """
@@ -89,12 +92,12 @@ def fit_difference(
 
 
 def logits(model: Model) -> Model:
-    """The model that gives log(p / (1 - p)) for the probability p of `model`, p clipped by `CLIP`.
+    """Return a model that gives log(p / (1 - p)) for the probability p of `model`, with p clipped by `CLIP`.
 
     Raises
     ------
     InputError
-        When it is called: a probability is not from 0 to 1.
+        The returned model raises it if a probability is not from 0 to 1.
     """
 
     def score(rows: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""Distances between rows by what the map does with them (003, 3.3 and appendix B).
+"""Distances between rows as the map sees them (003, 3.3 and appendix B).
 
-Both are of the boosted part f - f_0, for which |f(x) - f(x')| <= d_path <= d_emb (003, equation 8); with an f_0 that
-is not constant the paper's inequality does not hold for f.
+Both distances are those of the boosted part f - f_0, for which |f(x) - f(x')| <= d_path <= d_emb (003, equation 8). If
+f_0 is not constant, the paper's inequality does not hold for f.
 """
 
 from typing import Final
@@ -17,14 +17,15 @@ from glasstream.gbmap.units import RELU, SOFTPLUS, decay, sigmoid, value
 from glasstream.jit import kernel
 
 ACCURACY: Final = 1e-9
-"""Of the path distance with softplus: it is off by at most this times 1 + |f(x) - f(x')|, and rounding."""
+"""Error bound of the path distance with softplus, times 1 + |f(x) - f(x')|, apart from rounding."""
 _DEEPEST: Final = 48
-"""Times that a segment is halved at most. The error that is left then is below rounding for any β |w·(x' - x)| that
-float64 can resolve."""
+"""Largest number of times that a segment is halved. The remaining error is then below rounding for any β |w·(x' - x)|
+that float64 can resolve.
+"""
 
 
 def embedding_distances(map: BoostedMap, rows: npt.ArrayLike, others: npt.ArrayLike) -> Floats:
-    """d_emb of each row and the one beside it, float64[n]: Σ_j |f_j(x) - f_j(x')| (003, equation 7).
+    """Return d_emb of each row and its partner in `others`, float64[n]: Σ_j |f_j(x) - f_j(x')| (003, equation 7).
 
     Raises
     ------
@@ -40,21 +41,24 @@ def embedding_distances(map: BoostedMap, rows: npt.ArrayLike, others: npt.ArrayL
 
 
 def path_distances(map: BoostedMap, rows: npt.ArrayLike, others: npt.ArrayLike) -> Floats:
-    """d_path of each row and the one beside it, float64[n]: the total variation of f - f_0 along the segment between
-    them (003, equations 6 and 15).
+    """Return d_path of each row and its partner in `others`, float64[n] (003, equations 6 and 15).
 
-    With ReLU f is linear between the points where a learner's hyperplane is crossed: the changes between them are
-    added up, which is exact. With softplus the slope along the segment is the difference of two rising functions, the
-    learners of either sign, so that its values at the ends of a part bound it within. A part within which it cannot
-    change its sign adds its change, which is exact; any other is halved until replacing the slope by its Taylor
-    polynomial of degree 2 is certain to cost less than the part's share of `ACCURACY`, and then adds the integral of
-    that polynomial's absolute value. The sum is at last moved into the bounds of equation 8 where it is out of them by
-    the error that is allowed.
+    The path distance is the total variation of f - f_0 along the segment between the two rows.
+
+    With ReLU, f is linear between the points where the segment crosses a learner's hyperplane. The changes between
+    these points are added up, which is exact.
+
+    With softplus, the slope along the segment is the difference of two rising functions, the learners of either sign.
+    Its values at the ends of a part therefore bound it within the part. A part within which the slope cannot change its
+    sign adds its change, which is exact. Any other part is halved until replacing the slope by its Taylor polynomial of
+    degree 2 is certain to cost less than the part's share of `ACCURACY`; it then adds the integral of that polynomial's
+    absolute value. The allowed error can leave the sum outside the bounds of equation 8; it is then moved to the
+    nearest bound.
 
     Raises
     ------
     InputError
-        As of `embedding_distances`.
+        `rows` and `others` are not both float64[n, p] of finite numbers.
     """
     left, right = _pairs(map, rows, others)
     highest = embedding_distances(map, left, right)
@@ -92,7 +96,7 @@ def _paths(rows, others, weights, constants, signs, unit, beta, lowest, out):  #
 
 @kernel
 def _change(at, along, signs, unit, beta, start, end):  # type: ignore[no-untyped-def]
-    """f at `end` minus f at `start`, both from 0 (x) to 1 (x')."""
+    """Return f at `end` minus f at `start`, both from 0 (x) to 1 (x')."""
     total = 0.0
     for j in range(at.size):
         total += signs[j] * (value(unit, beta, at[j] + end * along[j]) - value(unit, beta, at[j] + start * along[j]))
@@ -116,7 +120,7 @@ def _broken_path(at, along, signs):  # type: ignore[no-untyped-def]
 
 @kernel
 def _smooth_path(at, along, signs, beta, allowed):  # type: ignore[no-untyped-def]
-    """`allowed` is the error that the whole segment may have."""
+    """Return the path distance with softplus; `allowed` is the largest error for the whole segment."""
     starts, ends = np.empty(_DEEPEST + 2), np.empty(_DEEPEST + 2)
     starts[0], ends[0] = 0.0, 1.0
     waiting, total = 1, 0.0
@@ -141,7 +145,10 @@ def _smooth_path(at, along, signs, beta, allowed):  # type: ignore[no-untyped-de
 
 @kernel
 def _slope_bounds(at, along, signs, beta, start, end):  # type: ignore[no-untyped-def]
-    """Bounds of the slope of f between `start` and `end`: s σ(β(z + t s)) rises with t, whatever the sign of s."""
+    """Return bounds of the slope of f between `start` and `end`.
+
+    s σ(β(z + t s)) rises with t, whatever the sign of s.
+    """
     low, high = 0.0, 0.0
     for j in range(at.size):
         first = along[j] * sigmoid(beta * (at[j] + start * along[j]))
@@ -155,10 +162,11 @@ def _slope_bounds(at, along, signs, beta, start, end):  # type: ignore[no-untype
 
 @kernel
 def _quadratic_part(at, along, signs, beta, start, end):  # type: ignore[no-untyped-def]
-    """A bound of the error of the slope's Taylor polynomial of degree 2 about the middle, integrated over the part,
-    and the integral of that polynomial's absolute value.
+    """Return an error bound and the integral of the slope's absolute value for one part.
 
-    The third derivative of σ is at most 1/8 everywhere, and at most exp(-|u|) at u.
+    The slope is replaced by its Taylor polynomial of degree 2 about the middle. Both the error bound and the absolute
+    value of the polynomial are integrated over the part. The third derivative of σ is at most 1/8 everywhere, and at
+    most exp(-|u|) at u.
     """
     middle, radius = 0.5 * (start + end), 0.5 * (end - start)
     c0, c1, c2, error = 0.0, 0.0, 0.0, 0.0
@@ -177,11 +185,11 @@ def _quadratic_part(at, along, signs, beta, start, end):  # type: ignore[no-unty
 
 @kernel
 def _absolute_integral(c0, c1, c2, radius):  # type: ignore[no-untyped-def]
-    """The integral of |c0 + c1 t + c2 t²| over -radius .. radius."""
-    first, second = radius, radius  # the polynomial's zeros within, or the end
+    """Return the integral of |c0 + c1 t + c2 t²| over -radius .. radius."""
+    first, second = radius, radius  # the polynomial's zeros within the part, or its end
     inner = c1 * c1 - 4.0 * c2 * c0
     if inner >= 0.0:
-        # Both zeros without cancellation: q/c2 and c0/q.
+        # Compute both zeros without cancellation: q/c2 and c0/q.
         q = -0.5 * (c1 + (inner**0.5 if c1 >= 0.0 else -(inner**0.5)))
         if c2 != 0.0 and abs(q) < abs(c2) * radius:
             first = q / c2

@@ -22,23 +22,25 @@ from glasstream.gbmap.rows import Floats
 from glasstream.models.arrays import sealed
 
 LIMIT: Final = 1e30
-"""Encoded numbers beyond it are cut off: their fourth powers, with weights, must stay finite."""
+"""Largest absolute value of encoded numbers; larger ones are clipped. Their fourth powers, with weights, must stay
+finite.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """How rows float64[n, d] become rows float64[n, p].
+    """An encoding of rows float64[n, d] as rows float64[n, p].
 
     Attributes
     ----------
     means, deviations
-        float64[d]; of a category 0 and 1. The deviation of a column that is all missing is infinite.
+        float64[d]; 0 and 1 for a category. A column without any value has an infinite deviation.
     codes
-        The codes of all categories, one category after the other, each ascending.
+        Codes of all categories, one column after the other, each ascending.
     starts
         int64[d + 1]: the codes of column i are codes[starts[i]:starts[i + 1]].
     categorical
-        bool[d]
+        bool[d]: columns that hold codes.
     """
 
     means: Floats
@@ -49,19 +51,19 @@ class Encoding:
 
     @classmethod
     def learn(cls, rows: npt.ArrayLike, categorical: Sequence[int] = ()) -> "Encoding":
-        """The encoding by the reference `rows`.
+        """Return the encoding that fits the reference `rows`.
 
         Parameters
         ----------
         rows
-            float64[n, d], n >= 1, NaN where a value is missing; texts as their categories' codes.
+            float64[n, d], n >= 1, NaN where a value is missing; texts as the codes of their categories.
         categorical
             Columns that hold codes.
 
         Raises
         ------
         InputError
-            The rows are not a matrix or there are none, or a column is named that they do not have.
+            The rows are not a matrix, there are no rows, or `categorical` names a column that does not exist.
         """
         table = _table(rows)
         if not len(table):
@@ -84,17 +86,17 @@ class Encoding:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The column of the rows that each of the p encoded columns is of."""
+        """Return the original column of each of the p encoded columns."""
         counts = np.where(self.categorical, np.diff(self.starts), 1)
         return tuple(int(column) for column in np.repeat(np.arange(len(self.means)), counts))
 
     def encode(self, rows: npt.ArrayLike) -> Floats:
-        """The rows encoded: sealed float64[n, p], finite.
+        """Return the encoded rows: sealed float64[n, p], finite.
 
         Raises
         ------
         InputError
-            They are not float64[n, d].
+            The rows are not float64[n, d].
         """
         table = _table(rows)
         if table.shape[1] != len(self.means):
@@ -107,7 +109,7 @@ class Encoding:
                 parts.append((values[:, None] == own[None, :]).astype(np.float64))
             else:
                 known = np.where(np.isfinite(values), values, self.means[column])
-                with np.errstate(over="ignore"):  # what overflows is beyond the limit
+                with np.errstate(over="ignore"):  # a number that overflows is clipped
                     encoded = (known - self.means[column]) / self.deviations[column]
                 parts.append(np.clip(encoded, -LIMIT, LIMIT)[:, None])
         encoded_rows: Floats = sealed(np.concatenate(parts, axis=1) if parts else np.empty(table.shape), np.float64)
@@ -122,14 +124,14 @@ def _table(rows: npt.ArrayLike) -> Floats:
 
 
 def scale_of(known: Floats) -> tuple[float, float]:
-    """Mean and standard deviation (divisor n) of finite numbers float64[n].
+    """Return mean and standard deviation (divisor n) of finite numbers float64[n].
 
-    The deviation of equal numbers counts as 1, that of no numbers is infinite.
+    The deviation of equal numbers counts as 1, and that of no numbers is infinite.
     """
     if not known.size:
         return 0.0, np.inf
     largest = float(np.abs(known).max()) or 1.0
     mean = float((known / largest).mean()) * largest
     deviation = float((known / largest - mean / largest).std()) * largest
-    # Rounding leaves some 1e-16 of its size as the deviation of a constant column.
+    # Rounding gives a constant column a deviation of about 1e-16 of its value.
     return (mean, deviation) if deviation > 1e-12 * largest else (float(known[0]), 1.0)

@@ -1,11 +1,11 @@
-"""GBMAP by the conventions of scikit-learn, which must be installed.
+"""GBMAP as scikit-learn estimators; scikit-learn must be installed.
 
-Where these estimators deviate from them:
+These estimators deviate from scikit-learn's conventions:
 
-- without `random_state` the seed is 0 and not the global random state: a fit is a function of its data;
-- NaN is taken as the column's mean (with `scale`), see `glasstream.gbmap.encoding`;
-- a classifier of one class only is refused: its score has no finite optimum;
-- sample weights are not taken.
+- Without `random_state` the seed is 0 and not the global random state: a fit is a function of its data.
+- NaN counts as the column's mean (with `scale`); see `glasstream.gbmap.encoding`.
+- A classifier refuses data of a single class: its score would have no finite optimum.
+- Sample weights are not supported.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ F0 = float | Callable[[Floats], npt.ArrayLike] | None
 
 
 class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What the regressor and the classifier share."""
+    """The common part of regressor and classifier."""
 
     _loss: Loss
     maps_: tuple[BoostedMap, ...]
@@ -84,8 +84,9 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def transform(self, X: npt.ArrayLike) -> Floats:
-        """The embedding φ(x) of each row, float64[n, m] (003, equation 5); with several classes those of their maps
-        side by side, float64[n, Σ m].
+        """Return the embedding φ(x) of each row, float64[n, m] (003, equation 5).
+
+        With several classes, the embeddings of their maps stand side by side, float64[n, Σ m].
 
         Raises
         ------
@@ -96,12 +97,12 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return np.concatenate([one.embed(rows) for one in self.maps_], axis=1)
 
     def attributions(self, X: npt.ArrayLike) -> Floats:
-        """`local_attributions` of each row, float64[n, p], on the encoded columns; of the only map.
+        """Return `local_attributions` of each row, float64[n, p], on the encoded columns.
 
         Raises
         ------
         ValueError
-            As of `transform`, or there is a map for each of several classes.
+            X is not valid for `transform`, or there are several classes and so several maps.
         """
         rows = self._rows(X)
         if len(self.maps_) != 1:
@@ -109,14 +110,14 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return local_attributions(self.maps_[0], rows)
 
     def to_bytes(self) -> bytes:
-        """The fitted estimator as arrays, without pickle; see `from_bytes`.
+        """Return the fitted estimator as arrays, without pickle; `from_bytes` reads them.
 
         Raises
         ------
         NotFittedError
-            It is not fitted.
+            The estimator is not fitted.
         ValueError
-            It has an f0 that is a model, or classes that are neither texts nor numbers.
+            f0 is a model, or the classes are neither texts nor numbers.
         """
         check_is_fitted(self)
         if callable(self.f0):
@@ -125,14 +126,14 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """A fitted estimator whose results are those of the one that was stored, bit for bit.
+        """Return the stored estimator, whose results are those of the original, bit for bit.
 
-        Its parameters of the fit are the defaults: only what it predicts with is stored.
+        Only the fitted state is stored. The parameters of the fit are therefore the defaults.
 
         Raises
         ------
         FrameError
-            The bytes are damaged or of something else.
+            The bytes are damaged, or do not hold this kind of estimator.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise FrameError(f"gbmap: expected the bytes of a stored estimator, got {type(data).__name__}")
@@ -186,7 +187,7 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         )
 
     def _learn_rows(self, X: Floats) -> Floats:
-        """The encoded rows of the fit; keeps the encoding."""
+        """Return the encoded rows of the fit, and keep the encoding."""
         if not self.scale and self.categories is not None and len(self.categories):
             raise InputError("gbmap: expected scale=True with categories: encode them before, or scale")
         columns = () if self.categories is None else self.categories
@@ -207,14 +208,14 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return raw if self.encoding_ is None else self.encoding_.encode(raw)
 
     def _start(self, raw: Floats) -> Floats:
-        """f0 of each row."""
+        """Return f0 of each row."""
         if not (self.f0 is None or callable(self.f0) or is_number(self.f0)):
             raise InputError(f"gbmap: expected f0 as a number, a function of rows or None, got {self.f0!r}")
         return start_values(0.0 if self.f0 is None else self.f0, raw)
 
 
 def _in_own_terms(message: str) -> str:
-    """With the names that the parameters have here."""
+    """Translate an error to the parameter names of these estimators."""
     for name, own in (
         ("learners", "n_learners"),
         ("iterations", "max_iter"),
@@ -231,40 +232,41 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
     Parameters
     ----------
     n_learners
-        m: weak learners, the dimensions of the embedding.
+        m, number of weak learners, which is the dimension of the embedding.
     beta
         β of the softplus.
     ridge
         λ of the penalty λ Σ w²/p on the mean loss.
     max_iter, tol, n_starts
-        Of L-BFGS for each learner; see `GbmapSettings`.
+        Largest number of iterations, tolerance and number of starts of L-BFGS for each learner; see `GbmapSettings`.
     unit
         ``"softplus"``, ``"relu"`` or ``"linear"``.
     f0
-        The model to boost from: a number, or a function that gives one number for each row of X as it comes; None: 0.
-        What is learned is what it leaves.
+        Model to boost from: a number, or a function that returns one number for each row of the original X; None is 0.
+        The map learns what f0 leaves unexplained.
     scale
-        Whether X is standardised and encoded (`glasstream.gbmap.encoding`) and the target standardised for the fit, as
-        in the paper's experiments; predictions and embedding are in the target's own units in any case.
+        Whether to standardise and encode X (`glasstream.gbmap.encoding`) and to standardise the target for the fit, as
+        in the paper's experiments. Predictions and embedding are in the target's own units in any case.
     categories
         Columns of X that hold codes of categories; they are one-hot encoded.
     held_out, patience
-        Share of the rows that decides on the number of learners, see `GbmapSettings`; 0: no early stop.
+        Share of held-out rows, and the number of learners without improvement on them after which the fit stops; see
+        `GbmapSettings`. A share of 0 disables early stopping.
     single
-        Whether rows are held as float32 while fitting.
+        Whether to hold rows as float32 during the fit.
     random_state
         Seed of the starts after the first and of the held-out rows; a whole number, a RandomState, or None for 0.
 
     Attributes
     ----------
     maps_
-        The fitted map alone in a tuple, on the encoded columns.
+        Tuple with the one fitted map, on the encoded columns.
     encoding_
-        How rows are encoded for it; None without `scale`.
+        Encoding of the rows for the map; None without `scale`.
     losses_
         float64[m + 1]: training loss with 0, 1, ..., m learners, of the target as it was fitted (standardised).
     n_iter_
-        The most iterations that L-BFGS took for one learner; at least 1.
+        Largest number of L-BFGS iterations for one learner; at least 1.
 
     Examples
     --------
@@ -285,7 +287,7 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         Raises
         ------
         ValueError
-            X, y or a parameter cannot be used.
+            X, y or a parameter is invalid.
         """
         raw, targets = self._checked(X, y=y, y_numeric=True)
         try:
@@ -301,15 +303,15 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
         return self
 
     def predict(self, X: npt.ArrayLike) -> Floats:
-        """f of each row, float64[n]. Errors as of `transform`."""
+        """Return f of each row, float64[n]. Errors are those of `transform`."""
         check_is_fitted(self)
         raw = self._checked(X, reset=False)
         return self._start(raw) + self.maps_[0].predict(self._encoded(raw))
 
     def staged_predict(self, X: npt.ArrayLike) -> Iterator[Floats]:
-        """f of each row with the first 1, 2, ..., m learners, float64[n] each: what a fit of so many learners predicts.
+        """Yield f of each row with the first 1, 2, ..., m learners, float64[n] each.
 
-        Errors as of `transform`.
+        Each result is the prediction of a fit with that many learners. Errors are those of `transform`.
         """
         check_is_fitted(self)
         raw = self._checked(X, reset=False)
@@ -319,39 +321,39 @@ class GBMAPRegressor(RegressorMixin, _Gbmap):
 
 
 class GBMAPClassifier(ClassifierMixin, _Gbmap):
-    """Gradient Boosting Mapping for two classes (003), and for more one against the rest.
+    """Gradient Boosting Mapping for two classes (003); for more classes, one map against the rest for each.
 
     Parameters
     ----------
     n_learners, beta, ridge, max_iter, tol, n_starts, unit, scale, categories, held_out, patience, single, random_state
-        As of `GBMAPRegressor`; of each class's map where there are more than two.
+        Parameters of `GBMAPRegressor`; with more than two classes they apply to the map of each class.
     f0
-        The model to boost from: a number, or a function that gives the score of the second class for each row of X;
-        None: 0. With more than two classes a number or None.
+        Model to boost from: a number, or a function that returns the score of the second class for each row of X; None
+        is 0. With more than two classes it must be a number or None.
 
     Attributes
     ----------
     classes_
-        The classes, ascending.
+        Classes, ascending.
     maps_
-        The map of the second class of two; of more, one for each class.
+        With two classes, the map of the second; with more, one map for each class.
     encoding_
-        As of `GBMAPRegressor`.
+        Encoding of the rows, as in `GBMAPRegressor`.
     losses_
-        float64[m + 1] for each map: its training loss with 0, 1, ..., m learners.
+        float64[m + 1] for each map: training loss with 0, 1, ..., m learners.
     n_iter_
-        As of `GBMAPRegressor`.
+        Largest number of L-BFGS iterations, as in `GBMAPRegressor`.
     """
 
     _loss: Loss = "logistic"
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
-        """Fit to rows X, n x d, and classes y, n, of any sort that can be ordered.
+        """Fit to rows X, n x d, and classes y, n, of any type that can be sorted.
 
         Raises
         ------
         ValueError
-            X, y or a parameter cannot be used; y is of one class only.
+            X, y or a parameter is invalid, or y has a single class.
         """
         raw, labels = self._checked(X, y=y)
         check_classification_targets(labels)
@@ -376,9 +378,9 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
         return self
 
     def decision_function(self, X: npt.ArrayLike) -> Floats:
-        """f of each row: the score of the second class, float64[n]; of more than two of each, float64[n, k].
+        """Return f of each row: the score of the second class, float64[n].
 
-        Errors as of `transform`.
+        With more than two classes, return the scores of all, float64[n, k]. Errors are those of `transform`.
         """
         check_is_fitted(self)
         raw = self._checked(X, reset=False)
@@ -387,9 +389,9 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
         return scores[0] if len(scores) == 1 else np.stack(scores, axis=1)
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """The probability of each class, float64[n, k]: σ(f); of more than two classes, these divided by their sum.
+        """Return the probability of each class, float64[n, k]: σ(f).
 
-        Errors as of `transform`.
+        With more than two classes, the probabilities are divided by their sum. Errors are those of `transform`.
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
@@ -399,22 +401,24 @@ class GBMAPClassifier(ClassifierMixin, _Gbmap):
         return np.asarray(each / each.sum(axis=1, keepdims=True))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The class of each row: of two the second where its score is above 0, of more the one of the largest score.
+        """Return the class of each row: the second class if its score is above 0.
 
-        Errors as of `transform`.
+        With more than two classes, it is the one of the largest score. Errors are those of `transform`.
         """
         return self._classes(self.decision_function(X))
 
     def staged_predict(self, X: npt.ArrayLike) -> Iterator[npt.NDArray[Any]]:
-        """The class of each row with the first 1, 2, ..., m learners of each map, as `predict` with all.
+        """Yield the class of each row with the first 1, 2, ..., m learners of each map, by the rule of `predict`.
 
-        Errors as of `transform`.
+        Errors are those of `transform`.
         """
         check_is_fitted(self)
         raw = self._checked(X, reset=False)
         rows, base = self._encoded(raw), self._start(raw)
         scores: list[Floats] = [base] * len(self.maps_)
-        for stage in zip_longest(*(one.staged(rows) for one in self.maps_)):  # an early stop may leave one map shorter
+        for stage in zip_longest(
+            *(one.staged(rows) for one in self.maps_)
+        ):  # early stopping may leave maps of different lengths
             scores = [kept if new is None else base + new for kept, new in zip(scores, stage, strict=True)]
             yield self._classes(scores[0] if len(scores) == 1 else np.stack(scores, axis=1))
 

@@ -1,11 +1,11 @@
-"""Fitting a map: greedy boosting, each learner by L-BFGS for both signs (003, 3.2).
+"""Fit a map: greedy boosting, each learner by L-BFGS for both signs (003, 3.2).
 
-The paper leaves open where L-BFGS starts and when it ends. Here it starts where the rows show what the loss has left
-(`glasstream.gbmap.starts`), if asked also from random combinations of rows, and ends by `GbmapSettings.tolerance`. A
-first run on a part of the rows saved no time (measured).
+The paper leaves open where L-BFGS starts and when it ends. Here the first start follows the loss that is left in the
+rows (`glasstream.gbmap.starts`). Further starts, if requested, are random combinations of rows. A run ends by
+`GbmapSettings.tolerance`. A first run on a part of the rows saved no time (measured).
 
 A learner that does not lower the objective, loss plus penalty, below the loss before it is replaced by the learner
-that is 0 everywhere, whose penalty is 0: so the loss never rises from one learner to the next.
+that is 0 everywhere, whose penalty is 0. The loss therefore never rises from one learner to the next.
 """
 
 from dataclasses import dataclass
@@ -27,35 +27,41 @@ from glasstream.gbmap.units import value
 _ORDER: Final = 0
 _ROW: Final = 1
 _SHARE: Final = 2
-"""Purposes of draws, under a key of this module's own."""
+"""Purposes of draws, under a key of this module."""
 _LENGTHS: Final = (LENGTH, 0.3)
-"""Of w at the first random start, the third, ... and at the second, the fourth, ...: about the deviation of w·x on rows
-that are standardised. With the one a learner bends within the rows from the start, with the other it is nearly linear
-there, which suits the first learners; later ones, whose targets have nothing linear left, hardly leave such a start: on
-all of eight data sets with β of 1 and 5, 20 learners ended at more loss, up to 11 % of it (measured)."""
+"""Scales of w at random starts: the first value for the first, third, ... random start, the second value for the
+others.
+
+A scale is about the deviation of w·x on standardised rows. With the first scale a learner bends within the rows from
+the start. With the second it is nearly linear there, which suits the first learners. Later learners, whose targets have
+nothing linear left, hardly leave such a start: on all of eight data sets with β of 1 and 5, 20 learners ended at more
+loss, up to 11 % of it (measured).
+"""
 _RELATIVE: Final = 1e-3
-"""Of the tolerance: a step that lowers the loss by less, relatively, is the last."""
+"""Relative decrease of the loss, as a share of the tolerance, below which L-BFGS ends."""
 _EVALUATIONS: Final = 50
-"""Of the objective for each iteration: more than L-BFGS takes, which tries 20 steps along a line and begins anew once
-at most. So the iterations are what ends a run."""
+"""Largest number of evaluations of the objective for each iteration. L-BFGS needs fewer: it tries 20 steps along a line
+and restarts at most once. Therefore the number of iterations ends a run, not the number of evaluations.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A fitted map and how it came about.
+    """A fitted map, with the course of its fit.
 
     Attributes
     ----------
     map
         The map.
     losses
-        float64[m + 1], the mean loss on the rows that were fitted to, with 0, 1, ..., m learners; it never rises.
+        float64[m + 1], mean loss on the training rows with 0, 1, ..., m learners; it never rises.
     held_out
-        float64[...], that on the held-out rows, with as many learners as were tried; empty without held-out rows.
+        float64[...], mean loss on the held-out rows for each number of learners that was tried; empty without held-out
+        rows.
     evaluations
-        How often the objective was evaluated.
+        Number of evaluations of the objective.
     iterations
-        The most that L-BFGS took for one learner.
+        Largest number of L-BFGS iterations for one learner.
     """
 
     map: BoostedMap
@@ -73,21 +79,21 @@ def fit_map(
     Parameters
     ----------
     rows
-        float64[n, p], finite, n >= 1; p > n, equal rows and constant columns are fitted like any other.
+        float64[n, p], finite, n >= 1. p > n, equal rows and constant columns are allowed.
     targets
         float64[n]; with the logistic loss -1 or +1, both of them present.
     settings
-        What to fit.
+        Settings of the fit.
     initial
-        f_0: a number, a model of the rows, or its values float64[n] for these rows. With the latter the f_0 of the
-        fitted map is 0: what it predicts is to be added to that model's.
+        f_0: a number, a model of the rows, or its values float64[n] for these rows. With values, the f_0 of the fitted
+        map is 0: add the map's predictions to those of the model.
 
     Raises
     ------
     InputError
-        Rows or targets are not of that form.
+        Rows or targets do not have that form.
     ModelError
-        `initial` gives something else than one finite number for each row.
+        `initial` does not give one finite number for each row.
     """
     matrix = as_matrix(rows, "rows")
     n = len(matrix)
@@ -114,7 +120,7 @@ class _Boosting:
     key: npt.NDArray[np.uint64]
     rows: Floats
     order: npt.NDArray[np.int64]
-    """Of `rows`, those that are fitted to."""
+    """Rows that the map is fitted to."""
     fitted: Tiles
     held: Tiles
     evaluations: int = 0
@@ -147,7 +153,7 @@ class _Boosting:
                 if len(held) - 1 - int(np.argmin(held)) >= self.settings.patience:
                     break
         if held:
-            learners = learners[: max(int(np.argmin(held)), 1)]  # a map has one learner at least
+            learners = learners[: max(int(np.argmin(held)), 1)]  # a map has at least one learner
         found = np.array([parameters for _, parameters in learners])
         made = BoostedMap(
             weights=found[:, 2:],
@@ -162,9 +168,10 @@ class _Boosting:
         return Fit(made, np.array(losses[: len(learners) + 1]), np.array(held), self.evaluations, self.iterations)
 
     def _learner(self, j: int, before: float) -> tuple[Step, Floats, bool]:
-        """The learner j with the better sign; the one that is 0 everywhere if it does not lower the objective.
+        """Return learner j with the better sign, and whether the fit ends.
 
-        And whether that is the end: nothing was drawn, so the learners after one that is 0 would be found like it.
+        The learner is 0 everywhere if it does not lower the objective. The fit then ends unless starts are random:
+        without random draws, all later learners would be 0 as well.
         """
         best, lowest, step, drawn = None, before, self._step(1.0), False
         starts = self.settings.starts or (2 if self.fitted.count <= FEW_ROWS else 1)
@@ -179,7 +186,7 @@ class _Boosting:
                 if reached < lowest:
                     best, lowest, step = parameters, reached, tried
             if self.settings.unit == "linear":
-                break  # the other sign is the same learner with -w
+                break  # the other sign gives the same learner with -w
         return (step, self._zero(step), not drawn) if best is None else (step, best, False)
 
     def _step(self, sign: float) -> Step:
@@ -196,16 +203,16 @@ class _Boosting:
         )
 
     def _zero(self, step: Step) -> Floats:
-        """a = -b g(0), w = 0."""
+        """Return the learner that is 0 everywhere: a = -b g(0), w = 0."""
         parameters = np.zeros(self.fitted.rows.shape[1] + 2)
         parameters[0] = -step.sign * value(step.unit, step.beta, 0.0)
         return parameters
 
     def _random_start(self, j: int, number: int) -> Floats:
-        """a = 0, and for w a random combination of rows, the same for both signs.
+        """Return a = 0 and a random combination of rows as w, the same for both signs.
 
-        L-BFGS never leaves the span of its start and of the rows, and the penalty alone is too weak to take a weight
-        back: a start outside of that span would stay in the weights of columns and directions that no row shows.
+        L-BFGS never leaves the span of its start and of the rows, and the penalty alone is too weak to reduce a weight.
+        A start outside of that span would keep its weights in columns and directions in which no row varies.
         """
         count, draw = self.rows.shape[1] + 1, number << 32 | j
         weights = np.zeros(count)
@@ -218,7 +225,7 @@ class _Boosting:
         return np.concatenate(([0.0], weights * (_LENGTHS[max(number - 1, 0) % 2] / length) if length > 0 else weights))
 
     def _minimised(self, step: Step, parameters: Floats) -> tuple[Floats, float]:
-        """Where L-BFGS ends, and the objective there; infinite where it has left the finite numbers."""
+        """Return the end point of L-BFGS and the objective there, which is infinite if a number is not finite."""
         chosen = self.settings
         result = minimize(
             lambda x: self._objective(step, x),

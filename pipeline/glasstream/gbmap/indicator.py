@@ -1,7 +1,7 @@
-"""The drift indicator: how far the prediction for a row is from what its neighbours support (003, 4.5).
+"""The drift indicator: the difference between a row's prediction and the value that its neighbours support (003, 4.5).
 
-Within the distribution that a map was fitted to, f and the mean over the nearest reference rows agree. Outside of it
-f goes on along its slope, the neighbours do not. Neither needs the row's label.
+Within the distribution that a map was fitted to, f and the mean over the nearest reference rows agree. Outside of it,
+f continues along its slope and the neighbours do not. Neither needs the row's label.
 """
 
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from glasstream.gbmap.neighbours import Neighbours
 from glasstream.gbmap.rows import Floats, as_column, as_matrix, is_whole
 
 NEIGHBOURS: Final = 5
-"""k of the paper's experiments (003, 4.5)."""
+"""Number of neighbours k in the paper's experiments (003, 4.5)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DriftIndicator:
-    """A map and the labelled rows that its predictions are held against.
+    """A map, and the labelled rows with which its predictions are compared.
 
     Attributes
     ----------
     map
         The map.
     values
-        float64[n], what a reference row says as a neighbour: its target with the quadratic loss, f of it with the
-        logistic loss, as the paper does.
+        float64[n], value of each reference row: its target with the quadratic loss, its f with the logistic loss, as in
+        the paper.
     k
-        Neighbours that are asked.
+        Number of neighbours.
     """
 
     map: BoostedMap
@@ -52,29 +52,29 @@ class DriftIndicator:
         index: bool | None = None,
         plain: Neighbours | None = None,
     ) -> "DriftIndicator":
-        """Take `rows` as the reference.
+        """Return an indicator with `rows` as its reference.
 
         Parameters
         ----------
         map
             A fitted map.
         rows
-            float64[n, p], the rows that it was fitted to.
+            float64[n, p], rows that the map was fitted to.
         targets
-            float64[n], theirs; not looked at with the logistic loss.
+            float64[n], targets of the rows; ignored with the logistic loss.
         k
-            Neighbours that are asked, at most n.
+            Number of neighbours, at most n.
         index
-            Whether neighbours are looked for over a tree; see `Neighbours.of`. The result is the same.
+            Whether to find neighbours with a tree; see `Neighbours.of`. The result is the same.
         plain
-            `Neighbours` of the same rows by the metric ``"euclidean"``, where another indicator has them too.
+            `Neighbours` of the same rows with the metric ``"euclidean"``, if another indicator has already built them.
 
         Raises
         ------
         InputError
-            The rows or targets are not of that form, targets are missing, or there are fewer than k rows.
+            The rows or targets do not have that form, targets are missing, or there are fewer than k rows.
         ModelError
-            As of `BoostedMap.predict`.
+            The map's f_0 fails; see `BoostedMap.predict`.
         """
         reference = as_matrix(rows, "reference rows", map.features)
         if not is_whole(k) or not 1 <= k <= len(reference):
@@ -92,14 +92,16 @@ class DriftIndicator:
         return cls(map, values, k, embedded, plain or Neighbours.of(reference, "euclidean", index=index))
 
     def indicator(self, rows: npt.ArrayLike) -> Floats:
-        """|f(x) - f_kNN(x)| of each row, float64[n], in units of f; neighbours by the embedding distance.
+        """Return |f(x) - f_kNN(x)| of each row, float64[n], in units of f.
+
+        The neighbours are the nearest by the embedding distance.
 
         Raises
         ------
         InputError
             `rows` is not float64[n, p] of finite numbers.
         ModelError
-            As of `BoostedMap.predict`.
+            The map's f_0 fails; see `BoostedMap.predict`.
         """
         matrix = as_matrix(rows, "rows", self.map.features)
         embedded = self.map.embed(matrix)
@@ -107,12 +109,17 @@ class DriftIndicator:
         return np.abs(predicted - self._supported(embedded))
 
     def supported(self, rows: npt.ArrayLike) -> Floats:
-        """f_kNN of each row, float64[n]: the mean of its neighbours' `values`. Errors as of `indicator`."""
+        """Return f_kNN of each row, float64[n]: the mean of its neighbours' `values`.
+
+        Errors are those of `indicator`.
+        """
         return self._supported(self.map.embed(rows))
 
     def baseline(self, rows: npt.ArrayLike) -> Floats:
-        """The Euclidean distance of each row to the k-th nearest reference row, float64[n]: the indicator that knows
-        nothing of the target. Errors as of `indicator`."""
+        """Return the Euclidean distance of each row to the k-th nearest reference row, float64[n].
+
+        This baseline indicator does not use the target. Errors are those of `indicator`.
+        """
         _, distances = self._plain.nearest(as_matrix(rows, "rows", self.map.features), self.k)
         return distances[:, -1].copy()
 
@@ -126,17 +133,18 @@ class DriftIndicator:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Above `value` a row is flagged.
+    """A threshold above which a row is flagged.
 
     Attributes
     ----------
     value
-        In units of the indicator.
+        Threshold in units of the indicator.
     rate
-        The expected share of flagged rows among rows of the distribution that it was calibrated on, at most the one
-        asked for; exact where the indicator has no ties.
+        Expected share of flagged rows among rows of the calibration's distribution. It is at most the requested rate,
+        and exact if the indicator has no ties.
     spread
-        Standard deviation of that share over calibrations: one calibration's own rate differs from `rate` by this.
+        Standard deviation of that share over calibrations: the rate of a single calibration deviates from `rate` by
+        this.
     """
 
     value: float
@@ -144,12 +152,12 @@ class Threshold:
     spread: float
 
     def flags(self, indicators: Floats) -> npt.NDArray[np.bool_]:
-        """Whether each is above, bool[n]."""
+        """Return whether each indicator exceeds the threshold, bool[n]."""
         return indicators > self.value
 
 
 def least_held(rate: float) -> int:
-    """Held-out rows that `calibrate` needs for a rate.
+    """Return the number of held-out rows that `calibrate` needs for a rate.
 
     >>> least_held(0.01), least_held(0.1)
     (99, 9)
@@ -158,25 +166,25 @@ def least_held(rate: float) -> int:
 
 
 def calibrate(indicators: npt.ArrayLike, rate: float) -> Threshold:
-    """A threshold above which a share `rate` of in-distribution rows is expected.
+    """Return a threshold that an expected share `rate` of in-distribution rows exceeds.
 
-    It is the r-th smallest of n indicators, r = ⌈(n + 1)(1 - rate)⌉. A further row of the same distribution exceeds
-    it with probability 1 - r/(n + 1), whatever the distribution (the quantile of conformal prediction); given the
-    calibration that probability is a Beta(n + 1 - r, r) variable. The quantile is not in the paper, which judges
+    The threshold is the r-th smallest of n indicators, r = ⌈(n + 1)(1 - rate)⌉. A further row of the same distribution
+    exceeds it with probability 1 - r/(n + 1), whatever the distribution (the quantile of conformal prediction). Given
+    the calibration, that probability is a Beta(n + 1 - r, r) variable. The paper has no such quantile: it judges
     indicators by AUC.
 
     Parameters
     ----------
     indicators
-        float64[n] of rows that neither the map was fitted to nor the reference holds: rows of the reference are their
-        own neighbours, and look nearer than rows that come later.
+        float64[n] of rows that the map was not fitted to and that the reference does not hold. Rows of the reference
+        are their own neighbours and look nearer than later rows.
     rate
-        Above 0 and below 1.
+        Expected share, above 0 and below 1.
 
     Raises
     ------
     InputError
-        The indicators are not finite numbers, or fewer than 1/rate - 1.
+        The indicators are not finite numbers, or there are fewer than 1/rate - 1.
 
     Examples
     --------
@@ -187,7 +195,7 @@ def calibrate(indicators: npt.ArrayLike, rate: float) -> Threshold:
     n = len(values)
     if not 0.0 < rate < 1.0:
         raise InputError(f"gbmap: expected an alarm rate above 0 and below 1, got {rate}")
-    place = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 100 · (1 - 0.1) is 90 and no more
+    place = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 100 · (1 - 0.1) counts as exactly 90
     if place > n:
         raise InputError(
             f"gbmap: expected at least {least_held(rate)} held-out rows for an alarm rate of {rate}, got {n}; "

@@ -1,6 +1,6 @@
-"""The fitted map: what it predicts and where it puts a row (003, equations 1, 2 and 5).
+"""The fitted map: its predictions and its embedding of rows (003, equations 1, 2 and 5).
 
-A row's results are the same bits whatever rows stand beside it.
+A row's results have the same bits whatever rows stand beside it.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ from glasstream.jit import kernel
 from glasstream.models.arrays import sealed
 
 Model = Callable[[Floats], npt.ArrayLike]
-"""Rows float64[n, p] in, one number for each row out: a value, or the score that a sigmoid makes a probability."""
+"""Function from rows float64[n, p] to one number for each row: a value, or the score that a sigmoid turns into a
+probability.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +31,7 @@ class BoostedMap:
     weights
         float64[m, p], w_j.
     constants
-        float64[m], v_j: the weight of the constant that the paper writes into x.
+        float64[m], v_j: weight of the constant that the paper writes into x.
     offsets
         float64[m], a_j.
     signs
@@ -37,7 +39,7 @@ class BoostedMap:
     unit, beta
         g and its β; see `GbmapSettings`.
     loss
-        What it was fitted by; ``"logistic"``: f is the score of the class +1.
+        Loss of the fit. With ``"logistic"``, f is the score of the class +1.
     initial
         f_0: a number, or a model of the same rows.
 
@@ -75,16 +77,16 @@ class BoostedMap:
 
     @property
     def learners(self) -> int:
-        """m"""
+        """Number of learners, m."""
         return len(self.constants)
 
     @property
     def features(self) -> int:
-        """p"""
+        """Number of features, p."""
         return int(self.weights.shape[1])
 
     def embed(self, rows: npt.ArrayLike) -> Floats:
-        """φ(x) = (f_1(x), ..., f_m(x)) of each row: float64[n, m] (003, equation 5).
+        """Return φ(x) = (f_1(x), ..., f_m(x)) of each row: float64[n, m] (003, equation 5).
 
         Raises
         ------
@@ -94,24 +96,24 @@ class BoostedMap:
         return self._embed(as_matrix(rows, "rows", self.features))
 
     def boosted(self, rows: npt.ArrayLike) -> Floats:
-        """f - f_0 of each row, float64[n]: the sum of its embedding. Errors as of `embed`."""
+        """Return f - f_0 of each row, float64[n]: the sum of its embedding. Errors are those of `embed`."""
         return sum_learners(self.embed(rows))
 
     def predict(self, rows: npt.ArrayLike) -> Floats:
-        """f of each row, float64[n]: a value, or the score of the class +1 (003, equation 1).
+        """Return f of each row, float64[n]: a value, or the score of the class +1 (003, equation 1).
 
         Raises
         ------
         InputError
-            As of `embed`.
+            `rows` is not float64[n, p] of finite numbers.
         ModelError
-            f_0 gives something else than one finite number for each row.
+            f_0 does not give one finite number for each row.
         """
         matrix = as_matrix(rows, "rows", self.features)
         return start_values(self.initial, matrix) + sum_learners(self._embed(matrix))
 
     def staged(self, rows: npt.ArrayLike) -> Iterator[Floats]:
-        """f of each row with the first 1, 2, ..., m learners, float64[n] each. Errors as of `predict`."""
+        """Yield f of each row with the first 1, 2, ..., m learners, float64[n] each. Errors are those of `predict`."""
         matrix = as_matrix(rows, "rows", self.features)
         embedded, boosted = self._embed(matrix), np.zeros(len(matrix))
         base = start_values(self.initial, matrix)
@@ -120,20 +122,26 @@ class BoostedMap:
             yield base + boosted
 
     def probabilities(self, rows: npt.ArrayLike) -> Floats:
-        """The probability of the class +1 of each row, float64[n]: σ(f) (003, 3.1). Errors as of `predict`."""
+        """Return the probability of the class +1 of each row, float64[n]: σ(f) (003, 3.1).
+
+        Errors are those of `predict`.
+        """
         return sigmoids(self.predict(rows))
 
     def gradients(self, rows: npt.ArrayLike) -> Floats:
-        """The gradient of f - f_0 at each row, float64[n, p]: Σ_j b_j g'(w_j·x + v_j) w_j. Errors as of `embed`."""
+        """Return the gradient of f - f_0 at each row, float64[n, p]: Σ_j b_j g'(w_j·x + v_j) w_j.
+
+        Errors are those of `embed`.
+        """
         matrix = as_matrix(rows, "rows", self.features)
         out = np.zeros(matrix.shape)
         _gradients(matrix, *self._kernel_arguments(), out)
         return out
 
     def active(self, rows: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Whether a row is in the half-space w_j·x + v_j > 0 of each learner, bool[n, m]. Errors as of `embed`.
+        """Return whether a row is in the half-space w_j·x + v_j > 0 of each learner, bool[n, m].
 
-        These hyperplanes cut the space into the regions of the paper (003, 5.1 and 5.2).
+        These hyperplanes cut the space into the regions of the paper (003, 5.1 and 5.2). Errors are those of `embed`.
         """
         matrix = as_matrix(rows, "rows", self.features)
         out = np.empty((len(matrix), self.learners), np.bool_)
@@ -141,9 +149,10 @@ class BoostedMap:
         return out
 
     def rescaled(self, factor: float, shift: float) -> "BoostedMap":
-        """The map of factor · f + shift, factor above 0, f_0 a number: in other units of the target.
+        """Return the map of factor · f + shift, which has other units of the target.
 
-        Exact up to rounding: c · softplus with β of z is the softplus with β/c of c·z.
+        `factor` must be above 0 and f_0 a number. The result is exact up to rounding: c · softplus with β of z is the
+        softplus with β/c of c·z.
         """
         if callable(self.initial) or not factor > 0:
             raise ModelError("gbmap: expected a number as f_0 and a factor above 0 to rescale a map")
@@ -166,12 +175,12 @@ class BoostedMap:
 
 
 def start_values(initial: float | Model, rows: Floats, name: str = "the initial model") -> Floats:
-    """f_0 of each row, float64[n]; errors call it by `name`.
+    """Return f_0 of each row, float64[n]; errors name it `name`.
 
     Raises
     ------
     ModelError
-        It is not one finite number for each row.
+        `initial` does not give one finite number for each row.
     """
     given = initial(rows) if callable(initial) else np.full(len(rows), float(initial))
     values = np.asarray(given, np.float64)
@@ -184,7 +193,7 @@ def start_values(initial: float | Model, rows: Floats, name: str = "the initial 
 
 
 def sum_learners(embedded: Floats) -> Floats:
-    """Σ_j f_j of each row of an embedding, float64[n], added up from the first learner to the last."""
+    """Return Σ_j f_j of each row of an embedding, float64[n], added up from the first learner to the last."""
     total = np.zeros(len(embedded))
     for j in range(embedded.shape[1]):
         total += embedded[:, j]
@@ -192,7 +201,7 @@ def sum_learners(embedded: Floats) -> Floats:
 
 
 def sigmoids(scores: Floats) -> Floats:
-    """σ of each score, float64[n]."""
+    """Return σ of each score, float64[n]."""
     out = np.empty(len(scores))
     _sigmoids(scores, out)
     return out
@@ -200,7 +209,7 @@ def sigmoids(scores: Floats) -> Floats:
 
 @kernel
 def _embed(rows, columns, constants, offsets, signs, unit, beta, out):  # type: ignore[no-untyped-def]
-    """`columns` are the weights [p, m]."""
+    """Fill the embedding; `columns` are the weights [p, m]."""
     for i in range(rows.shape[0]):
         z = out[i]
         for j in range(z.size):

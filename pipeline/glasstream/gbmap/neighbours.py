@@ -1,7 +1,7 @@
-"""The nearest of many reference points, exactly: by comparing with all, or over a tree when there are many.
+"""Find the nearest of many reference points exactly: by comparing with all of them, or with a tree.
 
-Both give the same bits: distances are added up from the first coordinate to the last, and of points equally far the
-one with the lower index is nearer. A query's answer does not depend on the queries beside it.
+Both ways give the same bits: distances are added up from the first coordinate to the last, and of points at equal
+distance the one with the lower index counts as nearer. The result of a query does not depend on other queries.
 """
 
 from dataclasses import dataclass
@@ -18,17 +18,18 @@ Integers = npt.NDArray[np.int64]
 Metric = Literal["manhattan", "euclidean"]
 
 LARGE: Final = 512
-"""Reference points from which on a tree is built unless said otherwise: with 2,000 of them in 20 dimensions a query
-takes an eighth of the time (measured)."""
+"""Number of reference points from which a tree is built by default. With 2,000 points in 20 dimensions, a query with
+the tree takes an eighth of the time (measured).
+"""
 _LEAF: Final = 16
-"""Points that a leaf of the tree has at most."""
+"""Largest number of points in a leaf of the tree."""
 _SLACK: Final = 1.0 - 1e-12
-"""A lower bound is rounded in another order than the distances; so much of it is sure."""
+"""Safety factor of lower bounds, which are rounded in another order than the distances."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
-    """Reference points that can be asked for those nearest to a query.
+    """Reference points in which to search for the nearest neighbours of a query.
 
     Attributes
     ----------
@@ -41,26 +42,27 @@ class Neighbours:
     points: Floats
     metric: Metric
     _order: Integers
-    """The points in the order of the tree's leaves."""
+    """Points in the order of the tree's leaves."""
     _nodes: Integers
-    """int64[k, 3] of each node: its first point and the one after its last in `_order`, and its left child, whose
-    right one comes next; -1 for a leaf. Empty: no tree."""
+    """int64[k, 3]; for each node its first point in `_order`, the one after its last, and its left child, or -1 for a
+    leaf. The right child follows the left one. Empty without a tree.
+    """
     _boxes: Floats
-    """float64[k, 2, m]: least and greatest coordinates of a node's points."""
+    """float64[k, 2, m]: least and greatest coordinates of each node's points."""
 
     @classmethod
     def of(cls, points: npt.ArrayLike, metric: Metric, *, index: bool | None = None) -> "Neighbours":
-        """Take `points`, float64[n, m], as the reference.
+        """Return `points`, float64[n, m], as a reference.
 
         Parameters
         ----------
         index
-            Whether to build the tree; None: from `LARGE` points on.
+            Whether to build the tree; None builds it from `LARGE` points on.
 
         Raises
         ------
         InputError
-            The points are not a matrix of finite numbers, or the metric is none of the two.
+            The points are not a matrix of finite numbers, or the metric is unknown.
         """
         if metric not in ("manhattan", "euclidean"):
             raise InputError(f"gbmap: expected the metric manhattan or euclidean, got {metric!r}")
@@ -74,7 +76,7 @@ class Neighbours:
         return cls(reference, metric, order, nodes[:count].copy(), boxes[:count].copy())
 
     def nearest(self, queries: npt.ArrayLike, k: int) -> tuple[Integers, Floats]:
-        """Indices int64[q, k] and distances float64[q, k] of the k points nearest to each query, the nearest first.
+        """Return indices int64[q, k] and distances float64[q, k] of the k points nearest to each query, in order.
 
         Raises
         ------
@@ -110,7 +112,7 @@ def _distance(a, b, squares):  # type: ignore[no-untyped-def]
 
 @kernel
 def _keep(found, distances, kept, index, distance):  # type: ignore[no-untyped-def]
-    """Put a point among the `kept` nearest if it belongs there; how many are kept then."""
+    """Insert a point among the `kept` nearest if it belongs there, and return the new number of kept points."""
     k = found.size
     if kept == k:
         if distance > distances[k - 1] or (distance == distances[k - 1] and index > found[k - 1]):
@@ -137,7 +139,7 @@ def _compare(queries, points, squares, found, distances):  # type: ignore[no-unt
 
 @kernel
 def _build(points, order, nodes, boxes):  # type: ignore[no-untyped-def]
-    """Halve the points at the median of the coordinate in which they are widest spread, until a leaf holds them."""
+    """Halve the points at the median of the coordinate with the widest spread, until each leaf is small enough."""
     nodes[0, 0], nodes[0, 1] = 0, points.shape[0]
     count, node = 1, 0
     while node < count:
@@ -170,7 +172,7 @@ def _build(points, order, nodes, boxes):  # type: ignore[no-untyped-def]
 
 @kernel
 def _box_distance(query, box, squares):  # type: ignore[no-untyped-def]
-    """No point of the box is nearer to the query than this."""
+    """Return a lower bound of the distance between the query and any point of the box."""
     total = 0.0
     for k in range(query.size):
         gap = max(max(box[0, k] - query[k], query[k] - box[1, k]), 0.0)

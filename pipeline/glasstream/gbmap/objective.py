@@ -1,7 +1,7 @@
-"""What one boosting step minimises, with its gradient (003, equations 3 and 4).
+"""The objective of one boosting step, with its gradient (003, equations 3 and 4).
 
-The rows are held in tiles, each feature of a tile next to itself in memory: products and sums then run over rows, many
-at a time, in an order that neither a matrix library nor its number of threads decides.
+Rows are held in tiles, in which the values of each feature are adjacent in memory. Products and sums then run over many
+rows at a time, in an order that does not depend on a matrix library or its number of threads.
 """
 
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ QUADRATIC: Final = 0
 LOGISTIC: Final = 1
 
 TILE: Final = 128
-"""Rows of a tile: with 25 features its numbers and the sums over them fit into 64 kB of cache."""
+"""Number of rows in a tile: with 25 features, its numbers and the sums over them fit into 64 kB of cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiles:
-    """Rows, targets and what has been fitted so far, in tiles; the last tile is filled up with zeros."""
+    """Rows, targets and the sum of the fitted learners, in tiles; zeros fill the last tile."""
 
     rows: npt.NDArray[np.floating]
     """float64 or float32 [t, p, TILE]"""
     targets: Floats
     """float64[t, TILE]"""
     fitted: Floats
-    """float64[t, TILE]: f_0 + ... + f_{j-1}; changed from step to step."""
+    """float64[t, TILE]: f_0 + ... + f_{j-1}, updated by each step."""
     count: int
-    """n, rows without the filling."""
+    """Number of rows n, without the filling."""
 
     @classmethod
     def of(cls, rows: Floats, targets: Floats, base: Floats, order: npt.NDArray[np.int64], single: bool) -> "Tiles":
-        """The rows named in `order`, in that order."""
+        """Return tiles of the rows named in `order`, in that order."""
         tiles = -(-len(order) // TILE)
         made = cls(
             np.zeros((tiles, rows.shape[1], TILE), np.float32 if single else np.float64),
@@ -52,19 +52,22 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One boosting step's choice: everything of the objective but a and w."""
+    """The parameters of one boosting step's objective other than a and w."""
 
     sign: float
-    """b"""
+    """Sign b of the learner."""
     unit: int
     beta: float
     loss: int
     ridge: float
-    """λ / p"""
+    """Penalty factor λ / p."""
     intercept: bool
 
     def objective(self, tiles: Tiles, parameters: Floats) -> tuple[float, Floats]:
-        """L_j + R_j and its gradient by (a, w_0, w_1..w_p), w_0 the weight of the constant (003, equation 3)."""
+        """Return L_j + R_j and its gradient by (a, w_0, w_1..w_p) (003, equation 3).
+
+        w_0 is the weight of the constant.
+        """
         gradient = np.empty(len(parameters))
         reached = _objective(
             tiles.rows, tiles.targets, tiles.fitted, tiles.count, parameters, self.sign, self.unit, self.beta,
@@ -73,12 +76,12 @@ class Step:
         return reached, gradient
 
     def add(self, tiles: Tiles, parameters: Floats) -> None:
-        """Add f_j to what is fitted."""
+        """Add f_j to the sum of the fitted learners."""
         _add(tiles.rows, tiles.fitted, parameters, self.sign, self.unit, self.beta)
 
 
 def mean_loss(tiles: Tiles, loss: int) -> float:
-    """L of what is fitted so far (003, equation 4)."""
+    """Return the loss L of the learners fitted so far (003, equation 4)."""
     return float(_loss(tiles.targets, tiles.fitted, tiles.count, loss)) / tiles.count
 
 
@@ -91,7 +94,7 @@ def _fill(tiles, rows, order):  # type: ignore[no-untyped-def]
 
 @kernel
 def project(rows, parameters, z):  # type: ignore[no-untyped-def]
-    """w·x of the rows of a tile."""
+    """Compute w·x of the rows of a tile."""
     for i in range(TILE):
         z[i] = parameters[1]
     for k in range(rows.shape[0]):
@@ -102,7 +105,7 @@ def project(rows, parameters, z):  # type: ignore[no-untyped-def]
 
 @kernel
 def evaluate_units(z, unit, beta, g, s):  # type: ignore[no-untyped-def]
-    """g(z) and g'(z)."""
+    """Compute g(z) and g'(z)."""
     if unit == SOFTPLUS:
         for i in range(TILE):
             e = decay(-abs(beta * z[i]))
@@ -120,7 +123,7 @@ def evaluate_units(z, unit, beta, g, s):  # type: ignore[no-untyped-def]
 
 @kernel
 def evaluate_losses(y, f, loss, value, by_f):  # type: ignore[no-untyped-def]
-    """The loss of each row of a tile and its derivative by f."""
+    """Compute the loss of each row of a tile and its derivative by f."""
     if loss == QUADRATIC:
         for i in range(TILE):
             r = f[i] - y[i]

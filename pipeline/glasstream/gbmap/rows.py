@@ -1,4 +1,4 @@
-"""Rows as the kernels take them, and what is refused before."""
+"""Validate rows and convert them for the kernels."""
 
 from numbers import Integral, Real
 from typing import Final
@@ -12,26 +12,28 @@ from glasstream.models.arrays import sealed
 Floats = npt.NDArray[np.float64]
 
 LARGEST: Final = 1e100
-"""Squares of such numbers, and sums of them, are still numbers. What a stream brings stays far below: ±1e60."""
+"""Largest absolute value of a usable number: squares of such numbers and their sums do not overflow. Numbers from a
+stream stay far below it: ±1e60.
+"""
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is a whole number, numpy's among them; booleans are none."""
+    """Return whether a value is a whole number, also one of numpy's; booleans do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a real number, numpy's among them; booleans are none."""
+    """Return whether a value is a real number, also one of numpy's; booleans do not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def as_matrix(rows: npt.ArrayLike, what: str, width: int | None = None) -> Floats:
-    """`rows` as a sealed float64[n, p] of finite numbers within ±`LARGEST`.
+    """Return `rows` as a sealed float64[n, p] of finite numbers within ±`LARGEST`.
 
     Raises
     ------
     InputError
-        It is not a matrix of that, or not `width` wide.
+        `rows` is not such a matrix, or does not have `width` columns.
     """
     array: Floats = sealed(rows, np.float64)
     if array.ndim != 2 or (width is not None and array.shape[1] != width):
@@ -53,12 +55,12 @@ def as_matrix(rows: npt.ArrayLike, what: str, width: int | None = None) -> Float
 
 
 def as_column(values: npt.ArrayLike, what: str, count: int) -> Floats:
-    """`values` as a sealed float64[count] of finite numbers within ±`LARGEST`.
+    """Return `values` as a sealed float64[count] of finite numbers within ±`LARGEST`.
 
     Raises
     ------
     InputError
-        It is not.
+        `values` does not have that form.
     """
     array: Floats = sealed(values, np.float64)
     if array.shape != (count,):

@@ -1,4 +1,4 @@
-"""What a fit of GBMAP must know, and the settings of the paper's experiments (paper 003)."""
+"""Settings of a GBMAP fit, and the settings of the paper's experiments (paper 003)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,10 @@ UNITS: Final[tuple[Unit, ...]] = ("softplus", "relu", "linear")
 
 
 FEW_ROWS: Final = 4_096
-"""Up to so many a second start takes little time and helps: with synth-cos of 1,000 rows, 20 learners and the quadratic
-loss the mean loss over ten data sets is 0.777 with it, 0.801 without; of 10,000 rows 1.269 with it, 1.264 without."""
+"""Number of rows up to which a second start is worth its time. With synth-cos of 1,000 rows, 20 learners and the
+quadratic loss, the mean loss over ten data sets is 0.777 with it and 0.801 without. With 10,000 rows it is 1.269 with
+it and 1.264 without.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,39 +29,46 @@ class GbmapSettings:
     Raises
     ------
     SettingsError
-        A value is out of its range; all findings at once.
+        A value is out of its range; the message lists all such values.
     """
 
     learners: int = 20
-    """m, the weak learners that are fitted at most; the dimensions of the embedding."""
+    """Largest number of weak learners, m, which is the dimension of the embedding."""
     loss: Loss = "quadratic"
-    """``"quadratic"`` (y - f)² for real targets; ``"logistic"`` log(1 + exp(-yf)) for targets -1 and +1 (003, 3.1)."""
+    """Loss: ``"quadratic"`` (y - f)² for real targets; ``"logistic"`` log(1 + exp(-yf)) for targets -1 and +1 (003,
+    3.1).
+    """
     unit: Unit = "softplus"
-    """g of a learner a + b g(w·x): ``"softplus"`` log(1 + exp(βz))/β; ``"relu"`` max(0, z), its limit for large β;
-    ``"linear"`` z, with which the map is a ridge or a logistic regression (003, Lemma 1)."""
+    """Unit g of a learner a + b g(w·x): ``"softplus"`` log(1 + exp(βz))/β; ``"relu"`` max(0, z), its limit for large β;
+    ``"linear"`` z, with which the map is a ridge or a logistic regression (003, Lemma 1).
+    """
     beta: float = 5.0
-    """β of the softplus, above 0; the other units have none."""
+    """β of the softplus, above 0; the other units ignore it."""
     ridge: float = 1e-3
-    """λ: λ Σ w²/p is added to the mean loss (003, 3.2); p counts the constant."""
+    """λ of the penalty λ Σ w²/p on the mean loss (003, 3.2); p counts the constant."""
     iterations: int = 200
-    """Of L-BFGS at most, in each of its runs."""
+    """Largest number of iterations of each L-BFGS run."""
     tolerance: float = 1e-4
-    """L-BFGS ends where no component of the gradient is larger, or one step lowers the loss by less than a
-    thousandth of this, relatively. The paper names no rule."""
+    """Tolerance: L-BFGS ends when no component of the gradient exceeds it, or when a step lowers the loss relatively by
+    less than a thousandth of it. The paper names no rule.
+    """
     intercept: bool = True
-    """Whether w·x has a constant term of its own; it is penalised like every weight."""
+    """Whether w·x has a constant term; it is penalised like every weight."""
     starts: int = 1
-    """Starts of L-BFGS for each learner and sign, of which the best end is kept; the time is in proportion. The first
-    is a function of the rows, the others are random. 0: two with up to `FEW_ROWS` rows, else one."""
+    """Number of L-BFGS starts for each learner and sign, of which the best result is kept; the time is proportional to
+    it. The first start is a function of the rows, the others are random. 0 selects two starts for up to `FEW_ROWS`
+    rows, else one.
+    """
     held_out: float = 0.0
-    """Share of the rows that is not fitted to but judges after each learner; 0: none, all learners are kept."""
+    """Share of held-out rows, on which the map is evaluated after each learner; with 0 all learners are kept."""
     patience: int = 5
-    """Learners in a row that may fail to lower the held-out loss before the fit ends at the best number."""
+    """Number of successive learners without a lower held-out loss after which the fit ends and keeps the best number.
+    """
     single: bool = False
-    """Whether the rows are held as float32 while fitting: half the memory. Arithmetic is float64 in any case."""
+    """Whether to hold the rows as float32 during the fit, in half the memory. Arithmetic is float64 in any case."""
     seed: int = 0
     stream: str = ""
-    """What the fit is of: seed and stream are the key of all its draws."""
+    """Seed and stream of the fit, which are the key of all its draws."""
 
     def __post_init__(self) -> None:
         whole = {"learners": 1, "iterations": 1, "starts": 0, "patience": 1}
@@ -70,7 +79,7 @@ class GbmapSettings:
         ]
         for name in whole:
             if is_whole(value := getattr(self, name)):
-                object.__setattr__(self, name, int(value))  # numpy's whole numbers, of a search, are taken too
+                object.__setattr__(self, name, int(value))  # parameter searches pass numpy's whole numbers
         if self.loss not in LOSSES:
             findings.append(f"gbmap: expected a loss of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.unit not in UNITS:
@@ -88,13 +97,13 @@ class GbmapSettings:
 
 
 PAPER_DRIFT: Final = GbmapSettings(learners=20, beta=5.0, ridge=1e-3, iterations=200)
-"""Of the out-of-distribution experiments (003, 4.5)."""
+"""Settings of the out-of-distribution experiments (003, 4.5)."""
 PAPER_SCALING: Final = GbmapSettings(
     learners=2, loss="logistic", beta=1.0, ridge=1e-3, iterations=100, starts=0, single=True
 )
-"""Of the run times (003, 4.2); rows in single precision, as in the authors' code."""
+"""Settings of the run time experiments (003, 4.2); rows in single precision, as in the authors' code."""
 PAPER_FEATURES: Final = GbmapSettings(learners=32, ridge=1e-3, iterations=400)
-"""Of the embeddings as features (003, 4.4), which searched β and used several m."""
+"""Settings of the experiments with embeddings as features (003, 4.4), which searched β and used several m."""
 
 PRESETS: Final[Mapping[str, GbmapSettings]] = {
     "paper-drift": PAPER_DRIFT,

@@ -1,8 +1,9 @@
-"""Where L-BFGS starts for a learner: along the slope and the curvature that the loss has left in the rows.
+"""Start points of L-BFGS for a learner: along the slope and the curvature of the remaining loss in the rows.
 
 With r the derivative of the loss by -f, a small learner b g(w·x) lowers the loss by b E[r g(w·x)]. To the second order
-in w that is b g'(0) w·E[r x] + b g''(0)/2 w·E[r x xᵀ] w. The two directions that make most of it, and the one between
-them, are tried for their correlation with r, and the best is the start. It is a function of the rows alone.
+in w that is b g'(0) w·E[r x] + b g''(0)/2 w·E[r x xᵀ] w. The candidates are the two directions with the largest such
+decrease, and the direction between them. The start is the candidate that correlates best with r. It is a function of
+the rows alone.
 """
 
 from typing import Final
@@ -14,24 +15,24 @@ from glasstream.gbmap.rows import Floats
 from glasstream.jit import kernel
 
 LENGTH: Final = 2.0
-"""Of w, about the deviation of w·x on rows that are standardised: the learner bends within the rows from the start."""
+"""Scale of w, about the deviation of w·x on standardised rows: the learner bends within the rows from the start."""
 _TILES: Final = 80
-"""Tiles that are looked at, evenly spaced: 10,240 rows. A start need not be exact."""
+"""Largest number of tiles to use, evenly spaced: 10,240 rows. A start need not be exact."""
 _STEPS: Final = 24
-"""Of the Lanczos method at most; each costs about as much as evaluating the objective on the rows looked at."""
+"""Largest number of Lanczos steps. Each costs about as much as evaluating the objective on these rows."""
 _NOTHING: Final = 1e-10
-"""Of an image's size: less is rounding, the directions have been used up."""
+"""Relative size of an image below which it is rounding: the directions are exhausted."""
 
 
 class Directions:
-    """What the loss has left in the rows, before a learner is fitted.
+    """The remaining loss in the rows before a learner is fitted.
 
     Parameters
     ----------
     tiles
-        The rows, with what is fitted so far.
+        Rows, with the sum of the learners fitted so far.
     loss
-        Its number.
+        Index of the loss.
     """
 
     def __init__(self, tiles: Tiles, loss: int) -> None:
@@ -48,7 +49,7 @@ class Directions:
         self._curvatures = self._extremes()
 
     def start(self, step: Step) -> Floats | None:
-        """Parameters (a, w_0, w) for a learner of this sign; None: nothing is left that a direction could tell."""
+        """Return parameters (a, w_0, w) for a learner of this sign, or None if no direction is better than another."""
         found = []
         slope = _unit(step.sign * self._slope)
         if slope is not None:
@@ -67,7 +68,7 @@ class Directions:
         return starts[int(np.argmax(gains))]
 
     def _moment(self, direction: Floats | None) -> Floats:
-        """E[r x], or E[r (x·v) x]: float64[p]."""
+        """Return E[r x], or E[r (x·v) x]: float64[p]."""
         parameters = np.zeros(self._rows.shape[1] + 2)
         if direction is None:
             parameters[1] = 1.0
@@ -78,16 +79,16 @@ class Directions:
         return np.asarray(sums.sum(axis=1) / max(self._count, 1))
 
     def _extremes(self) -> list[tuple[float, Floats]]:
-        """The least and the largest curvature, each with its direction: by Lanczos, orthogonalised in full."""
+        """Return the least and the largest curvature with their directions, by Lanczos with full orthogonalisation."""
         p = self._rows.shape[1]
-        direction = _unit(self._moment(1.0 + np.arange(p) / max(p, 1)))  # in the span of the rows, nothing special
+        direction = _unit(self._moment(1.0 + np.arange(p) / max(p, 1)))  # any direction in the span of the rows
         basis: list[Floats] = []
         images: list[Floats] = []
         while direction is not None and len(basis) < min(p, _STEPS):
             basis.append(direction)
             images.append(self._moment(direction))
             rest = images[-1].copy()
-            for _ in range(2):  # once leaves rounding
+            for _ in range(2):  # a single pass leaves rounding errors
                 for one in basis:
                     rest -= float((rest * one).sum()) * one
             longest = float(np.abs(images[-1]).max())
@@ -114,7 +115,7 @@ def _unit(direction: Floats) -> Floats | None:
 
 @kernel
 def _residuals(targets, fitted, kept, loss, left):  # type: ignore[no-untyped-def]
-    """The derivative of each row's loss by -f; 0 for the filling."""
+    """Fill `left` with the derivative of each row's loss by -f; 0 for the filling."""
     value, by_f = np.empty(TILE), np.empty(TILE)
     for t in range(len(targets)):
         evaluate_losses(targets[t], fitted[t], loss, value, by_f)
@@ -135,7 +136,7 @@ def _centre(left, kept, count):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sums(rows, left, parameters, sums):  # type: ignore[no-untyped-def]
-    """Σ r (w_0 + w·x) x in parts."""
+    """Compute Σ r (w_0 + w·x) x in parts."""
     z = np.empty(TILE)
     for t in range(len(rows)):
         project(rows[t], parameters, z)
@@ -149,7 +150,7 @@ def _sums(rows, left, parameters, sums):  # type: ignore[no-untyped-def]
 
 @kernel
 def _gain(rows, left, kept, parameters, sign, unit, beta):  # type: ignore[no-untyped-def]
-    """The correlation of b g(w·x) with r, times what does not depend on w."""
+    """Return the correlation of b g(w·x) with r, up to a factor that does not depend on w."""
     z, g, s = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     count, total, squares, product = 0, 0.0, 0.0, 0.0
     for t in range(len(rows)):

@@ -1,6 +1,6 @@
-"""Maps as bytes and back: nothing but names and arrays, in the frames of every internal record.
+"""Write maps as bytes and read them: names and arrays, in the frames of every internal record.
 
-Reading executes nothing, and what a kernel would work with is checked first.
+Reading executes nothing. The content that a kernel would use is checked first.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,18 @@ _FRAME: Final = f"a {KIND} frame"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredMaps:
-    """What is kept of a fit: its maps (one against the rest has one for each class) and how rows are encoded for them.
+    """The stored result of a fit: its maps and the encoding of their rows.
+
+    A classifier of more than two classes has one map for each class.
 
     Attributes
     ----------
     maps
-        One or more on the same features; their f_0 are numbers.
+        One or more maps on the same features; their f_0 are numbers.
     encoding
-        None: the rows are used as they are.
+        Encoding of the rows; None uses the rows as they are.
     about
-        JSON values of the owner's own, such as the names of classes.
+        Further JSON values of the owner, such as the names of classes.
     """
 
     maps: tuple[BoostedMap, ...]
@@ -41,12 +43,12 @@ class StoredMaps:
 
 
 def encode(stored: StoredMaps) -> bytes:
-    """The bytes; a function of the content alone.
+    """Return the maps as bytes, which are a function of the content alone.
 
     Raises
     ------
     ModelError
-        A map's f_0 is a model: it is not an array.
+        A map's f_0 is a model and cannot be stored as an array.
     FrameError
         `about` is not JSON.
     """
@@ -70,12 +72,12 @@ def encode(stored: StoredMaps) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> StoredMaps:
-    """What `encode` wrote; its maps and its encoding give the same bits as those that were stored.
+    """Return what `encode` wrote; its maps and its encoding give the same bits as the originals.
 
     Raises
     ------
     FrameError
-        Whatever is wrong with the bytes: damaged, cut off, foreign, of another version, or content that is no map.
+        The bytes are damaged, cut off, foreign or of another version, or do not describe a map.
     """
     frame = frames.decode(data, KIND, VERSION)
     forms, about = frame.meta.get("maps"), frame.meta.get("about")

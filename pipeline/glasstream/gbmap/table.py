@@ -12,15 +12,15 @@ class Table:
     Attributes
     ----------
     names
-        Of the columns.
+        Names of the columns.
     rows
-        float64[n, d], NaN where a value is missing; texts as their categories' codes.
+        float64[n, d], NaN where a value is missing; texts as the codes of their categories.
     categorical
         Columns that hold codes.
     targets
-        float64[n]; of a class its place in `classes`.
+        float64[n]; for a class, its index in `classes`.
     classes
-        Names of the classes; empty where the target is a number.
+        Names of the classes; empty if the target is a number.
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""The non-linearity of a learner and the logistic function, for kernels: value and slope of one number.
+"""The non-linearity of a learner and the logistic function for kernels: value and slope of one number.
 
-They are written out in additions, multiplications and divisions. The machine then works on several rows at once, four
-times as fast as with calls of its mathematical library (measured), and the bits do not depend on that library.
+They are written out in additions, multiplications and divisions. The compiled code then works on several rows at once,
+four times as fast as with calls of a mathematical library (measured), and the bits do not depend on that library.
 """
 
 from typing import Any, Final
@@ -42,7 +42,7 @@ def _number(typing_context: Any, bits: Any) -> Any:
 
 @inlined
 def decay(x):  # type: ignore[no-untyped-def]
-    """exp(x) for x <= 0, to 1e-15 relatively; below -708 it stays at exp(-708)."""
+    """Return exp(x) for x <= 0, with relative error 1e-15; below -708 it stays at exp(-708)."""
     x = max(x, _LEAST)
     shifted = x * _LOG2E + _ROUND
     n = shifted - _ROUND
@@ -64,7 +64,10 @@ def decay(x):  # type: ignore[no-untyped-def]
 
 @inlined
 def log1p_unit(e):  # type: ignore[no-untyped-def]
-    """log(1 + e) for 0 <= e <= 1, to 1e-15 relatively: 2 artanh(e / (2 + e)), its series to below 2**-53."""
+    """Return log(1 + e) for 0 <= e <= 1, with relative error 1e-15.
+
+    It equals 2 artanh(e / (2 + e)); the series is evaluated to below 2**-53.
+    """
     s = e / (2.0 + e)
     q = s * s
     p = 1 / 33
@@ -88,20 +91,20 @@ def log1p_unit(e):  # type: ignore[no-untyped-def]
 
 @inlined
 def softplus(beta, z):  # type: ignore[no-untyped-def]
-    """log(1 + exp(βz)) / β."""
+    """Return log(1 + exp(βz)) / β."""
     return max(z, 0.0) + log1p_unit(decay(-abs(beta * z))) / beta
 
 
 @inlined
 def sigmoid(z):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-z))."""
+    """Return 1 / (1 + exp(-z))."""
     e = decay(-abs(z))
     return (1.0 if z >= 0.0 else e) / (1.0 + e)
 
 
 @inlined
 def value(unit, beta, z):  # type: ignore[no-untyped-def]
-    """g(z)."""
+    """Return g(z)."""
     if unit == SOFTPLUS:
         return softplus(beta, z)
     return max(z, 0.0) if unit == RELU else z
@@ -109,7 +112,7 @@ def value(unit, beta, z):  # type: ignore[no-untyped-def]
 
 @inlined
 def slope(unit, beta, z):  # type: ignore[no-untyped-def]
-    """g'(z); 0 at the kink of the ReLU."""
+    """Return g'(z); 0 at the kink of the ReLU."""
     if unit == SOFTPLUS:
         return sigmoid(beta * z)
     return 1.0 if unit == LINEAR or z > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Arrays in the one form that the kernels are compiled for, and the checks that make foreign ones safe."""
+"""Arrays in the one form that the kernels are compiled for, and checks of arrays from snapshots."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,23 +16,23 @@ _MISSING: Final = np.empty((0, 0))
 
 
 def sealed(values: object, dtype: npt.DTypeLike) -> Array:
-    """A read-only, contiguous, aligned array of `dtype` with the content of `values`.
+    """Return a read-only, contiguous, aligned array of `dtype` with the content of `values`.
 
-    numba compiles a kernel anew for every combination of these properties; arrays of a snapshot are read-only views
-    on its bytes, so every array that enters a kernel is made to look like one.
+    numba compiles a kernel anew for every combination of these properties. Arrays of a snapshot are read-only views of
+    its bytes, so every array that enters a kernel gets the same properties.
     """
-    array = np.require(values, dtype, ("C", "A")).view()  # the view spares the owner's own flags
+    array = np.require(values, dtype, ("C", "A")).view()  # the view leaves the owner's flags unchanged
     array.flags.writeable = False
     return array
 
 
 def as_rows(rows: Floats, width: int) -> Floats:
-    """`rows` as a sealed float64[n, d] with d >= `width`; the features that a shorter row lacks are NaN, absent.
+    """Return `rows` as a sealed float64[n, d] with d >= `width`; features that a shorter row lacks are NaN (absent).
 
     Raises
     ------
     ModelError
-        `rows` has another number of dimensions.
+        `rows` is not a matrix.
     """
     array = sealed(rows, np.float64)
     if array.ndim != 2:
@@ -45,37 +45,37 @@ def as_rows(rows: Floats, width: int) -> Floats:
 
 
 def require(fits: bool | np.bool_, what: str, of: str = SNAPSHOT) -> None:
-    """Refuse the content of a snapshot, or of what `of` names, unless it `fits`.
+    """Raise unless the content of a snapshot, or of `of`, `fits`.
 
-    The kernels do not check bounds, so what they index with is checked once, before the first evaluation.
+    The kernels do not check bounds, so their indices are checked once, before the first evaluation.
 
     Raises
     ------
     FrameError
-        It does not; `what` says what was expected.
+        The content does not fit; `what` says what was expected.
     """
     if not fits:
         raise FrameError(f"{of}: expected {what}; it is damaged or forged, and not used")
 
 
 def require_range(values: Array, low: int, high: int, what: str) -> None:
-    """Refuse `values` unless low <= value < high for each."""
+    """Raise unless low <= value < high for each of `values`."""
     require(values.size == 0 or (values.min() >= low and values.max() < high), f"{what} in {low}..{high - 1}")
 
 
 def require_starts(starts: Array, groups: int, total: int, what: str, of: str = SNAPSHOT) -> None:
-    """Refuse `starts` unless it cuts `total` entries into `groups` consecutive groups."""
+    """Raise unless `starts` cuts `total` entries into `groups` consecutive groups."""
     require(starts.size == groups + 1, f"{what} for {groups} groups", of)
     require(starts[0] == 0 and starts[-1] == total and np.all(starts[1:] >= starts[:-1]), f"{what} to cut {total}", of)
 
 
 def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]], of: str = SNAPSHOT) -> list[Array]:
-    """The one-dimensional arrays named in `fields` (name, dtype), sealed, in that order.
+    """Return the one-dimensional arrays named in `fields` (name, dtype), sealed, in that order.
 
     Raises
     ------
     FrameError
-        One is missing, has another dtype or more than one dimension.
+        An array is missing, or has another dtype or more than one dimension.
     """
     return read_matrices(arrays, [(name, dtype, 1) for name, dtype in fields], of)
 
@@ -83,12 +83,12 @@ def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]], 
 def read_matrices(
     arrays: Mapping[str, Array], fields: Sequence[tuple[str, str, int]], of: str = SNAPSHOT
 ) -> list[Array]:
-    """The arrays named in `fields` (name, dtype, dimensions), sealed, in that order.
+    """Return the arrays named in `fields` (name, dtype, dimensions), sealed, in that order.
 
     Raises
     ------
     FrameError
-        One is missing, has another dtype or another number of dimensions.
+        An array is missing, or has another dtype or another number of dimensions.
     """
     found = []
     for name, dtype, dimensions in fields:

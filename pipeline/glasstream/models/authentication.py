@@ -1,12 +1,12 @@
-"""Pickled state under an HMAC: who cannot make the tag cannot make us execute anything.
+"""Pickled state sealed with an HMAC: nobody without the key can make a reader execute anything.
 
     sealed = tag (32 bytes, HMAC-SHA256 of all that follows) | length of the header (4 bytes, little endian)
              | header (JSON: kind, length of the body, stream, and what else names the body) | body
 
 The tag covers the header, and the header names everything that the record around it says of the body (epoch, version or
-rows, position, settings). A body that is moved under another record is therefore refused.
+rows, position, settings). A reader therefore refuses a body that was moved to another record.
 
-Keys can be rotated: the first key of several signs, and a tag of any of them is accepted.
+Keys can be rotated: the first of several keys signs, and a tag of any of them is accepted.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from glasstream.errors import AuthenticationError
 _TAG: Final = hashlib.sha256().digest_size
 _LENGTH: Final = struct.Struct("<I")
 KEY_BYTES: Final = 16
-"""A key shorter than this can be guessed."""
+"""Smallest length of a key in bytes; a shorter key could be guessed."""
 
 Key = bytes | tuple[bytes, ...]
 """A key, or several: the first signs, all verify."""
 Named = int | str | Mapping[str, str | int | float | bool | None]
-"""One thing that a header says of its body."""
+"""Value of one field of the header, which describes the body."""
 
 
 def seal(body: bytes, *, kind: str, stream: str, key: Key | None, **of: Named) -> bytes:
@@ -36,14 +36,14 @@ def seal(body: bytes, *, kind: str, stream: str, key: Key | None, **of: Named) -
     Parameters
     ----------
     kind, stream, of
-        What the body is: everything that the record around it says of it and that a reader relies on.
+        Description of the body: everything in the surrounding record that a reader relies on.
     key
-        The key, or several of which the first signs.
+        The key, or several, of which the first signs.
 
     Raises
     ------
     AuthenticationError
-        There is no key, or a short one.
+        There is no key, or it is too short.
     """
     header = _header({"kind": kind, "stream": stream, **of}, len(body))
     signed = b"".join((_LENGTH.pack(len(header)), header, body))
@@ -51,12 +51,12 @@ def seal(body: bytes, *, kind: str, stream: str, key: Key | None, **of: Named) -
 
 
 def open_sealed(data: bytes | memoryview, *, kind: str, stream: str, key: Key | None, **of: Named) -> bytes:
-    """Return the body that was sealed under exactly these names; nothing of it is looked at before the tag.
+    """Return the body that was sealed under exactly these names. The tag is verified before anything else is read.
 
     Raises
     ------
     AuthenticationError
-        There is no key, none of the keys made the tag, or the header names something else.
+        There is no key, the tag matches none of the keys, or the header differs from the expected one.
     """
     data = bytes(data)
     tag, signed = data[:_TAG], data[_TAG:]
@@ -80,7 +80,7 @@ def _header(named: Mapping[str, Named], length: int) -> bytes:
 
 
 def _others(header: bytes, named: Mapping[str, Named]) -> str:
-    """Say what an authentic header names otherwise than expected."""
+    """Describe how an authentic header differs from the expected one."""
     found: dict[str, Any] = orjson.loads(header)
     wrong = sorted(name for name in {*found, *named} - {"length"} if found.get(name) != named.get(name))
     return ", ".join(f"{name} {found.get(name)!s:.100}" for name in wrong) or "another version of this header"

@@ -1,4 +1,4 @@
-"""From the answers of several trees to one."""
+"""Average the answers of several trees."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ RULES: Final = {"mean": _MEAN, "median": _MEDIAN}
 
 @kernel
 def _mean(values: Floats) -> Any:
-    """The mean as numpy adds it: eight running sums for 8 to 128 values."""
+    """Return the mean, added in numpy's order: eight running sums for 8 to 128 values."""
     n = values.size
     total = 0.0
     done = 0
@@ -32,7 +32,7 @@ def _mean(values: Floats) -> Any:
 
 @kernel
 def _median(values: Floats) -> Any:
-    """The median; NaN when there is one. Sorts `values`."""
+    """Return the median; NaN if a value is NaN. Sorts `values`."""
     n = values.size
     for j in range(n):
         if values[j] != values[j]:
@@ -53,7 +53,7 @@ def _median(values: Floats) -> Any:
 def average(answers: Floats, rule: int, values: Floats) -> None:
     """Fill `values` float64[n, 1], zero before, with the mean or median of each row of `answers` float64[n, T].
 
-    Sorts `answers`. Without trees the answer is 0.0, as River's.
+    Sorts `answers`. Without trees the result is 0.0, as in River.
     """
     if answers.shape[1] == 0:
         return

@@ -17,7 +17,7 @@ from glasstream.models.slots import ABSENT, Slots
 _RULE: Final = normalise.RULES["as they are"]
 _FIELDS: Final = (("column", "i4", 1), ("prior", "f8", 1), ("centre", "f8", 2), ("sigma", "f8", 2))
 _LEAST: Final = 1e-9
-"""What river.naive_bayes.gaussian adds to a density before it takes the logarithm."""
+"""Number that river.naive_bayes.gaussian adds to a density before it takes the logarithm."""
 _SQRT_TAU: Final = math.sqrt(math.tau)
 
 
@@ -25,8 +25,8 @@ _SQRT_TAU: Final = math.sqrt(math.tau)
 def gaussian_bayes(rows: Floats, prior: Floats, centre: Floats, sigma: Floats, scores: Floats) -> None:
     """Fill `scores` float64[n, c] with the probabilities of c classes for `rows` float64[n, >= d].
 
-    `prior` float64[c] is logarithmic. `centre`, `sigma` float64[c, d] are a normal distribution each; a sigma of 0
-    says that there is no density: the class has not met the feature, or only one value of it.
+    `prior` float64[c] is logarithmic. `centre` and `sigma`, float64[c, d], describe normal distributions. A sigma of 0
+    means that there is no density: the class has seen no value of the feature, or only one.
     """
     classes, width = centre.shape
     nothing = math.log(_LEAST)
@@ -58,11 +58,11 @@ class GaussianBayes:
     Parameters
     ----------
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
     prior, centre, sigma
-        As `gaussian_bayes` takes them.
+        Arguments of `gaussian_bayes`.
     """
 
     form: ClassVar[str] = "gaussian bayes"
@@ -108,12 +108,12 @@ class GaussianBayes:
 
 
 def compile_gaussian_bayes(model: Any, slots: Slots, labels: Labels) -> GaussianBayes:
-    """A GaussianNB.
+    """Return the predictor of a GaussianNB.
 
     Raises
     ------
     NotCompilable
-        The model is given text.
+        The model's input includes text.
     """
     slots.all_numeric("a Gaussian naive Bayes")
     total = sum(model.class_counts.values())

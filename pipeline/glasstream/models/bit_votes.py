@@ -1,4 +1,4 @@
-"""What the leaves of classification trees vote, by the bits of `LeafSets`, to the bits of `walk.classify`."""
+"""Votes of the leaves of classification trees by the bits of `LeafSets`, equal to `walk.classify` in every bit."""
 
 import math
 from typing import NamedTuple
@@ -13,20 +13,20 @@ from glasstream.models.walk import Votes, find, leaf_weight, log_density, to_sha
 
 
 class BitVotes(NamedTuple):
-    """What the leaf of each bit of `LeafSets` votes, laid out so that few arrays are in use at a time.
+    """Votes of the leaf of each bit of `LeafSets`, arranged so that few arrays are in use at a time.
 
     Attributes
     ----------
     constant
         float64[B, c]: votes times the tree's weight; 0 for naive Bayes.
     bayes
-        bool[B]
+        bool[B]: whether the leaf predicts by naive Bayes.
     weight
-        float64[B]: what the shares of a naive Bayes leaf are multiplied by.
+        float64[B]: factor of the shares of a naive Bayes leaf.
     reads
-        uint64[B]: bit f % 64 for each feature f of its terms.
+        uint64[B]: bit f % 64 for each feature f of the leaf's terms.
     head
-        int32[B, 4]: of naive Bayes first entry, entries, first term, end of the terms.
+        int32[B, 4]: for naive Bayes, first entry, number of entries, first term, end of the terms.
     term
         int32[M, 4]: feature, first, last, log of `Votes`.
     density
@@ -49,7 +49,7 @@ class BitVotes(NamedTuple):
 
 
 def bit_votes(leaf_sets: LeafSets, votes: Votes, weights: Floats, classes: int) -> BitVotes:
-    """The votes by bit, of trees with these weights and this number of classes."""
+    """Return the votes by bit of trees with these weights and this number of classes."""
     leaf = leaf_sets.leaf
     start, term_start = votes.start, votes.term_start
     tree = np.repeat(np.arange(leaf_sets.words.size), 64 * leaf_sets.words)
@@ -100,7 +100,7 @@ def bayes_votes(
     out: Floats,
     to: int,
 ) -> None:
-    """Write to `out` from `to` on what a naive Bayes leaf votes on the row `x`."""
+    """Write to `out` from `to` on the votes of a naive Bayes leaf on the row `x`."""
     first, count = head[bit, 0], head[bit, 1]
     if count == 2:  # as below, in registers
         one, two = vote[first], vote[first + 1]
@@ -164,7 +164,7 @@ def add_kept(bit: int, head: Array, label: Array, kept: Floats, at: int, scores:
 
 @kernel
 def most_classes(bit_votes: BitVotes) -> int:
-    """The most classes of a naive Bayes leaf."""
+    """Return the largest number of classes in a naive Bayes leaf."""
     head, bayes = bit_votes.head, bit_votes.bayes
     most = 1
     for bit in range(bayes.size):

@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The position of the lowest bit that is set in a uint64, one instruction; 64 if none is."""
+    """Return the position of the lowest bit that is set in a uint64, with one instruction; 64 if no bit is set."""
     if word != types.uint64:
         return None
 

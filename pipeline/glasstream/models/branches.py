@@ -38,29 +38,30 @@ _KINDS: dict[type, int] = {
     hatr_nodes.AdaNomMultiwayBranchReg: NOMINAL_MULTIWAY,
     hatr_nodes.AdaNumMultiwayBranchReg: NUMERIC_MULTIWAY,
 }
-"""Exact types: a subclass may send a row elsewhere."""
+"""Exact types: a subclass may route rows differently."""
 
 
 def flatten(
     roots: Iterable[Any], slots: Slots, leaf_types: Mapping[type, object], weight: Callable[[Any], float]
 ) -> tuple[Branches, list[list[Any]]]:
-    """The branches of the trees at `roots` (None for one that has learned nothing), and each tree's leaves.
+    """Return the branches of the trees at `roots` (None for an empty tree), and each tree's leaves.
 
     The leaves are numbered through all trees in the order in which they are returned.
 
     Parameters
     ----------
     leaf_types
-        The exact types of leaf that the caller can flatten.
+        Exact types of the leaves that the caller can flatten.
     weight
-        The total weight that a leaf has seen; rows without a branch's feature go to the child that has seen most.
+        Function that returns the total weight that a leaf has seen. Rows without a branch's feature go to the child
+        that has seen most.
 
     Raises
     ------
     NotCompilable
-        A node has a type that is not known.
+        A node has an unknown type.
     """
-    nodes: list[list[float]] = []  # one list of Branches' first seven fields a node
+    nodes: list[list[float]] = []  # for each node, the first seven fields of Branches
     cases: list[tuple[float, int]] = []
     root_nodes: list[int] = []
     leaves: list[list[Any]] = []
@@ -72,7 +73,7 @@ def flatten(
         own_leaves: list[Any] = []
         children: list[tuple[int, int, int]] = []  # (node, first child, number of children), counted from `start`
         weights: list[float] = []
-        for at, node in enumerate(found):  # grows on the way
+        for at, node in enumerate(found):  # grows during the loop
             kind = _KINDS.get(type(node))
             if kind is None:
                 if type(node) not in leaf_types:
@@ -101,9 +102,9 @@ def flatten(
         for at, child, count in reversed(children):
             below = weights[child : child + count]
             if isinstance(found[at], efdtc_nodes.BaseEFDTBranch):
-                weights[at] = found[at].total_weight  # such a branch goes on learning, its children begin anew
+                weights[at] = found[at].total_weight  # such a branch keeps learning while its children start over
             else:
-                weights[at] = sum(below)  # in the order and from the 0 of River's own sum
+                weights[at] = sum(below)  # in the order of River's own sum, starting from 0
             nodes[start + at][5] = start + child + max(range(count), key=below.__getitem__)
         leaves.append(own_leaves)
     columns = np.array(nodes, np.float64).reshape(len(nodes), 7).T  # node numbers are far below 2**53
@@ -112,7 +113,7 @@ def flatten(
 
 
 def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[float, int]] | None]:
-    """Slot, threshold and, of a multiway branch, the cases: (value, place among the children), sorted."""
+    """Return slot, threshold and, for a multiway branch, the sorted cases: (value, place among the children)."""
     if kind == NUMERIC_BINARY:
         return slots.numeric(node.feature, "a branch"), node.threshold, None
     if kind == NUMERIC_MULTIWAY:
@@ -121,6 +122,6 @@ def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[fl
     slot = slots.slot(node.feature)
     if kind == NOMINAL_BINARY:
         value = slots.value(slot, node.value)
-        return slot, np.nan if value is None else value, None  # a value that no row can hold equals none
+        return slot, np.nan if value is None else value, None  # NaN equals nothing: no row can hold the value
     values = ((slots.value(slot, key), child) for key, child in node._mapping.items())
     return slot, 0.0, sorted((value, child) for value, child in values if value is not None)

@@ -1,6 +1,7 @@
-"""The models that can be asked for by name, and a user's own.
+"""The models that users select by name, and models of their own.
 
-River is imported where a model is made: it takes two seconds, and every stage reads settings, which name a model.
+River is imported only when a model is made: the import takes two seconds, and every stage reads the settings, which
+name a model.
 """
 
 import importlib
@@ -17,9 +18,9 @@ ModelFactory = Callable[[Task], RiverModel]
 
 
 def takes_text(name: str, task: Task) -> bool:
-    """Whether a model is given text features; the others get numbers and booleans only.
+    """Return whether a model's input includes text features; other models get numbers and booleans only.
 
-    A linear model cannot calculate with text. Nor can River's trees for regression, whose leaves are linear models.
+    A linear model cannot calculate with text. Neither can River's trees for regression, whose leaves are linear models.
     """
     return name not in _NAMED or (name != "linear" and task is Task.CLASSIFICATION)
 
@@ -27,12 +28,12 @@ def takes_text(name: str, task: Task) -> bool:
 class ClassesInOrder(dict[Any, None]):
     """The classes of a Hoeffding tree in order of first appearance.
 
-    River keeps them in a set, and its adaptive tree answers in the set's order: where probabilities tie, the label
-    would depend on PYTHONHASHSEED.
+    River keeps them in a set, and its adaptive tree returns classes in the set's order. When probabilities tie, the
+    label would depend on PYTHONHASHSEED.
     """
 
     def add(self, label: Any) -> None:
-        """As `set.add`."""
+        """Add a class, like `set.add`."""
         self[label] = None
 
 
@@ -70,7 +71,7 @@ _NAMED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree
 
 
 def model_factory(name: str, seed: int) -> ModelFactory:
-    """What makes the model called `name`: ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``.
+    """Return a factory of the model ``forest``, ``tree`` or ``linear``, or of a ``PACKAGE.MODULE:FACTORY``.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def model_factory(name: str, seed: int) -> ModelFactory:
 
 
 class _OwnModel:
-    """Calls a user's factory and looks at what comes."""
+    """Calls a user's factory and validates the result."""
 
     def __init__(self, name: str) -> None:
         self.name = name

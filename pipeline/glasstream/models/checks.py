@@ -1,4 +1,4 @@
-"""Checks that any predictor must pass, a user's own as well."""
+"""Checks that any predictor must pass, also a user's own."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from glasstream.models.predictor import NO_LABEL, REGRESSION, Floats, Output, Pr
 
 
 def check_splits(predictor: Predictor, rows: Floats, *, splits: int = 8, seed: int = 0) -> Output:
-    """Check that what `predictor` says of a row does not depend on the rows beside it, to the last bit.
+    """Check that the results of `predictor` for a row do not depend on the other rows, to the last bit.
 
-    The rows are evaluated together, in reverse, and cut at random into `splits` divisions, the first of them into
-    single rows. A matrix product fails here: BLAS adds in another order for another number of rows.
+    The rows are evaluated together, in reverse, and in `splits` random divisions, the first of them into single rows. A
+    matrix product fails this check: BLAS adds in a different order for another number of rows.
 
     Parameters
     ----------
@@ -19,16 +19,16 @@ def check_splits(predictor: Predictor, rows: Floats, *, splits: int = 8, seed: i
     rows
         float64[n, d].
     splits, seed
-        How many divisions, and what makes them; the same seed makes the same ones.
+        Number of divisions, and the random seed of their cuts.
 
     Returns
     -------
-    What the predictor says of `rows`.
+    Output of the predictor for `rows`.
 
     Raises
     ------
     ModelError
-        A row's result changed, or the output does not have the form that the predictor promises.
+        A row's result changed, or the output does not have the promised form.
     """
     rows = np.asarray(rows, np.float64)
     before = rows.copy()

@@ -1,4 +1,4 @@
-"""Predictors that ask several others and make one answer of theirs."""
+"""Predictors that combine the answers of several other predictors."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -13,7 +13,9 @@ from glasstream.models.compiled import Compiled, choice, texts
 from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 
 _SMALL: Final = 2.0**-10
-"""The mean of numbers near the end of all is none beyond it: they are added this much smaller, no bit is lost."""
+"""Factor by which numbers are scaled down before they are added. Without it the sum of very large numbers could
+overflow although their mean does not; the scaling loses no bit.
+"""
 
 _FIELDS: Final = (("column", "i4"), ("start", "i4"), ("place", "i4"), ("weights", "f8"))
 
@@ -22,7 +24,7 @@ _FIELDS: Final = (("column", "i4"), ("start", "i4"), ("place", "i4"), ("weights"
 def count_votes(votes: Floats, place: Array, weight: float, scores: Floats) -> None:
     """Add to `scores` float64[n, c] a member's `votes` float64[n, k] times its `weight`.
 
-    `place` int32[k]: where each of the member's classes stands, or -1 for one that does not count.
+    `place` int32[k] is the place of each of the member's classes, or -1 for a class that does not count.
     """
     for i in range(votes.shape[0]):
         for j in range(place.size):
@@ -31,12 +33,12 @@ def count_votes(votes: Floats, place: Array, weight: float, scores: Floats) -> N
 
 
 class VotingCommittee:
-    """Classifiers whose probabilities are added, times a weight each.
+    """Classifiers whose weighted probabilities are added.
 
     Parameters
     ----------
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
     members
@@ -44,7 +46,7 @@ class VotingCommittee:
     places
         For each member, int32[k]: the place of each of its classes in River's dict, or -1 for one that does not count.
     weights
-        float64[M].
+        float64[M]: weights of the members.
     rule
         One of `normalise.RULES`.
     """
@@ -102,16 +104,16 @@ class VotingCommittee:
 
 
 class AveragingCommittee:
-    """Regressors whose answers, times a weight each, are averaged.
+    """Regressors whose weighted answers are averaged.
 
     Parameters
     ----------
     features
-        As `Predictor` has them.
+        Features; see `Predictor`.
     members
         The regressors.
     weights
-        float64[M].
+        float64[M]: weights of the members.
     rule
         One of `average.RULES`.
     """

@@ -1,4 +1,4 @@
-"""From a River model to a predictor of arrays."""
+"""Compile River models to predictors made of arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -19,15 +19,15 @@ from glasstream.models.transformers import compile_transformers
 def compile_model(
     model: Any, table: FeatureTable, labels: Mapping[Any, str] | None, *, given: Sequence[bool] | None = None
 ) -> Compiled:
-    """The arrays of `model` as it is now; what it learns later does not change them.
+    """Return the arrays of `model` as it is now; what it learns later does not change them.
 
-    Compiled are the models of FAMILIES, with any parameters unless a message says otherwise, each alone or at the end
-    of a pipeline of `transformers.TRANSFORMERS` and unions of them. Types are compared exactly: a subclass may predict
-    otherwise.
+    The models of FAMILIES can be compiled, with any parameters unless a message says otherwise. A model may stand alone
+    or at the end of a pipeline of `transformers.TRANSFORMERS` and unions of them. Types are compared exactly: a
+    subclass may predict differently.
 
-    Where River itself raises (an adaptive leaf without statistics, numbers that overflow, a row without a selected
-    feature) or answers NaN (a linear model behind a MinMaxScaler that has not met a feature) the predictor answers
-    something or nothing instead; everywhere else it equals River to 1e-9.
+    The predictor equals River to 1e-9, with these exceptions. If River itself raises (an adaptive leaf without
+    statistics, numbers that overflow, a row without a selected feature) or returns NaN (a linear model behind a
+    MinMaxScaler that has not seen a feature), the predictor returns some answer or none.
 
     Parameters
     ----------
@@ -38,12 +38,13 @@ def compile_model(
     labels
         The text of each River class key, in the order of the predictor's classes; None for regression.
     given
-        Per slot of `table`, whether the model is given the feature at all; None: all are. Others are ignored.
+        For each slot of `table`, whether the feature is an input of the model; None makes all of them inputs. The
+        predictor ignores the others.
 
     Raises
     ------
     NotCompilable
-        The model has no compiled form; the message says why, and `GenericPredictor` serves it.
+        The model has no compiled form; the message says why. Use `GenericPredictor` for it.
     ModelError
         `labels` does not fit the model's task.
     """
@@ -56,7 +57,7 @@ def compile_model(
 
 
 class _Parts:
-    """Compiles any model of FAMILIES, behind transformers or not."""
+    """Compiles any model of FAMILIES, with or without transformers."""
 
     def compile(self, model: Any, slots: Slots, labels: Labels | None) -> Compiled:
         transformers, last = _split(model)
@@ -80,7 +81,7 @@ _PARTS: Final = _Parts()
 
 
 def _split(model: Any) -> tuple[list[Any], Any]:
-    """The transformers before a model, and the model."""
+    """Return the transformers before a model, and the model."""
     if type(model) is not compose.Pipeline or not model.steps:
         return [], model
     *before, last = model.steps.values()
@@ -98,14 +99,14 @@ def _family(model: Any) -> Family:
 
 
 def _are_scaled_forms(transformers: list[Any], last: Any) -> bool:
-    """Whether one scaler stands before linear forms that can scale by themselves."""
+    """Return whether one scaler stands before linear forms that can scale by themselves."""
     scaler = transformers[0]
     simple = len(transformers) == 1 and type(scaler) is preprocessing.StandardScaler and scaler.window_size is None
     return simple and (type(last) in _SCALING or _are_forms(last))
 
 
 def _are_forms(model: Any) -> bool:
-    """Whether a model is one-vs-rest over logistic regressions, each behind a StandardScaler at most."""
+    """Return whether a model is one-vs-rest over logistic regressions, each with at most a StandardScaler before it."""
     if type(model) is not multiclass.OneVsRestClassifier:
         return False
     try:
@@ -129,7 +130,7 @@ def _one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) 
 
 
 def _classifier(compile: Callable[[Any, Slots, Labels], Compiled], keys: Callable[[Any], Keys]) -> Family:
-    """The family of a model without others inside."""
+    """Return the family of a model that contains no other models."""
     return Family(lambda model, slots, labels, parts: compile(model, slots, labels), lambda model, parts: keys(model))
 
 
@@ -178,4 +179,4 @@ FAMILIES: Final[Mapping[type, Family]] = {
     tree.HoeffdingTreeClassifier: _classifier(hoeffding.compile_tree_classifier, _sorted_classes),
     tree.HoeffdingTreeRegressor: _regressor(hoeffding.compile_tree_regressor),
 }
-"""By exact type: a subclass may predict otherwise."""
+"""Families by exact type: a subclass may predict differently."""

@@ -1,4 +1,4 @@
-"""What every compiled predictor shares: a form that is nothing but names and arrays."""
+"""The common part of compiled predictors: they consist of names and arrays only."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
@@ -10,55 +10,58 @@ from glasstream.models.predictor import Output, Task
 class Compiled(Protocol):
     """A predictor that can be written as data and read again without executing anything.
 
-    It is `Simple` or `Composed`; `glasstream.models.serialization` knows them all, writes and reads them.
+    Each compiled predictor is `Simple` or `Composed`. `glasstream.models.serialization` lists, writes and reads them.
     """
 
     form: ClassVar[str]
-    """Names the class in a snapshot."""
+    """Name of the class in a snapshot."""
     task: Task
     features: tuple[str, ...]
     classes: tuple[str, ...]
     compiled: bool
 
     def evaluate(self, rows: Any) -> Output:
-        """As `Predictor.evaluate`."""
+        """Evaluate rows; see `Predictor.evaluate`."""
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
-        """JSON values, and arrays of numbers; without those of its parts."""
+        """Return JSON values and arrays of numbers, without those of the parts."""
 
 
 class Simple(Compiled, Protocol):
-    """One that stands for itself: `unpack(meta, arrays)` of what `pack` gave evaluates to the same bits."""
+    """A predictor without parts: `unpack(meta, arrays)` of the result of `pack` evaluates to the same bits."""
 
     @classmethod
     def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The predictor again.
+        """Return the predictor from the result of `pack`.
 
         Raises
         ------
         FrameError
-            Something is missing, of the wrong kind, or would let a kernel read out of bounds or never end.
+            Something is missing or of the wrong kind, or a kernel would read out of bounds or never end.
         """
 
 
 @runtime_checkable
 class Composed(Compiled, Protocol):
-    """One that asks others: `assemble(meta, arrays, parts)` of what `pack` gave evaluates to the same bits."""
+    """A predictor that calls others: `assemble(meta, arrays, parts)` of the result of `pack` keeps every bit."""
 
     parts: tuple[Compiled, ...]
 
     @classmethod
     def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
-        """The predictor again, of its parts read before; errors as of `Simple.unpack`, also where parts do not fit."""
+        """Return the predictor from the result of `pack` and its parts.
+
+        Errors are those of `Simple.unpack`, also if the parts do not fit.
+        """
 
 
 def texts(meta: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """The list of texts under `key` of a snapshot.
+    """Return the list of texts under `key` of a snapshot.
 
     Raises
     ------
     FrameError
-        There is none.
+        There is no such list.
     """
     found = meta.get(key)
     require(isinstance(found, list) and all(isinstance(text, str) for text in found), f"{key!r} as a list of texts")
@@ -66,12 +69,12 @@ def texts(meta: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def choice(meta: Mapping[str, Any], key: str, among: Sequence[str]) -> str:
-    """The text under `key` of a snapshot, one of `among`.
+    """Return the text under `key` of a snapshot, one of `among`.
 
     Raises
     ------
     FrameError
-        It is another one, or none.
+        The text is missing or another one.
     """
     found = meta.get(key)
     require(isinstance(found, str) and found in among, f"{key!r} to be one of {', '.join(among)}")

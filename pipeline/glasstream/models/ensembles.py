@@ -1,6 +1,6 @@
 """River's bagging, random patches and one-vs-rest, over members of any compiled family.
 
-Over plain Hoeffding trees a bag is a forest, and is compiled to one. All else asks its members one by one.
+A bag of plain Hoeffding trees is compiled to a forest. Other ensembles evaluate their members one by one.
 """
 
 from typing import Any, Final
@@ -20,31 +20,34 @@ _REGRESSION_TREES: Final = (tree.HoeffdingTreeRegressor, tree.HoeffdingAdaptiveT
 
 
 def bag_keys(model: Any, parts: PartCompiler) -> Keys:
-    """The keys of a bag of classifiers: those of its members in the order in which these are asked."""
+    """Return the keys of a bag of classifiers: those of its members, in the order in which River calls them."""
     return merged([parts.keys(member) for member in model])
 
 
 def compile_bag(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
-    """A BaggingClassifier, ADWINBaggingClassifier or LeveragingBaggingClassifier: the sum of its members' votes."""
+    """Compile a BaggingClassifier, ADWINBaggingClassifier or LeveragingBaggingClassifier.
+
+    Its score is the sum of its members' votes.
+    """
     members = list(model)
     return _vote(members, slots, [slots] * len(members), [1.0] * len(members), labels, parts)
 
 
 def compile_regressor_bag(model: Any, slots: Slots, labels: None, parts: PartCompiler) -> Compiled:
-    """A BaggingRegressor: the mean of its members."""
+    """Compile a BaggingRegressor: the mean of its members."""
     members = list(model)
     return _mean(members, slots, [slots] * len(members), [1.0] * len(members), "mean", parts)
 
 
 def patches_keys(model: Any, parts: PartCompiler) -> Keys:
-    """As `bag_keys`, of an SRPClassifier."""
+    """Return the keys of an SRPClassifier, in the order of `bag_keys`."""
     return merged([parts.keys(patch.model) for patch in model])
 
 
 def compile_patches(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
-    """An SRPClassifier: each member's votes times its metric, when that counts and is positive.
+    """Compile an SRPClassifier: each member's votes are weighted by its metric, if that counts and is positive.
 
-    A member sees its own features only. Those that learn in the background do not vote.
+    A member sees its own features only. Members that learn in the background do not vote.
     """
     patches = list(model)
     metrics = [patch.metric.get() for patch in patches]
@@ -53,7 +56,7 @@ def compile_patches(model: Any, slots: Slots, labels: Labels, parts: PartCompile
 
 
 def compile_regressor_patches(model: Any, slots: Slots, labels: None, parts: PartCompiler) -> Compiled:
-    """An SRPRegressor: the mean of its members, weighted by their metric when that counts, or the median."""
+    """Compile an SRPRegressor: the mean of its members, weighted by their metric if that counts, or the median."""
     patches = list(model)
     rule, weights = "median", [1.0] * len(patches)
     if model.aggregation_method == model._MEAN:
@@ -63,20 +66,20 @@ def compile_regressor_patches(model: Any, slots: Slots, labels: None, parts: Par
             if not model.metric.bigger_is_better:
                 largest = max(weights)
                 weights = [largest - weight for weight in weights]
-            total = sum(weights)  # 0: the average is undefined, River answers 0.0
+            total = sum(weights)  # 0: the average is undefined, and River returns 0.0
             weights = [weight / total * len(patches) if total else 0.0 for weight in weights]
     return _mean([patch.model for patch in patches], slots, _patches(patches, slots), weights, rule, parts)
 
 
 def one_vs_rest_keys(model: Any, parts: PartCompiler) -> Keys:
-    """The classes that a OneVsRestClassifier has met."""
+    """Return the classes that a OneVsRestClassifier has seen."""
     return list(model.classifiers)
 
 
 def compile_one_vs_rest(model: Any, slots: Slots, labels: Labels, parts: PartCompiler) -> Compiled:
-    """A OneVsRestClassifier: of each class's own classifier the vote for True.
+    """Compile a OneVsRestClassifier: the score of a class is its own classifier's vote for True.
 
-    A classifier that does not know True, at which River raises, gives its class 0.
+    River raises for a classifier that does not know True; here its class gets 0.
     """
     places = []
     for place, classifier in enumerate(model.classifiers.values()):
@@ -94,7 +97,7 @@ def _patches(patches: list[Any], slots: Slots) -> list[Slots]:
 def _vote(
     members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], labels: Labels, parts: PartCompiler
 ) -> Compiled:
-    if _are(members, _CLASSIFICATION_TREES):  # a tree knows none of the features that it was not given
+    if _are(members, _CLASSIFICATION_TREES):  # a tree only knows the features of its input
         return forest_of(members, weights, slots, labels)
     keys = [parts.keys(member) for member in members]
     places = {key: place for place, key in enumerate(merged(keys))}
@@ -124,5 +127,5 @@ def _are(members: list[Any], trees: tuple[type, ...]) -> bool:
 
 
 def _own(member: Any, slots: Slots, parts: PartCompiler) -> Compiled:
-    """A classifier that reports each of its keys, in their order, under a text that nobody sees."""
+    """Compile a classifier that reports each of its keys, in their order, under an internal text."""
     return parts.compile(member, slots, Labels({key: str(place) for place, key in enumerate(parts.keys(member))}))

@@ -1,6 +1,6 @@
-"""What River's trees say of the event under way, remembered.
+"""Remember the answers of River's trees for the event that is processed now.
 
-They are asked again and again. An adaptive tree asks the naive Bayes of a leaf to predict the event, in every branch
+River asks its trees repeatedly. An adaptive tree asks the naive Bayes of a leaf to predict the event, in every branch
 above the leaf, and where the leaf learns: 5.1 times an event on the Agrawal stream, 54 % of its time. A forest asks
 each tree when it predicts and again before the tree learns. An answer changes only when the leaf, or the tree, has
 learned.
@@ -21,7 +21,7 @@ _TYPES: Final = frozenset(
         forest.ARFClassifier,
     }
 )
-"""Models that hand an event to their leaves as they are given it."""
+"""Models that pass an event to their leaves unchanged."""
 
 _ask: Final = utils.do_naive_bayes_prediction
 _predict: Final = tree.HoeffdingTreeClassifier.predict_proba_one
@@ -31,32 +31,32 @@ class _UnderWay:
     """The event that a model predicts and learns now."""
 
     x: object = None
-    #: By the identity of a leaf's class weights: they themselves, the leaf's splitters, the sum of the weights when it
-    #: was asked, and what it said. Whoever learns adds to the weights.
+    #: Answers of leaves, by the identity of a leaf's class weights: the weights, the leaf's splitters, the sum of the
+    #: weights at the time of the answer, and the answer. Learning adds to the weights.
     leaves: Final[dict[int, tuple[object, object, float, dict[Any, float]]]] = {}
-    #: By the identity of a tree: itself, the weight it had learned when it was asked, and what it said.
+    #: Answers of trees, by their identity: the tree, the weight it had learned at the time, and the answer.
     trees: Final[dict[int, tuple[object, float, dict[Any, float]]]] = {}
 
 
 def asks_repeatedly(model: object) -> bool:
-    """Whether `begin` makes a model faster."""
+    """Return whether `begin` makes a model faster."""
     return type(model) in _TYPES
 
 
 def begin(x: object) -> None:
-    """From here on `x` is the event under way, and nobody changes it."""
+    """Remember answers for the event `x` from now on. The caller must not change `x`."""
     _UnderWay.x = x
     _UnderWay.leaves.clear()
     _UnderWay.trees.clear()
 
 
 def end() -> None:
-    """No event is under way; River is as it was."""
+    """Forget the event: River behaves as without this module."""
     begin(None)
 
 
 def _ask_once(x: Any, weights: dict[Any, float], splitters: Any) -> dict[Any, float]:
-    """In the place of River's function: the naive Bayes of a leaf."""
+    """Replace River's function for the naive Bayes of a leaf."""
     if x is not _UnderWay.x:
         return _ask(x, weights, splitters)  # type: ignore[no-any-return]
     total = sum(weights.values())
@@ -67,7 +67,7 @@ def _ask_once(x: Any, weights: dict[Any, float], splitters: Any) -> dict[Any, fl
 
 
 def _predict_once(model: Any, x: Any) -> dict[Any, float]:
-    """In the place of River's method: the class shares of a tree that does not adapt."""
+    """Replace River's method for the class shares of a tree that is not adaptive."""
     if x is not _UnderWay.x:
         return _predict(model, x)  # type: ignore[no-any-return]
     learned = model._train_weight_seen_by_model

@@ -1,4 +1,4 @@
-"""What a family of River models is to the compiler."""
+"""The interface between a family of River models and the compiler."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ Keys = list[Any]
 
 
 class PartCompiler(Protocol):
-    """How the models inside a model are compiled."""
+    """Compiles the models inside a model."""
 
     def compile(self, model: Any, slots: Slots, labels: Labels | None) -> Compiled:
-        """The arrays of one of them, of any family; errors as of `compile_model`."""
+        """Return the arrays of an inner model of any family; errors are those of `compile_model`."""
 
     def keys(self, model: Any) -> Keys:
-        """The keys of a classifier's `predict_proba_one`, in the order of River's dict; errors as of `compile_model`.
+        """Return the keys of a classifier's `predict_proba_one`, in the order of River's dict.
 
-        The keys are the same for every row.
+        The keys are the same for every row. Errors are those of `compile_model`.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How River models of one exact type are compiled.
+    """The compiler of River models of one exact type.
 
     Attributes
     ----------
     compile
-        From (model, slots, labels, parts) to arrays.
+        Function from (model, slots, labels, parts) to arrays.
     keys
-        As `PartCompiler.keys`, from (model, parts); None for regressors.
+        Function from (model, parts) to the keys of `PartCompiler.keys`; None for regressors.
     """
 
     compile: Callable[[Any, Slots, Any, PartCompiler], Compiled]
@@ -41,5 +41,5 @@ class Family:
 
 
 def merged(keys: list[Keys]) -> Keys:
-    """The keys of several dicts in the order in which they first appear."""
+    """Return the keys of several dicts in order of first appearance."""
     return list(dict.fromkeys(key for own in keys for key in own))

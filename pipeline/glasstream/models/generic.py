@@ -1,4 +1,4 @@
-"""Any River model as a predictor: slow, row by row, by calling the model itself."""
+"""A predictor that calls any River model itself, row by row. It is slow."""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Fl
 
 
 class GenericPredictor:
-    """Gives a River model each row as the dict it was made from.
+    """A predictor that passes each row to a River model as the dict it was made from.
 
-    Numbers come as float, booleans as bool, texts as str, absent features not at all. A category that the table did
-    not have when the predictor was made comes as a text of its own that no stream can hold.
+    Numbers are passed as float, booleans as bool, texts as str, and absent features are left out. A category that the
+    table did not have when the predictor was made is passed as a reserved text that no stream can hold.
 
-    A regressor that gives nothing gives NaN.
+    If a regressor returns nothing, the result is NaN.
 
-    A predictor in the learner shares the model, so it answers for the model as it is then; one from a snapshot has a
-    model of its own. The GIL is held.
+    A predictor in the learner shares the model and therefore predicts with its current state. A predictor from a
+    snapshot has its own model. It holds the GIL.
 
     Parameters
     ----------
     model
         A River classifier or regressor, or a pipeline that ends in one.
     table, labels, given
-        As for `compile_model`.
+        Arguments of `compile_model`.
     """
 
     compiled = False
@@ -43,7 +43,7 @@ class GenericPredictor:
         *,
         given: Sequence[bool] | None = None,
     ) -> None:
-        from river import base, compose  # only where a model is at hand: see `glasstream.models.catalogue`
+        from river import base, compose  # import River only when there is a model; see `glasstream.models.catalogue`
 
         self.task: Task = REGRESSION if labels is None else CLASSIFICATION
         self.features = tuple(table.names)
@@ -58,7 +58,7 @@ class GenericPredictor:
             if given is None or given[slot]
         ]
         last = model._last_step if isinstance(model, compose.Pipeline) else model
-        # River's default label is the first of the largest probabilities; asking for it would evaluate twice.
+        # River's default label is the first of the largest probabilities; calling `predict_one` would evaluate twice.
         self._label_from_votes = getattr(type(last), "predict_one", None) is base.Classifier.predict_one
         self._has_votes = True
 
@@ -85,14 +85,14 @@ class GenericPredictor:
     def extended(
         self, names: Sequence[str], kinds: Sequence[int], new_categories: Mapping[int, tuple[int, Sequence[str]]]
     ) -> "GenericPredictor":
-        """The same model, given also features and categories that came after the predictor was made.
+        """Return the same model with features and categories that came after the predictor was made.
 
         Parameters
         ----------
         names, kinds
-            Of all slots now.
+            Names and kinds of all slots now.
         new_categories
-            Per slot: the first new code, and the texts from it on.
+            For each slot, the first new code, and the texts from it on.
         """
         if len(names) <= len(self.features) and not new_categories:
             return self
@@ -112,7 +112,7 @@ class GenericPredictor:
         return later
 
     def pickled(self) -> bytes:
-        """The predictor as a pickle; what it says can only be trusted under an authentic seal.
+        """Return the predictor as a pickle; trust it only under an authentic seal.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class GenericPredictor:
             ) from error
 
     def _all_numbers(self, width: int) -> tuple[str, ...]:
-        """The names of the columns, where each of them is an input and a number; else none."""
+        """Return the names of the columns if each of them is an input and a number, else an empty result."""
         plain = len(self._inputs) == width and all(
             slot == place and kind is Kind.NUMBER for place, (slot, _, kind, _) in enumerate(self._inputs)
         )
@@ -151,7 +151,7 @@ class GenericPredictor:
         return x
 
     def _classify(self, x: dict[str, Any], values: Floats, labels: Labels) -> int:
-        """Write the probabilities of one event to `values`; give its label."""
+        """Write the probabilities of one event to `values`, and return its label."""
         votes: dict[Any, float] = {}
         if self._has_votes:
             try:

@@ -15,12 +15,12 @@ from glasstream.models.trees import ClassificationTrees, RegressionTrees
 
 
 def compile_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
-    """A HoeffdingTreeClassifier, or one that splits extremely fast: a leaf's votes over the sorted classes."""
+    """Compile a HoeffdingTreeClassifier or ExtremelyFastDecisionTreeClassifier: a leaf's votes over sorted classes."""
     return _classification([model], [sorted(model.classes)], [1.0], "as they are", slots, labels)
 
 
 def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
-    """A HoeffdingAdaptiveTreeClassifier: the votes of main and alternate leaves are added, then normalised.
+    """Compile a HoeffdingAdaptiveTreeClassifier: the votes of main and alternate leaves are added, then normalised.
 
     The order of its classes, and so the label of a tie, is that of a Python set in the process that compiles.
     """
@@ -28,9 +28,9 @@ def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -
 
 
 def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
-    """An ARFClassifier: each tree's votes times its metric, when that counts and is positive.
+    """Compile an ARFClassifier: each tree's votes are weighted by its metric, if that counts and is positive.
 
-    Trees that grow in the background do not vote. The classes stand in the order in which the trees name them.
+    Trees that grow in the background do not vote. The classes have the order in which the trees name them.
     """
     trees = list(model)
     _same_type(trees, BaseTreeClassifier)
@@ -42,14 +42,15 @@ def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> Class
 
 
 def compile_tree_regressor(model: Any, slots: Slots) -> RegressionTrees:
-    """A HoeffdingTreeRegressor or HoeffdingAdaptiveTreeRegressor: the mean of the leaves that a row reaches."""
+    """Compile a HoeffdingTreeRegressor or HoeffdingAdaptiveTreeRegressor: the mean of the leaves that a row reaches."""
     return _regression([model], [1.0], "mean", slots)
 
 
 def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
-    """An ARFRegressor: the median or mean of its trees.
+    """Compile an ARFRegressor: the median or mean of its trees.
 
-    With weighted votes River takes the mean, not the sum, of answers times weights that sum to 1; so do we.
+    With weighted votes, River takes the mean, not the sum, of answers times weights that sum to 1. This function does
+    the same.
     """
     trees = list(model)
     _same_type(trees, BaseTreeRegressor)
@@ -66,19 +67,19 @@ def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
 
 
 def forest_of(trees: list[Any], weights: list[float], slots: Slots, labels: Labels) -> ClassificationTrees:
-    """Plain Hoeffding trees of any sort, whose probabilities times a weight each are added."""
+    """Return a forest of plain Hoeffding trees of any kind, which adds their weighted probabilities."""
     return _classification(trees, [sorted(one.classes) for one in trees], weights, "shares", slots, labels)
 
 
 def regression_forest_of(trees: list[Any], weights: list[float], rule: str, slots: Slots) -> RegressionTrees:
-    """Hoeffding trees for regression of any sort, whose answers times a weight each are averaged."""
+    """Return a forest of Hoeffding trees for regression of any kind, which averages their weighted answers."""
     return _regression(trees, weights, rule, slots)
 
 
 def _classification(
     trees: list[Any], classes: list[list[Any]], weights: list[float], rule: str, slots: Slots, labels: Labels
 ) -> ClassificationTrees:
-    """`classes` are each tree's in the order in which it puts them into its dict."""
+    """Flatten classification trees; `classes` are each tree's, in the order of its dict."""
     places: dict[Any, int] = {}
     for keys in classes:
         for key in keys:

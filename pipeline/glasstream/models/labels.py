@@ -1,4 +1,4 @@
-"""From the class keys of a River model to the texts of the classes."""
+"""Translate the class keys of a River model to the texts of the classes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,9 +12,9 @@ class Labels:
     Parameters
     ----------
     texts
-        The text of each River class key. Keys that are not in it (the second key of a binary model that has met one
-        class only) are dropped from a predictor's output: they have no column, and the label is that of the first
-        largest among the others.
+        The text of each River class key. A predictor drops other keys from its output, for example the second key of a
+        binary model that has seen a single class. They have no column, and the label is the first of the largest among
+        the remaining classes.
 
     Raises
     ------
@@ -29,9 +29,9 @@ class Labels:
         self._columns = {key: column for column, key in enumerate(texts)}
 
     def column(self, key: object) -> int:
-        """The column of a River key, or -1."""
+        """Return the column of a River key, or -1."""
         return self._columns.get(key, NO_LABEL)
 
     def columns(self, keys: Iterable[object]) -> list[int]:
-        """The columns of River's keys, in their order."""
+        """Return the columns of River's keys, in their order."""
         return [self.column(key) for key in keys]

@@ -1,12 +1,12 @@
-"""Which leaves a value of a feature leaves open, as bits, so that a row with one other value finds its leaf at once.
+"""Sets of the leaves that a value of a feature allows, as bits: they find the leaf of a row with one new value at once.
 
-The leaves of a tree are numbered from left to right, one bit each. For each feature that the tree asks for, the numbers
-fall into bins between the tree's thresholds; to each bin belongs the set of leaves whose path such a value satisfies,
-as far as that feature is concerned. A row's leaf is what all its features leave open: the one bit in the conjunction
-of their sets. (After Lucchese et al., QuickScorer, SIGIR 2015, which excludes leaves threshold by threshold.)
+The leaves of a tree are numbered from left to right, one bit each. For each feature that the tree tests, the numbers
+fall into bins between the tree's thresholds. The set of a bin contains the leaves whose path such a value satisfies, as
+far as that feature is concerned. A row's leaf is the one bit in the conjunction of its features' sets.
+(After Lucchese et al., QuickScorer, SIGIR 2015, which excludes leaves threshold by threshold.)
 
-Alternate trees of adaptive trees are leaves like others, so that a row has several: before those of the branch beside
-which they grow, so that bits from low to high are the order in which `walk.classify` adds.
+The leaves of alternate trees in adaptive trees are included, so a row can have several leaves. They come before those
+of the branch beside which they grow, so the bits from low to high have the order in which `walk.classify` adds.
 """
 
 from typing import Any, NamedTuple
@@ -27,11 +27,11 @@ from glasstream.models.walk import (
 )
 
 _LIMIT = 1 << 23
-"""Words of sets, and entries of the table of bins, that are still worth making (64 MiB)."""
+"""Largest number of words of sets, and of entries of the table of bins, that are worth making (64 MiB)."""
 
 
 class LeafSets(NamedTuple):
-    """The sets of all trees.
+    """The sets of leaves of all trees.
 
     Attributes
     ----------
@@ -40,22 +40,22 @@ class LeafSets(NamedTuple):
         the number of cuts below it; behind the last place of a feature comes the one for its absence. Places are
         numbered through all features.
     words
-        int64[T]: uint64 in a set of each tree.
+        int64[T]: number of uint64 words in a set of each tree.
     bit_start
         int64[T + 1]: the first bit of each tree, a multiple of 64, in `leaf`.
     leaves
-        int64[T]: bits of each tree.
+        int64[T]: number of bits of each tree.
     leaf
         int64[B]: the leaf of each bit.
     asked_start, asked
-        int64[T + 1], int64[A]: the features that each tree asks for.
+        int64[T + 1], int64[A]: the features that each tree tests.
     set_start
-        uint32[T, P]: where in `sets` the set of each place begins; 0, where all bits are set, for a feature that the
-        tree does not ask for.
+        uint32[T, P]: start of the set of each place in `sets`; 0, where all bits are set, for a feature that the tree
+        does not test.
     sets
-        uint64[S]
+        uint64[S]: the words of all sets.
     most
-        The most leaves that a row can reach in a tree.
+        Largest number of leaves that a row can reach in a tree.
     """
 
     cut_start: Array
@@ -72,10 +72,10 @@ class LeafSets(NamedTuple):
 
 
 def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
-    """The sets of trees over `features` slots; None where they would not pay.
+    """Return the sets of trees over `features` slots; None if they would not pay off.
 
-    That is for branches with intervals of one width as cases, for trees of very many leaves, and for forests of very
-    many trees with very many thresholds.
+    They do not pay off for branches with intervals of one width as cases, for trees of very many leaves, and for
+    forests of very many trees with very many thresholds.
     """
     if not _has_sets(branches):
         return None
@@ -102,7 +102,7 @@ def _has_sets(branches: Branches) -> bool:
 
 @kernel
 def _fan(kind: int, first: int, last: int) -> int:
-    """How many ways lead on from a branch, one of them perhaps more than once."""
+    """Return the number of ways from a branch to its children; a child may be counted twice."""
     if kind == UNTESTED:
         return 1
     if kind == NOMINAL_MULTIWAY:
@@ -112,7 +112,7 @@ def _fan(kind: int, first: int, last: int) -> int:
 
 @kernel
 def _way(kind: int, first: Any, last: Any, common: Any, case_child: Array, at: int) -> Any:
-    """The way number `at` of a branch; first the one for want of another."""
+    """Return the child at way number `at` of a branch; way 0 is the default child."""
     if at == 0:
         return common
     if kind == NOMINAL_MULTIWAY:
@@ -122,7 +122,10 @@ def _way(kind: int, first: Any, last: Any, common: Any, case_child: Array, at: i
 
 @kernel
 def _ways(branches: Branches) -> tuple[Array, Array, Array]:
-    """Of each node the branch above it (-1 for a root), whether it is an alternate, and its tree (-1: no way to it)."""
+    """Return for each node the branch above it, whether it is an alternate, and its tree.
+
+    The branch of a root is -1, and so is the tree of an unreachable node.
+    """
     kind, _, _, first, last, common, alternate, _, case_child, root = branches
     owner = np.full(kind.size, -1, np.int64)
     beside = np.zeros(kind.size, np.bool_)
@@ -144,9 +147,9 @@ def _ways(branches: Branches) -> tuple[Array, Array, Array]:
 
 @kernel
 def _numbered(branches: Branches, owner: Array, beside: Array, tree: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """The lowest and highest bit of each node, whether a leaf beside it has a second bit, and the bits of the trees.
+    """Return the lowest and highest bit of each node, whether a leaf has a second bit, and the bits of the trees.
 
-    That second bit stands for the second time that River lists an alternate leaf whose branch was reached by default.
+    The second bit represents the second time that River lists an alternate leaf whose branch was reached by default.
     """
     kind, _, _, first, _, common, alternate, _, _, root = branches
     nodes = kind.size
@@ -196,9 +199,9 @@ def _numbered(branches: Branches, owner: Array, beside: Array, tree: Array) -> t
 
 
 def _cuts(branches: Branches, tree: Array, features: int) -> tuple[Array, Floats]:
-    """The cuts of each feature: x <= cut is all that a branch can ask.
+    """Return the cuts of each feature: every test of a branch is equivalent to tests x <= cut.
 
-    A threshold is a cut; a category is what lies between the next smaller number and itself.
+    A threshold is a cut. A category lies between two cuts: the next smaller number and itself.
     """
     slot, value, nominal = _tested(branches, tree)
     slot = np.concatenate((slot, slot[nominal]))
@@ -212,7 +215,7 @@ def _cuts(branches: Branches, tree: Array, features: int) -> tuple[Array, Floats
 
 @kernel
 def _tested(branches: Branches, tree: Array) -> tuple[Array, Floats, Array]:
-    """All (feature, number, whether it is a category) that a branch tests for."""
+    """Return all (feature, number, whether it is a category) for which a branch tests."""
     kind, feature, threshold, first, last, _, _, case_value, _, _ = branches
     slot = np.empty(kind.size + case_value.size, np.int64)
     value = np.empty(slot.size)
@@ -232,7 +235,7 @@ def _tested(branches: Branches, tree: Array) -> tuple[Array, Floats, Array]:
 
 @kernel
 def _place(cut: Floats, first: int, last: int, x: float) -> int:
-    """The number of cuts in `cut[first:last]` below `x`."""
+    """Return the number of cuts in `cut[first:last]` below `x`."""
     begin = first
     while first < last:
         middle = (first + last) >> 1
@@ -247,9 +250,9 @@ def _place(cut: Floats, first: int, last: int, x: float) -> int:
 def _bins(
     branches: Branches, tree: Array, features: int, cut_start: Array, cut: Floats, words: Array
 ) -> tuple[Array, Array, Array, Floats, int]:
-    """Which features each tree asks for, and the sets of their places: one for all places between two cuts of its own.
+    """Return the features that each tree tests, and the sets of their places, with a value for each place.
 
-    With each place a value that has it.
+    All places between two cuts of a tree share one set.
     """
     kind, feature, threshold, first, last, _, _, case_value, _, _ = branches
     trees = words.size
@@ -327,7 +330,7 @@ def _exclude(
     bit_start: Array,
     sets: Array,
 ) -> None:
-    """Take out of each set the leaves to which no branch on its feature lets such a value go."""
+    """Remove from each set the leaves to which no branch on its feature lets such a value go."""
     kind, feature, threshold, first, last, common, alternate, case_value, case_child, _ = branches
     for node in range(kind.size):
         t = tree[node]
@@ -358,7 +361,7 @@ def _exclude(
 
 @kernel
 def places(cut_start: Array, cut: Floats, rows: Floats) -> Array:
-    """The place of every value in `rows` float64[n, >= d], as uint32[n, d]."""
+    """Return the place of every value in `rows` float64[n, >= d], as uint32[n, d]."""
     features = cut_start.size - 1
     found = np.empty((rows.shape[0], features), np.uint32)
     for i in range(rows.shape[0]):

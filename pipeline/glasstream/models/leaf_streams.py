@@ -1,7 +1,7 @@
 """The leaves that rows with replaced features reach, as streams of numbers.
 
 An entry of a stream is twice the number of a bit of `LeafSets`, plus 1 if the row reaches a further leaf (those of
-alternate trees come first); the entries of a row follow each other.
+alternate trees come first). The entries of a row follow each other.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _LAST = np.uint32(0xFFFFFFFE)
 
 
 class Scratch(NamedTuple):
-    """Room for sets: one for each feature and one more, twice, and the numbers of words."""
+    """Scratch space: sets for each feature and one more, twice, and the numbers of words."""
 
     before: Array
     behind: Array
@@ -28,7 +28,7 @@ class Scratch(NamedTuple):
 
 @kernel
 def scratch(leaf_sets: LeafSets, width: int) -> Scratch:
-    """Room for streams of these trees on rows of `width` features."""
+    """Return scratch space for streams of these trees on rows of `width` features."""
     words = 1
     for tree in range(leaf_sets.words.size):
         words = max(words, leaf_sets.words[tree])
@@ -43,7 +43,7 @@ def _start(leaf_sets_of: Array, tree: int, place: int) -> np.uint64:
 
 @inlined
 def _fill(out: Array, at: int, count: int, size: int) -> None:
-    """Make row `at` the set of all leaves of a tree."""
+    """Set row `at` to the set of all leaves of a tree."""
     for word in range(size):
         out[at, word] = _ALL
     if count & 63:
@@ -52,7 +52,7 @@ def _fill(out: Array, at: int, count: int, size: int) -> None:
 
 @inlined
 def _write(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64) -> np.uint64:
-    """Write the leaves in a word of a set; return where the next goes."""
+    """Write the leaves in a word of a set, and return the position of the next entry."""
     while bits:
         stream[at] = (first + lowest_bit(bits)) << _ONE | _ONE
         at += _ONE
@@ -62,7 +62,7 @@ def _write(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64) -> n
 
 @inlined
 def _write_word(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64) -> np.uint64:
-    """Write the leaves in a set of one word; return where the next goes."""
+    """Write the leaves in a set of one word, and return the position of the next entry."""
     more = True
     while more:
         rest = bits & (bits - _ONE)
@@ -85,7 +85,7 @@ def _word_replaced(
     scratch: Scratch,
     stream: Array,
 ) -> None:
-    """`stream_replaced` for a tree of at most 64 leaves."""
+    """Do the work of `stream_replaced` for a tree of at most 64 leaves."""
     _, _, _, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     own_set, behind, _ = scratch
     features = row_places.shape[1]
@@ -137,7 +137,7 @@ def _word_built_up(
     scratch: Scratch,
     stream: Array,
 ) -> None:
-    """`stream_built_up` for a tree of at most 64 leaves."""
+    """Do the work of `stream_built_up` for a tree of at most 64 leaves."""
     _, _, _, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
     features = row_places.shape[1]
@@ -181,8 +181,8 @@ def stream_replaced(
 ) -> None:
     """Fill `stream` uint32 for the rows `begin` to `end` of a tree.
 
-    Of each row: its own leaves, then feature by feature, of those that the predictor knows, the leaves for each of the
-    `times` values that take its place.
+    The entries of a row are its own leaves and then, for each feature that the predictor knows, the leaves for each of
+    the `times` values that replace it.
     """
     _, _, words, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     before, behind, live = scratch
@@ -195,7 +195,7 @@ def stream_replaced(
     base = np.uint64(bit_start[tree])
     at = np.uint64(0)
     for i in range(begin, end):
-        # What all features but one leave open: what those before it leave open, and what those behind it do.
+        # The leaves that all features but one allow: those allowed by the features before it and by those behind it.
         _fill(before, 0, leaves[tree], size)
         for a in range(many):
             start = _start(set_start, tree, row_places[i, asked[first + a]])
@@ -255,8 +255,8 @@ def stream_built_up(
 ) -> None:
     """Fill `stream` uint32 for the rows `begin` to `end` of a tree.
 
-    Of each row: for each of its `inner` background rows, the leaves at each step. `places` are those of the background
-    rows, of which each row has `backgrounds` times `inner`.
+    The entries of a row are, for each of its `inner` background rows, the leaves at each step. `places` are those of
+    the background rows, of which each row has `backgrounds` times `inner`.
     """
     _, _, words, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
@@ -269,7 +269,7 @@ def stream_built_up(
     base = np.uint64(bit_start[tree])
     at = np.uint64(0)
     for i in range(begin, end):
-        # What the features from the row leave open after each step, and what those from the background row do.
+        # The leaves that the row's features allow after each step, and those that the background row's features allow.
         for step in range(steps):
             if step == 0:
                 _fill(before, 0, leaves[tree], size)

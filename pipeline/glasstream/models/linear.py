@@ -1,4 +1,4 @@
-"""Linear models, one against the rest of them, and scaling before either, as arrays."""
+"""Linear models as arrays, also one-vs-rest and with scaling before them."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
@@ -26,7 +26,9 @@ LINKS: Final = {
     "binary": (SIGMOID, "as they are"),
     "one vs rest": (SIGMOID, "shares or equal"),
 }
-"""What is made of each linear form, and of all of them where they are classes (one of `normalise.RULES`)."""
+"""Transformations of the scores of linear forms: of each form for itself, or of all of them as classes (one of
+`normalise.RULES`).
+"""
 
 _FIELDS: Final = (
     ("outer", "f8", 2),
@@ -43,7 +45,7 @@ class LinearPredictor:
     Parameters
     ----------
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[c]: the class of each key of River's dict, in the dict's order, or -1; empty for regression.
     forms
@@ -82,7 +84,7 @@ class LinearPredictor:
         return Output(values, labels)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output]:
-        """As `glasstream.explain.variants.replaced`."""
+        """Evaluate replaced rows; see `glasstream.explain.variants.replaced`."""
         known, forms = len(self.features), self._forms.intercept.size
         given = ReplacedRows.of(rows, values, known)
         row_scores, scores = np.empty((len(rows), forms)), np.empty((*given.values.shape, forms))
@@ -91,7 +93,7 @@ class LinearPredictor:
         return self._normalised(row_scores), self._normalised(given.asked(scores))
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
-        """As `glasstream.explain.variants.built_up`."""
+        """Evaluate built-up rows; see `glasstream.explain.variants.built_up`."""
         known, forms = len(self.features), self._forms.intercept.size
         given = BuiltUpRows.of(rows, order, background, known)
         scores = np.empty((given.variants, forms))

@@ -1,9 +1,9 @@
-"""Linear forms of rows, and of rows in which features have been replaced: their terms are computed once.
+"""Linear forms of rows, and of rows with replaced features, whose terms are computed once.
 
-`outer` float64[2, d] is what is subtracted from a feature and divided by before all m forms, `inner` float64[m, 2, d]
-before each; a divisor of 0 makes the value 0. `weight`, `known` [m, d]: a feature that a form does not know is left
-out, as one that is absent is: its term is 0, which changes no sum. Terms are added in slot order, as River adds those
-of a dict in its order, then the intercept; `link` is one of the numbers below.
+`outer` float64[2, d] holds what all m forms first subtract from a feature and then divide it by. `inner` float64[m, 2,
+d] holds the same for each form. A divisor of 0 makes the value 0. `weight`, `known` [m, d]: a form ignores a feature
+that it does not know, like an absent one: its term is 0, which changes no sum. Terms are added in slot order, as River
+adds those of a dict in its order, and then the intercept. `link` is one of the numbers below.
 """
 
 import math
@@ -41,7 +41,7 @@ def _term(outer: Floats, inner: Floats, weight: Floats, known: Array, m: int, j:
 
 @inlined
 def linked(score: float, link: int) -> float:
-    """What a link makes of a score."""
+    """Apply a link to a score."""
     if link == EXPONENTIAL:
         return math.exp(score)
     if link == SIGMOID:
@@ -55,7 +55,7 @@ def linked(score: float, link: int) -> float:
 
 @bare_kernel
 def evaluate(forms: Forms, rows: Floats, link: int, scores: Floats) -> None:
-    """Fill `scores` float64[n, m] with what the forms give for `rows` float64[n, >= d]."""
+    """Fill `scores` float64[n, m] with the values of the forms for `rows` float64[n, >= d]."""
     outer, inner, weight, known, intercept = forms
     count, width = weight.shape
     for i in range(rows.shape[0]):
@@ -72,7 +72,7 @@ def evaluate_replaced(
 ) -> None:
     """Fill `row_scores` float64[n, m] and `scores` float64[n, r, w, m] for rows and variants of w >= d features.
 
-    As `glasstream.explain.variants.replaced`. `terms` float64[d] is room.
+    See `glasstream.explain.variants.replaced`. `terms` float64[d] is scratch space.
     """
     outer, inner, weight, known, intercept = forms
     count, width = weight.shape
@@ -110,7 +110,7 @@ def evaluate_built_up(
 ) -> None:
     """Fill `scores` float64[n (d - 1) m, forms] for background rows that are built up, w >= d features wide.
 
-    As `glasstream.explain.variants.built_up`. `terms`, `mixed` float64[d] are room.
+    See `glasstream.explain.variants.built_up`. `terms`, `mixed` float64[d] are scratch space.
     """
     outer, inner, weight, known, intercept = forms
     count, width = weight.shape

@@ -1,8 +1,8 @@
 """River's `StandardScaler | LogisticRegression` or `| LinearRegression`, predicting and learning in compiled code.
 
-Operation by operation River's arithmetic in River's order, so that predictions and state have River's bits (Welford's
-mean and variance; one step of SGD on the logistic or squared loss). What River is as of the last event is written into
-its own objects when somebody asks for them: to snapshot, to pickle.
+The code repeats River's arithmetic operation by operation in River's order, so that predictions and state have River's
+bits (Welford's mean and variance; one step of SGD on the logistic or squared loss). Its state is written into River's
+own objects when a caller asks for them, to snapshot or to pickle.
 """
 
 import math
@@ -18,34 +18,36 @@ from glasstream.models.linear_forms import IDENTITY, SIGMOID, linked
 from glasstream.models.predictor import Floats
 
 _COUNT, _MEAN, _VARIANCE, _WEIGHT = range(4)
-"""Rows of `features`, float64[4, features]; a feature that no event had when the model learned has a count of 0."""
+"""Rows of `features`, float64[4, features]. A feature that no event had when the model learned has a count of 0."""
 _INTERCEPT, _STEPS, _RATE, _INTERCEPT_RATE, _CLIP, _HALF = range(6)
-"""Places of `numbers`, float64[6]. The half is the exponent of a square root: River takes a power, and so does this."""
+"""Places of `numbers`, float64[6]. The half is the exponent of a square root: River uses a power, and so does this
+code.
+"""
 
-_FORMS = 4_096  # forms of events that are remembered; a stream with optional features has some, a hostile one endless
+_FORMS = 4_096  # number of remembered forms; a stream with optional features has several, a hostile one endless
 
 
 class _Form(NamedTuple):
-    """Events with the same names in the same order."""
+    """The form of events with the same names in the same order."""
 
     slots: Array
     """int64[n]: the place of each feature."""
     pack: Any
-    """Writes n numbers into `buffer`."""
+    """Function that writes n numbers into `buffer`."""
     buffer: memoryview
     values: Floats
-    """float64[n]: what `buffer` holds."""
+    """float64[n]: the content of `buffer`."""
     scaled: Floats
-    """float64[n]: room."""
+    """float64[n]: scratch space."""
 
 
 class CompiledLinear:
-    """Learns and predicts in the place of a River pipeline.
+    """Learns and predicts in place of a River pipeline.
 
     Parameters
     ----------
     model
-        One that `of` takes.
+        Model that `of` accepts.
     """
 
     def __init__(self, model: compose.Pipeline) -> None:
@@ -69,7 +71,7 @@ class CompiledLinear:
 
     @classmethod
     def of(cls, model: Any) -> Self | None:
-        """What takes the place of `model`; None when it is another model, or has been given parameters."""
+        """Return a replacement of `model`; None if its type or a parameter is not supported."""
         if type(model) is not compose.Pipeline or len(model.steps) != 2:
             return None
         scaler, linear = model.steps.values()
@@ -89,27 +91,30 @@ class CompiledLinear:
 
     @property
     def river(self) -> compose.Pipeline:
-        """The River model as of the last event. Only read it: what it learns by itself is not known here."""
+        """Return the River model as of the last event.
+
+        Only read it: this object does not see what the model learns by itself.
+        """
         if self._changed:
             self._write_back()
             self._changed = False
         return self._model
 
     def predict_proba_one(self, x: dict[str, float]) -> dict[bool, float]:
-        """As River's."""
+        """Return class probabilities, as River does."""
         form = self._forms.get(tuple(x)) or self._remember(x)
         form.pack(form.buffer, 0, *x.values())
         share = _score(self._features, self._numbers, form.slots, form.values, SIGMOID)
         return {False: 1.0 - share, True: share}
 
     def predict_one(self, x: dict[str, float]) -> float:
-        """As that of River's regression."""
+        """Return the prediction of River's regression."""
         form = self._forms.get(tuple(x)) or self._remember(x)
         form.pack(form.buffer, 0, *x.values())
         return float(_score(self._features, self._numbers, form.slots, form.values, IDENTITY))
 
     def learn_one(self, x: dict[str, float], y: float) -> None:
-        """As River's."""
+        """Learn one event, as River does."""
         form = self._forms.get(tuple(x)) or self._remember(x)
         form.pack(form.buffer, 0, *x.values())
         _learn(self._features, self._numbers, form.slots, form.values, form.scaled, float(y), self._logistic)
@@ -119,7 +124,7 @@ class CompiledLinear:
         for name in x:
             if name not in self._slots:
                 self._slots[name] = len(self._slots)
-                self._changed = True  # a prediction alone makes River's scaler remember a feature
+                self._changed = True  # a prediction is enough to make River's scaler remember a feature
         if len(self._slots) > self._features.shape[1]:
             grown = np.zeros((4, 2 * len(self._slots)))
             grown[:, : self._features.shape[1]] = self._features

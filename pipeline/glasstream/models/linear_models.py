@@ -1,4 +1,4 @@
-"""River's linear models, one against the rest of them, and a StandardScaler before either, compiled."""
+"""River's linear models, compiled, also one-vs-rest and with a StandardScaler before them."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ _LOGISTIC_LOSSES: Final = frozenset({optim.losses.Log, optim.losses.Hinge, optim
 
 
 def compile_linear(model: Any, outer: Any | None, slots: Slots, labels: Labels | None) -> LinearPredictor:
-    """The predictor of a linear model or one-vs-rest of them, behind the StandardScaler `outer` if there is one.
+    """Return the predictor of a linear model or one-vs-rest of them, behind the StandardScaler `outer` if there is one.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def compile_linear(model: Any, outer: Any | None, slots: Slots, labels: Labels |
 
 
 def split_scaler(model: Any) -> tuple[Any | None, Any]:
-    """The StandardScaler before a model, or None, and the model.
+    """Return the StandardScaler before a model, or None, and the model.
 
     Raises
     ------
     NotCompilable
-        Something else stands before it.
+        Another transformer stands before the model.
     """
     if type(model) is not compose.Pipeline:
         return None, model
@@ -85,7 +85,7 @@ def _forms(split: list[tuple[Any | None, Any]], outer: Any | None, slots: Slots)
 
 
 def _scaling(scaler: Any | None, slots: Slots) -> Array:
-    """float64[2, d]: what is subtracted from a feature and what it is divided by; 0 there makes it 0."""
+    """Return float64[2, d]: what is subtracted from a feature, and its divisor; a divisor of 0 makes the feature 0."""
     scaling = np.zeros((2, len(slots.names)))
     if scaler is None or not scaler.with_std:
         scaling[1] = 1.0

@@ -1,4 +1,4 @@
-"""River's linear models beside the generalised ones: perceptron, passive-aggressive and large-margin, compiled."""
+"""River's perceptron, passive-aggressive and large-margin models, compiled."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from glasstream.models.slots import ABSENT, Slots
 
 
 def compile_margin_classifier(model: Any, slots: Slots, labels: Labels) -> LinearPredictor:
-    """A Perceptron, PAClassifier or ALMAClassifier: the sigmoid of a linear form, its keys False and True.
+    """Compile a Perceptron, PAClassifier or ALMAClassifier: the sigmoid of a linear form, with the keys False and True.
 
     Raises
     ------
     NotCompilable
-        The model is given text.
+        The model's input includes text.
     """
     weights, intercept = (model.w, 0.0) if hasattr(model, "w") else (model.weights, model.intercept)
     forms = _forms(weights, intercept, slots)
@@ -25,7 +25,7 @@ def compile_margin_classifier(model: Any, slots: Slots, labels: Labels) -> Linea
 
 
 def compile_margin_regressor(model: Any, slots: Slots) -> LinearPredictor:
-    """A PARegressor: a linear form; errors as of `compile_margin_classifier`."""
+    """Compile a PARegressor: a linear form; errors are those of `compile_margin_classifier`."""
     return LinearPredictor(slots.names, (), [], _forms(model.weights, model.intercept, slots), "identity")
 
 

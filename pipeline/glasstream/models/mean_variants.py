@@ -1,4 +1,4 @@
-"""What regression trees say of rows in which features have been replaced, to the bits of `walk.regress`."""
+"""Answers of regression trees on rows with replaced features, equal to `walk.regress` in every bit."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from glasstream.models.variant_rows import BuiltUpRows, ReplacedRows
 from glasstream.models.walk import Means
 
 _CHUNK = 1 << 12
-"""Variants whose answers are collected tree by tree before they are averaged: they stay in the cache."""
+"""Number of variants whose answers are collected tree by tree before they are averaged: they stay in the cache."""
 
 
 @inlined
 def _answer(stream: Array, at: np.uint64, leaf_of: Array, means: Means, x: Floats) -> tuple[np.uint64, float]:
-    """The mean of what the leaves say of the row `x` whose entries begin at `at`; and where the next begin."""
+    """Return the mean answer of the leaves of the row `x`, whose entries begin at `at`, and the next row's start."""
     value, start, slot, weight = means
     total = 0.0
     reached = 0
@@ -118,11 +118,11 @@ def regress_replaced(
     Parameters
     ----------
     leaf_sets, means, weights, rule
-        The trees, and one of the numbers of `average.RULES`.
+        Trees, and an index of `average.RULES`.
     rows, values
-        float64[n, d] and float64[n, r, d] as of `glasstream.explain.variants.replaced`.
+        float64[n, d] and float64[n, r, d]; see `glasstream.explain.variants.replaced`.
     row_places, places
-        uint32[n, known], uint32[n r, known]: their places.
+        uint32[n, known], uint32[n r, known]: places of the rows and of the values.
     """
     n, times, width = values.shape
     features, trees = row_places.shape[1], weights.size
@@ -175,9 +175,9 @@ def regress_built_up(
     Parameters
     ----------
     leaf_sets, means, weights, rule
-        The trees, and one of the numbers of `average.RULES`.
+        Trees, and an index of `average.RULES`.
     rows, order, background
-        float64[n, d], int64[n, d] and float64[n, s, m, d] as of `glasstream.explain.variants.built_up`.
+        float64[n, d], int64[n, d] and float64[n, s, m, d]; see `glasstream.explain.variants.built_up`.
     row_places, places
         uint32[n, known], uint32[n s m, known]: the places of the rows and of the background rows.
     """
@@ -216,12 +216,12 @@ def regress_built_up(
 
 
 class MeanVariants:
-    """The tables of a predictor of regression trees, and what it says of its variants.
+    """The tables of a predictor of regression trees, which give the answers for its variants.
 
     Parameters
     ----------
     leaf_sets, means, weights, rule
-        The trees, and one of the numbers of `average.RULES`.
+        Trees, and an index of `average.RULES`.
     """
 
     def __init__(self, leaf_sets: LeafSets, means: Means, weights: Floats, rule: int) -> None:
@@ -232,7 +232,7 @@ class MeanVariants:
         return np.asarray(places(self._sets.cut_start, self._sets.cut, rows))
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Floats, Floats]:
-        """float64[n, 1] and float64[n r d, 1] as of `glasstream.explain.variants.replaced`."""
+        """Return float64[n, 1] and float64[n r d, 1]; see `glasstream.explain.variants.replaced`."""
         known = self._sets.cut_start.size - 1
         given = ReplacedRows.of(rows, values, known)
         row_places, at = self._places(given.rows), self._places(given.flat)
@@ -243,7 +243,7 @@ class MeanVariants:
         return row_said, given.asked(said)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Floats:
-        """float64[n (d - 1) m, 1] as of `glasstream.explain.variants.built_up`."""
+        """Return float64[n (d - 1) m, 1]; see `glasstream.explain.variants.built_up`."""
         given = BuiltUpRows.of(rows, order, background, self._sets.cut_start.size - 1)
         row_places, at = self._places(given.rows), self._places(given.flat)
         said = np.zeros((given.variants, 1))

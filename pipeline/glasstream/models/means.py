@@ -27,7 +27,7 @@ LEAF_TYPES: Final[dict[type, str]] = {
     hatr_nodes.AdaLeafRegModel: _MODEL,
     hatr_nodes.AdaLeafRegAdaptive: _ADAPTIVE,
 }
-"""Exact types, and how they predict."""
+"""Leaves by exact type, with the way in which they predict."""
 
 IDENTITY_LOSSES: Final = frozenset(
     {
@@ -39,28 +39,28 @@ IDENTITY_LOSSES: Final = frozenset(
         optim.losses.Squared,
     }
 )
-"""River's losses of a regression whose prediction is the linear form itself."""
+"""River's losses for regressions whose prediction is the linear form itself."""
 
 
 def weight(leaf: Any) -> float:
-    """The total weight that a leaf has seen."""
+    """Return the total weight that a leaf has seen."""
     return float(leaf.stats.mean.n)
 
 
 def check_leaf_model(tree: Any) -> None:
-    """Check that the leaf models `tree` may grow can be flattened.
+    """Check that the leaf models that `tree` may grow can be flattened.
 
     Raises
     ------
     NotCompilable
-        They are not linear regressions with a plain link.
+        The leaf models are not linear regressions with a plain link.
     """
     if tree.leaf_prediction != "mean":
         _check_linear(tree.leaf_model)
 
 
 def flatten(leaves: Iterable[Any], slots: Slots) -> Means:
-    """What the leaves say.
+    """Return the answers of the leaves.
 
     Raises
     ------

@@ -18,7 +18,7 @@ _RULE: Final = normalise.RULES["as they are"]
 
 
 class Nodes(NamedTuple):
-    """The N nodes of all T trees, a node's children after it.
+    """The N nodes of all T trees; a node's children come after it.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Nodes(NamedTuple):
     left, right, common
         int32[N]: where x <= threshold, where not, and where x is absent; -1 in leaves.
     share
-        float64[N]: how much of the answer is the node's own, the rest is its child's; 1 in leaves.
+        float64[N]: the node's own share of the answer, of which the child has the rest; 1 in leaves.
     answer
-        float64[N, k]: the node's own, one number a class.
+        float64[N, k]: the node's own answer, one number for each class.
     root
         int32[T]
     """
@@ -60,11 +60,12 @@ _FIELDS: Final = (
 
 @kernel
 def aggregate(rows: Floats, nodes: Nodes, parent: Integers, scores: Floats) -> None:
-    """Fill `scores` float64[n, k], zero before, with the mean over the trees of what the nodes on a row's way say.
+    """Fill `scores` float64[n, k], zero before, with the mean over the trees of the answers along a row's path.
 
-    From the leaf up, as River does it: a tie of classes is one for both. `parent` int32[N] is -1 for roots.
+    Answers are combined from the leaf up, as in River, so that ties of classes agree. `parent` int32[N] is -1 for
+    roots.
     """
-    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
+    # Unpack the arrays: passing the tuple would count references on every array in each call.
     feature, threshold, left, right, common, share, answer, root = nodes
     width = answer.shape[1]
     said = np.empty(width)
@@ -92,9 +93,9 @@ class MondrianForest:
     Parameters
     ----------
     task
-        What the answers are.
+        Classification or regression.
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[k]: the class of each answer, in the order of River's dict, or -1; empty for regression, where k is 1.
     nodes
@@ -154,14 +155,14 @@ class MondrianForest:
         require_range(nodes.right[inner], 0, count, "children")
         one = (nodes.common == nodes.left) | (nodes.common == nodes.right)
         require(np.all(one[inner]), "one of the children for rows without the feature")
-        # Many trees on one long way would let a few nodes stand for endless steps.
+        # Otherwise many trees could share one long path, and few nodes could cause endless steps.
         reached = np.concatenate((nodes.left[inner], nodes.right[inner], nodes.root))
         require(np.unique(reached).size == reached.size == count, "one way to each node")
         return cls(task, features, classes, column, nodes)
 
 
 def compile_mondrian_classifier(model: Any, slots: Slots, labels: Labels) -> MondrianForest:
-    """An AMFClassifier. Its trees grow with every event: so do its arrays, unless max_nodes bounds them.
+    """Compile an AMFClassifier. Its trees and so its arrays grow with every event, unless max_nodes bounds them.
 
     The order of its classes, and so the label of a tie, is that of a Python set in the process that compiles.
     """
@@ -181,7 +182,7 @@ def compile_mondrian_classifier(model: Any, slots: Slots, labels: Labels) -> Mon
 
 
 def compile_mondrian_regressor(model: Any, slots: Slots) -> MondrianForest:
-    """An AMFRegressor; before its first event, when River answers nothing, NaN."""
+    """Compile an AMFRegressor; before its first event, when River returns nothing, the result is NaN."""
     flat = _Flattening(slots, model.use_aggregation, 1)
     for tree in model:
         flat.add(tree._root, lambda node: [node.predict()])
@@ -201,7 +202,7 @@ class _Flattening:
         start = len(self.found)
         self.roots.append(start)
         nodes = [root]
-        for node in nodes:  # grows on the way
+        for node in nodes:  # grows during the loop
             self.answers.append(answer(node))
             if node.is_leaf:
                 self.found.append((ABSENT, 0.0, -1, -1, -1, 1.0))
@@ -210,7 +211,7 @@ class _Flattening:
             first = start + len(nodes)
             nodes += (left, right)
             slot = self.slots.numeric(node.feature, "a branch")
-            common = first + (left.weight < right.weight)  # as River; the weights are logarithms of likelihoods
+            common = first + (left.weight < right.weight)  # as in River; the weights are logarithms of likelihoods
             share = 0.5 * math.exp(node.weight - node.log_weight_tree) if self.aggregated else 0.0
             self.found.append((slot, node.threshold, first, first + 1, common, share))
 

@@ -1,4 +1,4 @@
-"""From the scores of River's class keys to probabilities and a label."""
+"""Turn the scores of River's class keys into probabilities and a label."""
 
 from typing import Final
 
@@ -17,16 +17,17 @@ RULES: Final = {
     "scaled": _SCALED,
     "shares or equal": _SHARES_OR_EQUAL,
 }
-"""How River normalises: not; by dividing by a positive total (ARFClassifier); by multiplying with the inverse of a
-total that is not 0 (HoeffdingAdaptiveTreeClassifier); by dividing, or equally when the total is 0
-(OneVsRestClassifier). The last bits differ."""
+"""Ways in which River normalises: not at all; by dividing by a positive total (ARFClassifier); by multiplying with the
+inverse of a total that is not 0 (HoeffdingAdaptiveTreeClassifier); by dividing, with equal shares if the total is 0
+(OneVsRestClassifier). They differ in the last bits.
+"""
 
 
 @kernel
 def normalise(scores: Floats, rule: int, column: Array, values: Floats, labels: Integers) -> None:
     """Fill `values` float64[n, k] and `labels` int64[n], zero and -1 before, from `scores` float64[n, c].
 
-    The c scores stand in the order of River's dict, so that a tie goes where River's goes: to the first. `column`
+    The c scores have the order of River's dict, so that the first class wins a tie, as in River. `column`
     int32[c] is the class of each, or -1 for a key that is not reported. Changes `scores`.
     """
     n_classes = column.size

@@ -1,4 +1,4 @@
-"""What every predictor is: rows of numbers in, probabilities and labels or values out."""
+"""The contract of predictors: from rows of numbers to probabilities and labels, or values."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
@@ -14,21 +14,22 @@ CLASSIFICATION: Final = "classification"
 REGRESSION: Final = "regression"
 
 NO_LABEL: Final = -1
-"""The label of a row for which the model gives nothing."""
+"""Label of a row for which the model returns nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Output:
-    """What a model says of n rows.
+    """The predictions of a model for n rows.
 
     Attributes
     ----------
     values
         float64[n, k]. Classification: the probability of each of the predictor's k classes, as River's
-        `predict_proba_one` gives it (0.0 for a class that its dict does not hold). Regression: k = 1, `predict_one`.
+        `predict_proba_one` returns it (0.0 for a class that its dict does not hold). Regression: k = 1, `predict_one`.
     labels
-        int64[n]. Classification: index into the predictor's classes of what River's `predict_one` returns, ties as
-        there (the first of the largest in the dict's own order); -1 where River gives nothing. Regression: all -1.
+        int64[n]. Classification: index of River's `predict_one` in the predictor's classes. Ties are resolved as in
+        River: the label is the first of the largest in the dict's own order. It is -1 if River returns nothing.
+        Regression: all -1.
     """
 
     values: Floats
@@ -40,13 +41,13 @@ class Predictor(Protocol):
 
     Contract, checked by `glasstream.models.checks.check_splits` and the tests of every implementation:
 
-    - `evaluate` equals the River model that the predictor was made from, to 1e-9, on every row, however odd.
-    - A row's result is the same bits whatever other rows stand beside it, in whatever order and how often asked.
-    - A row is in slot order of the feature table the predictor was made with: numbers as they are, booleans as 1.0
-      and 0.0, texts as their category's code, NaN where the feature is absent. A shorter row has its last features
-      absent. What is beyond `features` came later and was never learned: it is ignored. A code that the table did not
-      have then is an unseen category.
-    - The rows are not changed.
+    - `evaluate` equals the River model that the predictor was made from, to 1e-9, on every row.
+    - A row's result has the same bits whatever other rows stand beside it, in any order and in repeated calls.
+    - A row is in slot order of the feature table with which the predictor was made: numbers as they are, booleans as
+      1.0 and 0.0, texts as the code of their category, NaN for absent features. A shorter row lacks its last features.
+      The predictor ignores columns beyond `features`: these features came later and were never learned. A code that the
+      table did not have then is an unseen category.
+    - `evaluate` does not change the rows.
     """
 
     @property
@@ -55,7 +56,7 @@ class Predictor(Protocol):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names in slot order."""
+        """Names of the features in slot order."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -63,13 +64,13 @@ class Predictor(Protocol):
 
     @property
     def compiled(self) -> bool:
-        """Whether rows are evaluated by machine code (the GIL is released then) and not by calling River."""
+        """Whether machine code evaluates the rows without the GIL, instead of calls of River."""
 
     def evaluate(self, rows: Floats) -> Output:
-        """What the model says of `rows`, float64[n, d].
+        """Return the predictions of the model for `rows`, float64[n, d].
 
         Raises
         ------
         ModelError
-            The rows are not a matrix, or the model itself raised (only one that is not compiled can).
+            The rows are not a matrix, or the model itself raised. Compiled models do not raise.
         """

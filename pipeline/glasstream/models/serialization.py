@@ -1,4 +1,4 @@
-"""Every form that a compiled predictor can have; written as names and arrays, and read."""
+"""Write and read every form of compiled predictor as names and arrays."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -24,14 +24,17 @@ _SIMPLE: Final[tuple[type[Simple], ...]] = (
 )
 _COMPOSED: Final[tuple[type[Composed], ...]] = (Transformed, VotingCommittee, AveragingCommittee)
 FORMS: Final[Mapping[str, type[Compiled]]] = {one.form: one for one in (*_SIMPLE, *_COMPOSED)}
-"""By the name that stands in a snapshot."""
+"""Forms by their names in a snapshot."""
 
 DEPTH: Final = 16
-"""How deep predictors may stand in each other: no pipeline of pipelines comes near, and a forged one ends there."""
+"""Largest depth of nested predictors. No real pipeline of pipelines comes near; a forged snapshot cannot exceed it."""
 
 
 def pack(predictor: Compiled) -> tuple[dict[str, object], dict[str, Array]]:
-    """What `unpack` makes `predictor` of again: JSON values, and arrays; those of part 0 are named 0/..., and so on."""
+    """Return JSON values and arrays from which `unpack` restores `predictor`.
+
+    The arrays of part 0 are named 0/..., and so on.
+    """
     meta, arrays = predictor.pack()
     content: dict[str, object] = {"form": predictor.form, "model": meta}
     if isinstance(predictor, Composed):
@@ -45,12 +48,12 @@ def pack(predictor: Compiled) -> tuple[dict[str, object], dict[str, Array]]:
 
 
 def unpack(content: Mapping[str, Any], arrays: Mapping[str, Array], depth: int = 0) -> Compiled:
-    """The predictor that `pack` gave `content` and `arrays` of.
+    """Return the predictor from the result of `pack`, `content` and `arrays`.
 
     Raises
     ------
     FrameError
-        There is no such form, or what stands there does not describe one.
+        There is no such form, or the content does not describe one.
     """
     form, meta = content.get("form"), content.get("model")
     require(isinstance(form, str) and isinstance(meta, dict), "form and model")

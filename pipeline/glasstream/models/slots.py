@@ -1,4 +1,4 @@
-"""From a River model's own names and category values to slots and codes of a row."""
+"""Translate a River model's own names and category values to slots and codes of a row."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Real
@@ -8,29 +8,29 @@ from glasstream.errors import NotCompilable
 from glasstream.ingest.features import FeatureTable, Kind
 
 ABSENT: Final = -1
-"""The slot of a feature that no row has."""
+"""Slot of a feature that no row has."""
 
 
 class Given(NamedTuple):
-    """A feature that a model is given."""
+    """A feature among a model's inputs."""
 
     name: str
     slot: int
     kind: Kind
     categories: Mapping[str, int]
-    """Text to code, where the kind is TEXT."""
+    """Mapping from text to code, if the kind is TEXT."""
 
 
 class Slots:
-    """The features of a row as one model is given them.
+    """The features of a row as the inputs of one model.
 
     Parameters
     ----------
     table
         Names, kinds and categories of the stream's features as of now.
     given
-        Per slot, whether the model is given the feature at all; None means all. A feature that is not given is absent
-        from every row, as it is from every dict that the River model sees.
+        For each slot, whether the feature is an input of the model; None makes all of them inputs. Other features are
+        absent from every row, as from every dict that the River model sees.
     """
 
     def __init__(self, table: FeatureTable, given: Sequence[bool] | None) -> None:
@@ -44,7 +44,7 @@ class Slots:
 
     @classmethod
     def of(cls, features: Sequence[Given]) -> Self:
-        """Those of a row that holds `features`, each in the slot that is its place."""
+        """Return the slots of a row that holds `features`, each at the slot of its position."""
         made = cls(FeatureTable(), None)
         made.names = tuple(feature.name for feature in features)
         made._given = {feature.name: feature for feature in features}
@@ -54,19 +54,19 @@ class Slots:
         return iter(self._given.values())
 
     def only(self, names: Collection[object]) -> "Slots":
-        """The same row, of which a model is given no more than `names`."""
+        """Return the slots of the same row for a model whose inputs are limited to `names`."""
         made = Slots(FeatureTable(), None)
         made.names = self.names
         made._given = {name: feature for name, feature in self._given.items() if name in names}
         return made
 
     def slot(self, name: object) -> int:
-        """The slot of feature `name`, or ABSENT."""
+        """Return the slot of feature `name`, or ABSENT."""
         found = self._given.get(name)  # type: ignore[call-overload]  # River's names are any hashable
         return ABSENT if found is None else int(found.slot)
 
     def numeric(self, name: object, where: str) -> int:
-        """The slot of a feature with which the model calculates, or ABSENT.
+        """Return the slot of a feature with which the model calculates, or ABSENT.
 
         Raises
         ------
@@ -81,25 +81,25 @@ class Slots:
         return int(found.slot)
 
     def all_numeric(self, where: str) -> None:
-        """Check that every given feature is a number or boolean.
+        """Check that every input is a number or boolean.
 
         Raises
         ------
         NotCompilable
-            One is text: River's linear models fail on it.
+            An input is text: River's linear models fail on it.
         """
         for name in self._given:
             self.numeric(name, where)
 
     def value(self, slot: int, key: object) -> float | None:
-        """The number that stands in a row for the category `key`; None when no row can hold it."""
+        """Return the number that represents the category `key` in a row; None if no row can hold it."""
         if slot == ABSENT:
             return None
         return value_of(self._given[self.names[slot]], key)
 
 
 def value_of(feature: Given, key: object) -> float | None:
-    """The number that stands for the category `key` of `feature`; None when no row can hold it."""
+    """Return the number that represents the category `key` of `feature`; None if no row can hold it."""
     if feature.kind is Kind.TEXT:
         code = feature.categories.get(key) if isinstance(key, str) else None
         return None if code is None else float(code)
@@ -109,4 +109,4 @@ def value_of(feature: Given, key: object) -> float | None:
         number = float(key)
     except OverflowError:
         return None
-    return number if number == key else None  # beyond 2**53 an integer may be no float
+    return number if number == key else None  # not every integer beyond 2**53 is a float

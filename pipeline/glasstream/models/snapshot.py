@@ -1,8 +1,8 @@
-"""Predictors as bytes and back.
+"""Write predictors as bytes, and read them.
 
-A snapshot is a frame (see `glasstream_topics.frames`), deflated. A compiled predictor is nothing but names and arrays
-in it: reading one executes nothing, and what a kernel would index with is checked first. A model without a compiled
-form is a pickle under an HMAC, opened only when the key says who wrote it.
+A snapshot is a deflated frame (see `glasstream_topics.frames`). A compiled predictor consists of names and arrays in
+the frame. Reading it executes nothing, and the indices that a kernel uses are checked first. A model without a compiled
+form is a pickle under an HMAC, which is opened only if the key verifies its author.
 """
 
 import pickle
@@ -24,40 +24,40 @@ from glasstream_topics import frames
 KIND: Final = "model"
 VERSION: Final = 1
 _GENERIC: Final = "generic"
-_LEVEL: Final = 1  # of zlib: a fifth of the bytes for 1 ms; higher levels gain little on numbers
+_LEVEL: Final = 1  # zlib's level: a fifth of the bytes for 1 ms; higher levels gain little on numbers
 LIMIT: Final = 256 * 2**20
-"""Bytes that a snapshot may inflate to unless said otherwise; River's forest of 10 pickles to 16 MB."""
+"""Default limit of the inflated size of a snapshot in bytes; River's forest of 10 pickles to 16 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A predictor and what it is of."""
+    """A predictor with its stream, epoch and version."""
 
     stream: str
     epoch: int
     version: int
-    """Events that the model had learned."""
+    """Number of events that the model had learned."""
     predictor: Predictor
 
 
 def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: Key | None) -> bytes:
-    """The bytes of a snapshot; for a compiled predictor they are a function of the model's state alone.
+    """Return the bytes of a snapshot; for a compiled predictor they are a function of the model's state alone.
 
     Parameters
     ----------
     predictor
-        One that `compile_model` made, or a GenericPredictor.
+        A predictor from `compile_model`, or a GenericPredictor.
     stream, epoch, version
-        What it is of.
+        Stream, epoch and version of the model.
     key
-        Seals the pickle of a GenericPredictor; others need none.
+        Key that seals the pickle of a GenericPredictor; other predictors need none.
 
     Raises
     ------
     AuthenticationError
-        A pickle is to be sealed and there is no key.
+        A pickle needs a seal and there is no key.
     ModelError
-        The predictor is of neither sort, its model cannot be pickled, or the snapshot is larger than `LIMIT`.
+        The predictor is of neither kind, its model cannot be pickled, or the snapshot is larger than `LIMIT`.
     """
     origin: dict[str, object] = {"stream": stream, "epoch": epoch, "version": version}
     content: dict[str, object]
@@ -79,29 +79,29 @@ def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: 
 
 
 def read(data: bytes | memoryview, *, key: Key | None, limit: int = LIMIT) -> Snapshot:
-    """The snapshot in `data`.
+    """Return the snapshot in `data`.
 
     Parameters
     ----------
     key
-        Verifies the pickle of a GenericPredictor before it is opened.
+        Key that verifies the pickle of a GenericPredictor before it is opened.
     limit
-        Bytes that it may inflate to.
+        Largest inflated size in bytes.
 
     Raises
     ------
     FrameError
-        Whatever is wrong with the bytes of the frame or of a compiled predictor.
+        The bytes of the frame or of a compiled predictor are invalid.
     AuthenticationError
-        A pickle that no `key` sealed for this stream, epoch and version, or no key.
+        No `key` sealed the pickle for this stream, epoch and version, or there is no key.
     ModelError
-        An authentic pickle cannot be opened here: its module is missing, or is another version.
+        An authentic pickle cannot be opened here: its module is missing, or has another version.
     """
     return from_frame(_inflate(data, limit), key=key)
 
 
 def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
-    """The snapshot in the bytes of its frame; errors as of `read`."""
+    """Return the snapshot in the bytes of its frame; errors are those of `read`."""
     frame = frames.decode(data, KIND, VERSION)
     origin = frame.meta.get("origin")
     require(isinstance(origin, dict), "an origin")
@@ -117,7 +117,7 @@ def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
 
 
 def decode(data: bytes | memoryview, *, key: Key | None) -> Predictor:
-    """The predictor of the snapshot in `data`; errors as of `read`."""
+    """Return the predictor of the snapshot in `data`; errors are those of `read`."""
     return read(data, key=key).predictor
 
 

@@ -20,9 +20,9 @@ _FIELDS: Final = (("column", "i4", 1), ("weight", "f8", 2), ("known", "b1", 2))
 
 @kernel
 def softmax(rows: Floats, weight: Floats, known: Array, scores: Floats) -> None:
-    """Fill `scores` float64[n, c] with the shares of c linear forms in the exponential of `rows` float64[n, >= d].
+    """Fill `scores` float64[n, c] with the softmax of c linear forms of `rows` float64[n, >= d].
 
-    `weight`, `known` [c, d]: a feature that a form does not know is left out.
+    `weight`, `known` [c, d]: a form ignores a feature that it does not know.
     """
     classes, width = weight.shape
     for i in range(rows.shape[0]):
@@ -49,11 +49,11 @@ class SoftmaxPredictor:
     Parameters
     ----------
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
     weight, known
-        float64[c, d], bool[c, d]: the weights, and which of them there are.
+        float64[c, d], bool[c, d]: the weights, and whether each of them exists.
     """
 
     form: ClassVar[str] = "softmax"
@@ -93,12 +93,12 @@ class SoftmaxPredictor:
 
 
 def compile_softmax(model: Any, slots: Slots, labels: Labels) -> SoftmaxPredictor:
-    """A SoftmaxRegression.
+    """Compile a SoftmaxRegression.
 
     Raises
     ------
     NotCompilable
-        The model is given text.
+        The model's input includes text.
     """
     slots.all_numeric("a softmax regression")
     weight = np.zeros((len(model.weights), len(slots.names)))

@@ -1,6 +1,6 @@
 """A River model together with its task and the names of its classes.
 
-A linear model runs compiled, and trees are asked once an event; neither changes a bit.
+A linear model runs compiled, and each tree is evaluated once for an event. Neither changes a bit.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,34 +18,34 @@ from glasstream_topics.events import LARGEST
 
 
 class Prediction(NamedTuple):
-    """What a model says of one event."""
+    """The prediction of a model for one event."""
 
     label: str | None
-    """The predicted class; None for regression and where the model gives nothing."""
+    """Predicted class; None for regression, and if the model returns nothing."""
     probabilities: Mapping[str, float] | None
-    """Per class that the model knows; None for regression or a model without probabilities."""
+    """Probability of each class that the model knows; None for regression, and for a model without probabilities."""
     value: float | None
-    """The predicted number; None for classification."""
+    """Predicted number; None for classification."""
 
 
 NOTHING = Prediction(None, None, None)
-"""What a classifier says before its first class."""
+"""Prediction of a classifier before its first class."""
 
 
 class StreamModel:
-    """Learns and predicts with class names in and out, whatever the River model wants inside.
+    """Learns and predicts with class names, whatever class keys the River model needs inside.
 
-    A model that takes more than two classes is given the class names. One that needs a boolean target is given False
-    and True in order of first appearance; at a third class it is replaced by one-vs-rest over fresh clones of it.
+    A model that supports more than two classes gets the class names. A model that needs a boolean target gets False and
+    True in order of first appearance. At a third class it is replaced by one-vs-rest over fresh clones of it.
 
     Parameters
     ----------
     factory
-        Makes the River model.
+        Function that makes the River model.
     task
-        What is predicted.
+        Task of the stream.
     many_classes
-        It is known from the start that there will be more than two classes.
+        Whether it is known from the start that there will be more than two classes.
     """
 
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
@@ -53,11 +53,11 @@ class StreamModel:
         river = factory(task)
         self._use(river)
         self.classes: dict[str, int] = {}
-        """Class name to index, in order of first appearance among learned events."""
+        """Mapping from class name to index, in order of first appearance among learned events."""
         self.replaced = False
-        """One-vs-rest has taken the place of a binary model."""
+        """Whether one-vs-rest has replaced a binary model."""
         self._binary: RiverModel | None = None
-        """For a model that needs a boolean target: what it was before it learned."""
+        """For a model that needs a boolean target, its state before it learned."""
         self._names: dict[bool, str] = {}
         self._ask: Callable[[Mapping[str, Any]], Prediction] = self._number
         if task is Task.CLASSIFICATION:
@@ -71,7 +71,7 @@ class StreamModel:
 
     @property
     def river(self) -> RiverModel:
-        """The River model as of the last event; only to be looked at."""
+        """Return the River model as of the last event. Only read it."""
         return self._live.river if isinstance(self._live, CompiledLinear) else self._live
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,12 +85,12 @@ class StreamModel:
 
     def _use(self, river: RiverModel) -> None:
         self._live: RiverModel = CompiledLinear.of(river) or river
-        """Predicts and learns: the River model, or what does the same faster."""
+        """Model that predicts and learns: the River model, or a faster equivalent."""
         self._asks_repeatedly = event_memo.asks_repeatedly(river)
 
     @property
     def labels(self) -> dict[Any, str] | None:
-        """The River model's own class keys and the names they stand for; None for regression."""
+        """Return the River model's own class keys and their names; None for regression."""
         if self.task is Task.REGRESSION:
             return None
         if self._binary is None:
@@ -98,7 +98,7 @@ class StreamModel:
         return dict(self._names)
 
     def predict(self, x: Mapping[str, Any]) -> Prediction:
-        """Predict one event; whoever learns it next hands over the same `x`, unchanged.
+        """Predict one event. The caller passes the same, unchanged `x` when it learns the event next.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class StreamModel:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
 
     def learn_late(self, x: Mapping[str, Any], target: str | float) -> None:
-        """Learn one event that was predicted before others.
+        """Learn one event that was predicted before other events.
 
         Raises
         ------
@@ -157,7 +157,10 @@ class StreamModel:
         return Prediction(None, None, value)
 
     def _two(self, x: Mapping[str, Any]) -> Prediction:
-        """A model that knows False and True; a class that has not come yet has no name and is left out."""
+        """Predict with a model that knows False and True.
+
+        A class that has not occurred yet has no name and is left out.
+        """
         names = self._names
         if not names:
             return NOTHING
@@ -178,7 +181,7 @@ class StreamModel:
         return Prediction(label, votes, None)
 
     def _label_only(self, x: Mapping[str, Any]) -> Prediction:
-        """A classifier that gives no probabilities."""
+        """Predict with a classifier that gives no probabilities."""
         key = self._live.predict_one(x)
         label = key if self._binary is None else self._names.get(key)
         return Prediction(label, None, None) if label is not None else NOTHING
@@ -206,6 +209,6 @@ def _expect_finite(votes: Mapping[Any, float]) -> None:
 
 
 def _default_predict_one(model: RiverModel) -> bool:
-    """Whether the label is River's default: the first of the largest probabilities."""
+    """Return whether the label is River's default: the first of the largest probabilities."""
     last = model._last_step if isinstance(model, compose.Pipeline) else model
     return type(last).predict_one is base.Classifier.predict_one

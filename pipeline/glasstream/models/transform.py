@@ -1,4 +1,4 @@
-"""A predictor whose rows are transformed first: scaled, encoded, selected."""
+"""A predictor that transforms its rows first: scaling, encoding, selection."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self
@@ -23,7 +23,9 @@ _CHUNK_VALUES: Final = 1 << 20  # transformed numbers held at once, 8 MiB: one-h
 
 
 class Steps(NamedTuple):
-    """K steps, each of which adds one column to the d of a row, made of the columns before it; and what is kept.
+    """K steps, each of which appends one column, made of the columns before it, to the d of a row.
+
+    `output` selects the columns that remain.
 
     Attributes
     ----------
@@ -94,8 +96,8 @@ def _look_up(known: Floats, code: Floats, first: int, last: int, x: float, other
 
 @kernel
 def transform(rows: Floats, width: int, steps: Steps, result: Floats) -> None:
-    """Fill `result` float64[n, w] with what `steps` make of the first `width` columns of `rows`."""
-    # Arrays stand in names of their own: to hand over the tuple counts references on every array, every time.
+    """Fill `result` float64[n, w] with the output of `steps` for the first `width` columns of `rows`."""
+    # Unpack the arrays: passing the tuple would count references on every array in each call.
     kind, source, other, number, divisor, first, last, known, code, output = steps
     columns = np.empty(width + kind.size)
     for i in range(rows.shape[0]):
@@ -128,16 +130,16 @@ def transform(rows: Floats, width: int, steps: Steps, result: Floats) -> None:
 
 
 class Transformed:
-    """Steps in front of another predictor.
+    """A predictor with steps before it.
 
     Parameters
     ----------
     features
-        As `Predictor` has them: of the rows that come.
+        Features of the original rows; see `Predictor`.
     steps
-        What is made of them.
+        Steps of the transformation.
     inner
-        The predictor of what the steps keep.
+        Predictor of the transformed rows.
     """
 
     form: ClassVar[str] = "transformed"

@@ -1,4 +1,4 @@
-"""River's transformers, and pipelines and unions of them, as steps on the columns of a row."""
+"""Compile River's transformers, and pipelines and unions of them, to steps on the columns of a row."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,21 +29,21 @@ _TYPE_OF: Final = {Kind.NUMBER: float, Kind.BOOLEAN: bool, Kind.TEXT: str}
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A feature on its way through the transformers.
+    """A feature between transformers.
 
     Attributes
     ----------
     at
-        Its column in a row that grows by one a step.
+        Its column in a row that grows by one with each step.
     type
-        What Python's type of the value would be in River's dict: some transformers choose by it.
+        Python type of the value in River's dict; some transformers choose by it.
     categories
-        Text to code, where the type is `str`.
+        Mapping from text to code, if `type` is `str`.
     source
-        The feature of the row that it comes from: it is absent where that is, unless `always` or `sometimes` say
+        Feature of the row that it comes from. It is absent where its source is, unless `always` or `sometimes` say
         otherwise.
     always, sometimes
-        It is never absent; it may be absent although its source is not.
+        Whether it is never absent, and whether it may be absent although its source is not.
     """
 
     name: str
@@ -58,7 +58,7 @@ class _Column:
         return Given(self.name, self.at, _KIND_OF[self.type], self.categories)
 
     def present_with(self, other: "_Column") -> bool:
-        """Whether it is present wherever `other` is."""
+        """Return whether it is present wherever `other` is."""
         if self.always:
             return True
         return self.source == other.source and not self.sometimes and not other.always
@@ -78,18 +78,18 @@ class _Script:
     def add(
         self, kind: int, source: int, number: float = 0.0, *, divisor: float = 0.0, other: int = 0, first: int = 0
     ) -> int:
-        """The column that the step makes; one that looks up has the table from `first` on."""
+        """Add a step and return its column; a step that looks up has the table from `first` on."""
         self.steps.append((kind, source, other, number, divisor, first, len(self.table) if kind == LOOKED_UP else 0))
         return self.width + len(self.steps) - 1
 
 
 def compile_transformers(transformers: Iterable[Any], slots: Slots) -> tuple[Steps, Slots]:
-    """The steps of `transformers`, one behind the other, and what the model behind them is given.
+    """Return the steps of successive `transformers`, and the inputs of the model behind them.
 
     Raises
     ------
     NotCompilable
-        One has no compiled form.
+        A transformer has no compiled form.
     """
     script = _Script(len(slots.names))
     columns = [_Column(name, slot, _TYPE_OF[kind], categories, slot) for name, slot, kind, categories in slots]
@@ -104,7 +104,7 @@ def compile_transformers(transformers: Iterable[Any], slots: Slots) -> tuple[Ste
 
 
 def _without_unused(script: _Script, wanted: list[int]) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """The steps that `wanted` columns are made of, and where these are then."""
+    """Return the steps on which the `wanted` columns depend, and the new places of these columns."""
     used = set(wanted)
     for k in range(len(script.steps) - 1, -1, -1):
         kind, source, other, *_ = script.steps[k]
@@ -137,7 +137,10 @@ def _apply(transformer: Any, columns: Columns, script: _Script) -> Columns:
 
 
 def _union(parts: list[Columns], script: _Script) -> Columns:
-    """Where several parts give the same name, the first that is there counts; names in the order of River's dict."""
+    """Compile a union: if several parts give the same name, the first one counts.
+
+    Names have the order of River's dict.
+    """
     found: dict[str, _Column] = {}
     for columns in reversed(parts):
         for column in columns:
@@ -156,7 +159,7 @@ def _first_of(first: _Column, second: _Column, script: _Script) -> _Column:
 
 
 def _select(transformer: Any, columns: Columns, script: _Script) -> Columns:
-    """A row without a selected feature, on which River raises, lacks it."""
+    """Compile a selection. A row without a selected feature, on which River raises, lacks it."""
     return [column for column in columns if column.name in transformer.keys]
 
 
@@ -171,14 +174,17 @@ def _select_type(transformer: Any, columns: Columns, script: _Script) -> Columns
 def _scaled(
     transformer: Any, columns: Columns, script: _Script, scaling: Callable[[str], tuple[float, float] | None]
 ) -> Columns:
-    """`scaling` gives what is subtracted from a feature and what it is divided by; None: it was never learned."""
+    """Compile a scaler.
+
+    `scaling` returns the centre and the divisor of a feature; None means that it was never learned.
+    """
     made = []
     for column in columns:
         if column.type is str:
             kind = type(transformer).__name__
             raise NotCompilable(f"a {kind} calculates with {column.name!r}, which is a text feature")
         centre_and_divisor = scaling(column.name)
-        if centre_and_divisor is not None:  # what the transformer has not met, no model behind it knows
+        if centre_and_divisor is not None:  # no later model knows an unseen feature
             centre, divisor = centre_and_divisor
             at = script.add(SCALED, column.at, float(centre), divisor=float(divisor))
             made.append(replace(column, at=at, type=float, categories={}))
@@ -245,7 +251,7 @@ def _ordinal(transformer: Any, columns: Columns, script: _Script) -> Columns:
 
 
 def _one_hot(transformer: Any, columns: Columns, script: _Script) -> Columns:
-    """A category that the encoder has not met gives a name that no model behind it knows: it is left out."""
+    """Compile a one-hot encoder. An unseen category has a name that no later model knows, so it is left out."""
     if transformer.drop_first:
         raise NotCompilable(
             "a OneHotEncoder with drop_first has no compiled form: which name comes first depends on the text of "
@@ -271,14 +277,14 @@ def _one_hot(transformer: Any, columns: Columns, script: _Script) -> Columns:
 
 
 def _dummies(transformer: Any, column: _Column) -> list[tuple[str, float]]:
-    """The names that a column's values can have, and the values, in their order."""
+    """Return the names that a column's values can have, and the values, in their order."""
     made = []
     for key in _keys(transformer, column):
         value = value_of(column.given(), key)
         if value is None:
             continue
         if transformer.categories is not None and column.type is not str:
-            key = column.type(value)  # what is in the row gives the name, not the category that equals it
+            key = column.type(value)  # the value in the row gives the name, not the category that equals it
         made.append((f"{column.name}_{key}", value))
         if column.type is float and value == 0.0 and isinstance(key, float):
             # The two zeros are one category, but two names.
@@ -287,10 +293,10 @@ def _dummies(transformer: Any, column: _Column) -> list[tuple[str, float]]:
 
 
 def _keys(transformer: Any, column: _Column) -> set[Hashable]:
-    """The values of a column that have a name."""
+    """Return the values of a column that have a name."""
     if transformer.categories is not None:
         return set(transformer.categories.get(column.name, ()))
-    if transformer.drop_zeros:  # it keeps none in mind
+    if transformer.drop_zeros:  # it remembers no values
         if column.type is str:
             return set(column.categories)
         if column.type is bool:
@@ -314,4 +320,4 @@ TRANSFORMERS: Final[Mapping[type, Callable[[Any, Columns, _Script], Columns]]] =
     preprocessing.OrdinalEncoder: _ordinal,
     preprocessing.StandardScaler: _standard,
 }
-"""By exact type: a subclass may transform otherwise."""
+"""Compilers by exact type: a subclass may transform differently."""

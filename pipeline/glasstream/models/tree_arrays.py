@@ -1,4 +1,4 @@
-"""Trees as a snapshot has them: arrays, checked so that no row can lead a kernel astray."""
+"""Read trees from the arrays of a snapshot, with checks that keep every kernel inside the arrays."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -51,12 +51,12 @@ MEAN_FIELDS: Final = (("value", "f8"), ("start", "i4"), ("slot", "i4"), ("weight
 
 
 def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Branches:
-    """The branches of a snapshot, checked so that no row can lead a kernel astray or in circles.
+    """Return the branches of a snapshot after checks that no row can lead a kernel out of bounds or in circles.
 
     Raises
     ------
     FrameError
-        They do not describe trees over `features` slots with `leaves` leaves.
+        The arrays do not describe trees over `features` slots with `leaves` leaves.
     """
     branches = Branches(*read_fields(arrays, BRANCH_FIELDS))
     kind, first, last, common = branches.kind, branches.first, branches.last, branches.common
@@ -86,7 +86,7 @@ def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Br
     require(np.all(last[binary] == first[binary] + 1), "the children of a binary branch one after the other")
     require_range(alternates, 0, count, "alternate trees")
     require(np.all(below > parents) and np.all(alternates > has_alternate), "descendants after their ancestors")
-    # A node with two ways to it would let a few nodes stand for exponentially many.
+    # If nodes could be reached in two ways, a few nodes could stand for exponentially many.
     edges = np.unique(parents * count + below) % max(count, 1)
     reached = np.concatenate((edges, alternates, branches.root[branches.root >= 0]))
     require(np.unique(reached).size == reached.size, "one way to each node")
@@ -94,12 +94,12 @@ def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Br
 
 
 def read_votes(arrays: Mapping[str, Array], features: int, classes: int) -> Votes:
-    """The votes of a snapshot, checked so that a kernel stays inside them.
+    """Return the votes of a snapshot after checks that keep a kernel inside them.
 
     Raises
     ------
     FrameError
-        They do not describe leaves over `features` slots and `classes` classes.
+        The arrays do not describe leaves over `features` slots and `classes` classes.
     """
     votes = Votes(*read_fields(arrays, VOTE_FIELDS))
     leaves, terms, densities = votes.bayes.size, votes.term_feature.size, votes.centre.size
@@ -124,12 +124,12 @@ def read_votes(arrays: Mapping[str, Array], features: int, classes: int) -> Vote
 
 
 def read_means(arrays: Mapping[str, Array], features: int) -> Means:
-    """The means of a snapshot, checked so that a kernel stays inside them.
+    """Return the means of a snapshot after checks that keep a kernel inside them.
 
     Raises
     ------
     FrameError
-        They do not describe leaves over `features` slots.
+        The arrays do not describe leaves over `features` slots.
     """
     means = Means(*read_fields(arrays, MEAN_FIELDS))
     require_starts(means.start, means.value.size, means.slot.size, "starts of weights")

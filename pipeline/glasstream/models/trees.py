@@ -23,7 +23,7 @@ class ClassificationTrees:
     Parameters
     ----------
     features, classes
-        As `Predictor` has them.
+        Features and classes; see `Predictor`.
     column
         int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
     branches, votes
@@ -74,14 +74,14 @@ class ClassificationTrees:
         return None if sets is None else VoteVariants(sets, self._votes, self._weights, self._column.size)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
-        """As `glasstream.explain.variants.replaced`; None where the trees' sets of leaves would not pay."""
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
         if self._variants is None:
             return None
         row_scores, scores = self._variants.replaced(rows, values)
         return self._normalised(row_scores), self._normalised(scores)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
-        """As `glasstream.explain.variants.built_up`; None where the trees' sets of leaves would not pay."""
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
         if self._variants is None:
             return None
         return self._normalised(self._variants.built_up(rows, order, background))
@@ -112,7 +112,7 @@ class RegressionTrees:
     Parameters
     ----------
     features
-        As `Predictor` has them.
+        Features; see `Predictor`.
     branches, means
         The trees.
     weights
@@ -147,14 +147,14 @@ class RegressionTrees:
         return None if sets is None else MeanVariants(sets, self._means, self._weights, average.RULES[self._rule])
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
-        """As `glasstream.explain.variants.replaced`; None where the trees' sets of leaves would not pay."""
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
         if self._variants is None:
             return None
         row_said, said = self._variants.replaced(rows, values)
         return _numbers(row_said), _numbers(said)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
-        """As `glasstream.explain.variants.built_up`; None where the trees' sets of leaves would not pay."""
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
         return None if self._variants is None else _numbers(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

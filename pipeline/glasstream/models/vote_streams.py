@@ -1,11 +1,11 @@
-"""The votes of the leaves in a stream (see `leaf_streams`), added to the scores of rows and of their variants.
+"""Add the votes of the leaves in a stream (see `leaf_streams`) to the scores of rows and of their variants.
 
-Where no row reaches more than one leaf of a tree (no alternate tree grows), the order of a tree's votes is no
-question. Then all leaves add their constant votes, those of naive Bayes nothing, without a branch that the processor
-could mispredict; the naive Bayes leaves come after.
+If no row reaches more than one leaf of a tree (no alternate tree grows), the order of a tree's votes does not matter.
+All leaves then add their constant votes, which are 0 for naive Bayes, without a branch that the processor could
+mispredict. The naive Bayes leaves follow.
 
-A naive Bayes leaf costs an exponential. So its votes on a row are kept: they hold for each variant in which the leaf
-does not read what is replaced.
+A naive Bayes leaf costs an exponential, so its votes on a row are kept. They hold for each variant in which the leaf
+does not read the replaced feature.
 """
 
 from typing import Any, NamedTuple
@@ -18,18 +18,18 @@ from glasstream.models.bit_votes import BitVotes, add_constant, add_kept, bayes_
 from glasstream.models.predictor import Floats
 
 _KEPT = 16
-"""Naive Bayes leaves whose votes on a row are kept, by the lowest bits of their numbers."""
+"""Number of naive Bayes leaves whose votes on a row are kept, by the lowest bits of their numbers."""
 
 
 class Kept(NamedTuple):
-    """Votes of naive Bayes leaves on a row, and room for what changes from variant to variant.
+    """Votes of naive Bayes leaves on a row, and scratch space for the variants.
 
     Attributes
     ----------
     tags
-        int64[_KEPT + 1]: whose votes they are.
+        int64[_KEPT + 1]: leaf of each entry.
     votes
-        float64[(_KEPT + 1) c]: the last ones are those on a variant.
+        float64[(_KEPT + 1) c]: votes of the leaves; the last ones are those on a variant.
     x
         float64[w]: the variant.
     found
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 
 @kernel
 def kept_votes(bit_votes: BitVotes, width: int, variants: int) -> Kept:
-    """Room for rows of `width` features with so many variants each."""
+    """Return scratch space for rows of `width` features with this number of variants each."""
     return Kept(
         np.empty(_KEPT + 1, np.int64),
         np.empty((_KEPT + 1) * most_classes(bit_votes)),
@@ -66,7 +66,7 @@ def votes_replaced(
     row_scores: Floats,
     scores: Floats,
 ) -> None:
-    """Add what the leaves in `stream` vote to the scores of the rows `begin` to `end` and of their variants."""
+    """Add the votes of the leaves in `stream` to the scores of the rows `begin` to `end` and of their variants."""
     constant, bayes, weight, reads, head, term, density, vote, label, category, log = bit_votes
     tags, kept, x, _ = room
     _, times, width = values.shape
@@ -97,7 +97,7 @@ def votes_replaced(
                             add_constant(bit, constant, scores, to)
                         continue
                     slot = _KEPT
-                    if not reads[bit] & reading:  # its votes are those on the row itself
+                    if not reads[bit] & reading:  # its votes equal those on the row itself
                         slot = bit % _KEPT
                     if slot == _KEPT or tags[slot] != bit:
                         bayes_votes(bit, head, term, density, vote, category, log, weight, x, kept, slot * each)
@@ -123,7 +123,10 @@ def single_votes_replaced(
     row_scores: Floats,
     scores: Floats,
 ) -> None:
-    """`votes_replaced` where no row reaches more than one leaf: the constant votes first, without a question."""
+    """Add the votes of `votes_replaced` if no row reaches more than one leaf.
+
+    The constant votes come first, without a branch.
+    """
     constant, bayes, weight, reads, head, term, density, vote, label, category, log = bit_votes
     tags, kept, x, found = room
     _, times, width = values.shape
@@ -164,7 +167,7 @@ def single_votes_replaced(
                 f = np.int64(found[nth]) // times
                 k = np.int64(found[nth]) - f * times
                 slot = _KEPT
-                if not reads[bit] & np.uint64(1) << np.uint64(f & 63):  # its votes are those on the row itself
+                if not reads[bit] & np.uint64(1) << np.uint64(f & 63):  # its votes equal those on the row itself
                     slot = bit % _KEPT
                 if slot == _KEPT or tags[slot] != bit:
                     x[f] = values[i, k, f]
@@ -189,7 +192,7 @@ def votes_built_up(
     room: Kept,
     scores: Floats,
 ) -> None:
-    """Add what the leaves in `stream` vote to the scores of the variants of the rows `begin` to `end`."""
+    """Add the votes of the leaves in `stream` to the scores of the variants of the rows `begin` to `end`."""
     constant, bayes, weight, reads, head, term, density, vote, label, category, log = bit_votes
     _, kept, x, _ = room
     _, backgrounds, inner, _ = background.shape
@@ -241,7 +244,10 @@ def single_votes_built_up(
     room: Kept,
     scores: Floats,
 ) -> None:
-    """`votes_built_up` where no row reaches more than one leaf: the constant votes first, without a question."""
+    """Add the votes of `votes_built_up` if no row reaches more than one leaf.
+
+    The constant votes come first, without a branch.
+    """
     constant, bayes, weight, reads, head, term, density, vote, label, category, log = bit_votes
     _, kept, x, found = room
     _, backgrounds, inner, _ = background.shape

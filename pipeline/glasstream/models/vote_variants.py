@@ -1,4 +1,4 @@
-"""What classification trees vote on rows in which features have been replaced, to the bits of `walk.classify`."""
+"""Votes of classification trees on rows with replaced features, equal to `walk.classify` in every bit."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from glasstream.models.vote_streams import (
 from glasstream.models.walk import Votes
 
 _CHUNK = 1 << 12
-"""Variants whose scores are added up tree by tree before the next ones: they fit in a first-level cache."""
+"""Number of variants whose scores are added up tree by tree before the next ones: they fit into a first-level cache."""
 
 
 @kernel
@@ -40,9 +40,9 @@ def classify_replaced(
     leaf_sets, bit_votes
         The trees.
     rows, values
-        float64[n, d] and float64[n, r, d] as of `glasstream.explain.variants.replaced`.
+        float64[n, d] and float64[n, r, d]; see `glasstream.explain.variants.replaced`.
     row_places, places
-        uint32[n, known], uint32[n r, known]: their places.
+        uint32[n, known], uint32[n r, known]: places of the rows and of the values.
     """
     n, times, width = values.shape
     features = row_places.shape[1]
@@ -80,7 +80,7 @@ def classify_built_up(
     leaf_sets, bit_votes
         The trees.
     rows, order, background
-        float64[n, d], int64[n, d] and float64[n, s, m, d] as of `glasstream.explain.variants.built_up`.
+        float64[n, d], int64[n, d] and float64[n, s, m, d]; see `glasstream.explain.variants.built_up`.
     row_places, places
         uint32[n, known], uint32[n s m, known]: the places of the rows and of the background rows.
     """
@@ -105,7 +105,7 @@ def classify_built_up(
 
 
 class VoteVariants:
-    """The tables of a predictor of trees, and the scores of its variants.
+    """The tables of a predictor of trees, which give the scores of its variants.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class VoteVariants:
         return np.asarray(places(self._sets.cut_start, self._sets.cut, rows))
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Floats, Floats]:
-        """float64[n, c] and float64[n r d, c]: the scores of rows and of variants as of `variants.replaced`."""
+        """Return the scores of rows and variants, float64[n, c] and float64[n r d, c]; see `variants.replaced`."""
         known, classes = self._sets.cut_start.size - 1, self._votes.constant.shape[1]
         given = ReplacedRows.of(rows, values, known)
         row_places, at = self._places(given.rows), self._places(given.flat)
@@ -131,7 +131,7 @@ class VoteVariants:
         return row_scores, given.asked(scores)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Floats:
-        """float64[n (d - 1) m, c]: the scores of variants as of `variants.built_up`."""
+        """Return the scores of variants, float64[n (d - 1) m, c]; see `variants.built_up`."""
         known, classes = self._sets.cut_start.size - 1, self._votes.constant.shape[1]
         given = BuiltUpRows.of(rows, order, background, known)
         row_places, at = self._places(given.rows), self._places(given.flat)

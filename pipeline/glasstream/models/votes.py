@@ -32,7 +32,7 @@ LEAF_TYPES: Final[dict[type, str]] = {
     efdtc_nodes.EFDTLeafNaiveBayesAdaptive: _ADAPTIVE,
     hatc_nodes.AdaLeafClassifier: _BY_TREE,
 }
-"""Exact types, and how they predict."""
+"""Leaves by exact type, with the way in which they predict."""
 
 _LOG_TAU: Final = math.log(math.tau)
 _NO_DENSITY: Final = (0.0, 0.0, 0.0)
@@ -40,17 +40,17 @@ _SPLITTERS: Final = (GaussianSplitter, ExhaustiveSplitter)
 
 
 def weight(leaf: Any) -> float:
-    """The total weight that a leaf has seen."""
+    """Return the total weight that a leaf has seen."""
     return float(sum(leaf.stats.values()))
 
 
 def check_splitter(tree: Any) -> None:
-    """Check that the naive Bayes leaves `tree` may grow can be flattened.
+    """Check that the naive Bayes leaves that `tree` may grow can be flattened.
 
     Raises
     ------
     NotCompilable
-        They would estimate densities with a splitter whose rules are not known.
+        The leaves would estimate densities with an unknown splitter.
     """
     if tree.leaf_prediction != "mc" and type(tree.splitter) not in _SPLITTERS:
         raise NotCompilable(
@@ -60,25 +60,25 @@ def check_splitter(tree: Any) -> None:
 
 
 def flatten(trees: Iterable[tuple[Any, list[Any]]], places: Mapping[Any, int], slots: Slots) -> Votes:
-    """What the leaves vote.
+    """Return the votes of the leaves.
 
     Parameters
     ----------
     trees
-        Each River tree and its leaves.
+        River trees with their leaves.
     places
-        The place of each class key in River's dict.
+        Place of each class key in River's dict.
 
     Raises
     ------
     NotCompilable
-        A leaf estimates densities with a splitter whose rules are not known.
+        A leaf estimates densities with an unknown splitter.
     """
     return _Flattening(places, slots).run(trees)
 
 
 class _Flattening:
-    """Collects what River keeps in objects as flat lists; the maths is done at the end, in one go."""
+    """Collects River's objects in flat lists, and calculates at the end for all of them at once."""
 
     def __init__(self, places: Mapping[Any, int], slots: Slots) -> None:
         self.places = places
@@ -125,9 +125,9 @@ class _Flattening:
         error = _error(leaf) or 0.0
         total = sum(stats.values())
         if total == 0:
-            self._add_votes({})  # River's leaf votes for nothing
+            self._add_votes({})  # River's leaf has no votes
             return
-        if len(stats) == 1:  # whatever the row, exp(log of its only class - log of the sum) is 1.0
+        if len(stats) == 1:  # for every row, exp(log of its only class - log of the sum) is 1.0
             self._add_votes(_normalised(dict.fromkeys(stats, 1.0), error * error))
             return
         self.bayes.append(True)
@@ -145,11 +145,11 @@ class _Flattening:
                 self._add_densities(stats, splitter._att_dist_per_class)
             elif kind is NominalSplitterClassif:
                 self._add_categories(stats, splitter._att_dist_per_class, slot)
-            elif kind is not ExhaustiveSplitter:  # that one knows no densities and adds nothing
+            elif kind is not ExhaustiveSplitter:  # ExhaustiveSplitter has no densities and adds nothing
                 raise NotCompilable(f"a naive Bayes leaf with a {kind.__name__} has no compiled form")
 
     def _add_densities(self, stats: Mapping[Any, float], distributions: Mapping[Any, Any]) -> None:
-        """(degrees of freedom, mean, sum of squares) for each class."""
+        """Add (degrees of freedom, mean, sum of squares) for each class."""
         densities = self.densities
         for key, seen in stats.items():
             if seen > 0 and key in distributions:
@@ -160,7 +160,7 @@ class _Flattening:
                 densities.append(_NO_DENSITY)
 
     def _add_categories(self, stats: Mapping[Any, float], counts: Mapping[Any, Mapping[Any, float]], slot: int) -> None:
-        """The log share of each category in each class; 0, no change, where it was not seen."""
+        """Add the log share of each category in each class; an unseen category gets 0, which changes nothing."""
         columns: list[dict[float, float]] = []
         for key, seen in stats.items():
             column: dict[float, float] = {}
@@ -179,12 +179,12 @@ class _Flattening:
 
 
 def _error(leaf: Any) -> float | None:
-    """The mean error of an adaptive tree's leaf."""
+    """Return the mean error of an adaptive tree's leaf."""
     return float(leaf._mean_error.get()) if type(leaf) is hatc_nodes.AdaLeafClassifier else None
 
 
 def _is_bayes(leaf: Any, tree: Any) -> bool:
-    """Whether a leaf predicts by naive Bayes now."""
+    """Return whether a leaf predicts by naive Bayes now."""
     if leaf.splitters is None:
         return False
     kind = LEAF_TYPES[type(leaf)]
@@ -196,7 +196,7 @@ def _is_bayes(leaf: Any, tree: Any) -> bool:
 
 
 def _normalised(shares: Mapping[Any, float], factor: float | None) -> dict[Any, float]:
-    """As river.utils.norm.normalize_values_in_dict, bit for bit."""
+    """Normalise like river.utils.norm.normalize_values_in_dict, bit for bit."""
     if factor is None:
         factor = sum(shares.values())
     if factor == 0 or math.isnan(factor):
@@ -206,13 +206,13 @@ def _normalised(shares: Mapping[Any, float], factor: float | None) -> dict[Any, 
 
 
 def _densities(raw: Array) -> tuple[Array, Array, Array]:
-    """Mean, -1 / (2 variance) and log density at the mean; the last two are 0 where River has no density."""
+    """Return mean, -1 / (2 variance) and log density at the mean; the last two are 0 if River has no density."""
     freedom, centre, squares = raw.T
     known = freedom > 0
     variance = np.divide(squares, freedom, out=np.zeros(len(raw)), where=known)
     known &= variance > 0
     curvature = np.divide(-0.5, variance, out=np.zeros(len(raw)), where=known)
-    # math.log and not numpy's: that one's last bit depends on the processor.
+    # Use math.log: the last bit of numpy's depends on the processor.
     peak = [
         -0.5 * (_LOG_TAU + math.log(v)) if k else 0.0 for v, k in zip(variance.tolist(), known.tolist(), strict=True)
     ]

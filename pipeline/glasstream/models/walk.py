@@ -1,9 +1,10 @@
 """Trees as arrays, and the kernels that walk them.
 
-Everything that the machine code depends on stands in this one file: numba's cache notices a change of a kernel's own
-file only, so a constant, a field or a called kernel elsewhere would leave stale code behind.
+Everything that the machine code depends on is in this one file. numba's cache only notices changes of a kernel's own
+file, so a change of a constant, field or kernel in another file would leave stale code behind.
 
-The kernels do not check bounds. `branches`, `votes` and `means` make arrays that fit, and check those of a snapshot.
+The kernels do not check bounds. `branches`, `votes` and `means` make arrays that fit, and `tree_arrays` checks those of
+a snapshot.
 """
 
 import math
@@ -24,7 +25,7 @@ UNTESTED = 5
 
 
 class Branches(NamedTuple):
-    """Where a row goes: the nodes of all trees, a node's descendants after it.
+    """The branches that route a row: the nodes of all trees; a node's descendants come after it.
 
     Attributes
     ----------
@@ -61,10 +62,10 @@ class Branches(NamedTuple):
 
 
 class Votes(NamedTuple):
-    """What the L leaves of classification trees vote.
+    """The votes of the L leaves of classification trees.
 
-    A leaf's entries are its classes in the order of its statistics. A class without an entry gets no vote: that is
-    not a log vote of 0. The terms of a naive Bayes leaf are its features in the order in which it saw them.
+    A leaf's entries are its classes in the order of its statistics. A class without an entry gets no vote,
+    which differs from a log vote of 0. The terms of a naive Bayes leaf are its features in order of appearance.
 
     Attributes
     ----------
@@ -110,7 +111,7 @@ class Votes(NamedTuple):
 
 
 class Means(NamedTuple):
-    """What the L leaves of regression trees say: value + the dot product of their weights and the row.
+    """The answers of the L leaves of regression trees: value + the dot product of their weights and the row.
 
     Attributes
     ----------
@@ -130,7 +131,7 @@ class Means(NamedTuple):
 
 @inlined
 def find(values: Floats, first: int, last: int, x: float) -> int:
-    """Position of `x` in the sorted `values[first:last]`, or -1."""
+    """Return the position of `x` in the sorted `values[first:last]`, or -1."""
     stop = last
     while first < last:
         middle = (first + last) // 2
@@ -154,7 +155,7 @@ def step(
     case_child: Integers,
     x: float,
 ) -> tuple[Any, Any]:
-    """The child of a branch to which `x` goes, and whether for want of a way of its own."""
+    """Return the child of a branch to which `x` goes, and whether it is the default child."""
     if x != x:  # NaN: absent
         return common, True
     if kind == NUMERIC_BINARY:
@@ -182,9 +183,9 @@ def _descend(
     rows: Floats,
     i: int,
 ) -> tuple[Any, Any]:
-    """The first node from `node` on that is no plain numeric branch, and whether it was reached for want of a way.
+    """Return the first node from `node` on that is no plain numeric branch, and whether it was reached by default.
 
-    Most branches are such; this loop is kept free of all other cases.
+    Most branches are plain numeric ones, so this loop handles no other cases.
     """
     at = np.uint64(node)
     while kind[at] == NUMERIC_BINARY and alternate[at] < 0:
@@ -196,7 +197,7 @@ def _descend(
 
 @kernel
 def _stack_size(branches: Branches) -> int:
-    """How much can be left beside the way of one row."""
+    """Return how many nodes can wait beside the path of one row."""
     size = 0
     for node in range(branches.alternate.size):
         if branches.alternate[node] >= 0:
@@ -206,7 +207,10 @@ def _stack_size(branches: Branches) -> int:
 
 @inlined
 def log_density(x: float, centre: float, curvature: float, peak: float) -> float:
-    """The log density of a normal distribution; 0, which changes no sum of logs, where it is none or vanishes."""
+    """Return the log density of a normal distribution.
+
+    If the density is undefined or vanishes, the result is 0, which changes no sum of logs.
+    """
     off = x - centre
     log = off * off * curvature + peak
     return log if log > -np.inf else 0.0
@@ -231,14 +235,14 @@ def to_shares(logs: Floats, first: int, count: int, weight: float) -> None:
 
 @inlined
 def leaf_weight(error: float, weight: float) -> float:
-    """What a naive Bayes leaf's shares are multiplied by: the tree's weight over the leaf's squared error, if any."""
+    """Return the factor of a naive Bayes leaf's shares: the tree's weight over the leaf's squared error, if any."""
     squared = error * error
     return weight if squared == 0.0 or squared != squared else weight / squared
 
 
 @kernel
 def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, scores: Floats) -> None:
-    """Add to `scores` float64[n, c] what the trees vote on `rows` float64[n, >= d], times `weights` float64[T].
+    """Add to `scores` float64[n, c] the votes of the trees on `rows` float64[n, >= d], times `weights` float64[T].
 
     Tree by tree, so that one tree at a time fills the cache; a row's sum is over the trees in their order all the
     same.
@@ -249,7 +253,7 @@ def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, sc
 
 @kernel
 def _logs(votes: Votes) -> Floats:
-    """Room for the logs of the largest leaf."""
+    """Return scratch space for the logs of the largest leaf."""
     return np.empty(np.max(np.diff(votes.start))) if votes.start.size > 1 else np.empty(0)
 
 
@@ -287,10 +291,10 @@ def _classify(
                         case_child,
                         np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
                     )
-                    if other >= 0:  # alternates come before the way on, as River lists them
+                    if other >= 0:  # alternates come before the children, as in River's list
                         stack[top], stack_passed[top] = child, child_passed
                         top += 1
-                        if passed and kind[other] == LEAF:  # River lists a branch twice that was reached by default
+                        if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
                             stack[top], stack_passed[top] = other, False
                             top += 1
                         child, child_passed = other, False
@@ -330,9 +334,10 @@ def _classify(
 
 @kernel
 def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, answers: Floats) -> None:
-    """Fill `answers` float64[n, T], zero before, with what each tree says of `rows` float64[n, >= d].
+    """Fill `answers` float64[n, T], zero before, with the answer of each tree for `rows` float64[n, >= d].
 
-    That is the mean of the leaves that a row reaches (its own and those of alternate trees), times the tree's weight.
+    The answer is the mean of the leaves that a row reaches (its own and those of alternate trees), times the tree's
+    weight.
     """
     size = _stack_size(branches)
     _regress(rows, branches, means, weights, answers, np.empty(size, np.int64), np.empty(size, np.bool_))
@@ -371,10 +376,10 @@ def _regress(
                         case_child,
                         np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
                     )
-                    if other >= 0:  # alternates come before the way on, as River lists them
+                    if other >= 0:  # alternates come before the children, as in River's list
                         stack[top], stack_passed[top] = child, child_passed
                         top += 1
-                        if passed and kind[other] == LEAF:  # River lists a branch twice that was reached by default
+                        if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
                             stack[top], stack_passed[top] = other, False
                             top += 1
                         child, child_passed = other, False

@@ -1,4 +1,4 @@
-"""Compiling the kernels ahead, so that the first block does not wait for it."""
+"""Compile the kernels ahead, so that the first block does not wait for them."""
 
 from importlib.resources import files
 
@@ -16,8 +16,8 @@ River has just learned: an explainer need not import River for this."""
 def warm_up() -> None:
     """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk.
 
-    Goes the way of a snapshot's bytes: numba compiles anew for arrays of another kind, and those of a snapshot are
-    what an explainer has (a learner's are made alike; see `arrays.sealed`).
+    The models are read from the bytes of a snapshot, because numba compiles anew for arrays of another kind. Explainers
+    have arrays of snapshots, and a learner's arrays have the same form (see `arrays.sealed`).
     """
     for meta, arrays in orjson.loads(files(__package__).joinpath(SAMPLES).read_bytes()):
         given = {name: np.array(values, dtype).reshape(shape) for name, (dtype, shape, values) in arrays.items()}

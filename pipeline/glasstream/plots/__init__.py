@@ -1,1 +1,1 @@
-"""Plots of what is published, or of what an estimator holds: records in, a matplotlib figure out (extra `plot`)."""
+"""Plots of published records, or of an estimator's results: records in, a matplotlib figure out (extra `plot`)."""

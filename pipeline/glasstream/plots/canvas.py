@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Okabe and Ito's colours that people with any colour vision tell apart, the yellow left out: it is lost on white."""
+"""Colours of Okabe and Ito, which people with any colour vision can tell apart. Yellow is omitted: it is hard to see on
+white.
+"""
 STYLES = ("-", "--", ":")
-"""Of lines, for when the colours have been used up."""
+"""Line styles for further lines, when all colours are used."""
 PALE = "#B8B8B8"
 
 
 def drawing(width: float, height: float) -> "Drawing":
-    """An empty figure, in inches.
+    """Return an empty figure; width and height are in inches.
 
     Raises
     ------
@@ -37,12 +39,12 @@ def drawing(width: float, height: float) -> "Drawing":
 
 
 def of_one_stream(records: Iterable[Record], stream: str | None, what: str) -> list[Record]:
-    """The records of one stream in the order of their rows; of the only stream if none is named.
+    """Return the records of one stream in the order of their rows; without a name, those of the only stream.
 
     Raises
     ------
     InputError
-        There are no records of it, or several streams and none is named.
+        The stream has no records, or there are several streams and no name.
     """
     found = [record for record in records if stream is None or record.get("stream") == stream]
     streams = sorted({str(record.get("stream", "")) for record in found})
@@ -54,14 +56,14 @@ def of_one_stream(records: Iterable[Record], stream: str | None, what: str) -> l
 
 
 def plain(axes: "Axes") -> None:
-    """Take away the frame, and lay a quiet grid."""
+    """Remove the frame and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     axes.set_axisbelow(True)
 
 
 def short_numbers(axes: "Axes") -> None:
-    """At most five numbers along the axis, none of them long."""
+    """Label the axis with at most five short numbers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -69,7 +71,7 @@ def short_numbers(axes: "Axes") -> None:
 
 
 def short(value: float) -> str:
-    """A number in a few characters.
+    """Format a number with few characters.
 
     >>> short(0.25), short(9_500), short(20_000), short(-1.5e6), short(1e12)
     ('0.25', '9500', '20k', '-1.5M', '1e+12')
@@ -81,7 +83,7 @@ def short(value: float) -> str:
 
 
 def apart(wanted: list[float], gap: float) -> list[float]:
-    """Positions as near to those wanted as they can be, in the same order and at least `gap` apart.
+    """Return positions as near as possible to the wanted ones, in the same order and at least `gap` apart.
 
     >>> apart([1.0, 1.0, 5.0], 2.0)
     [0.0, 2.0, 5.0]

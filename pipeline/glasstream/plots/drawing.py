@@ -1,4 +1,7 @@
-"""The figure that plots draw on. Imports matplotlib: `glasstream.plots.canvas` does so when a plot is asked for."""
+"""The figure that plots draw on.
+
+This module imports matplotlib. `glasstream.plots.canvas` imports it when a plot is requested.
+"""
 
 import warnings
 from io import BytesIO
@@ -9,14 +12,17 @@ from matplotlib.figure import Figure
 
 
 class Drawing(Figure):
-    """A figure that belongs to no window and no global state; a notebook shows it as it is."""
+    """A figure without window and global state. A notebook displays it directly."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained", dpi=110)
         FigureCanvasAgg(self)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """As of `Figure`, without its warning of each character that the font lacks, for which a box is drawn."""
+        """Save the figure like `Figure.savefig`, without a warning for each character that the font lacks.
+
+        Such a character is drawn as a box.
+        """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from", UserWarning)
             super().savefig(*args, **kwargs)

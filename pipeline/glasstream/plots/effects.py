@@ -1,4 +1,4 @@
-"""Effect curves, the single rows behind them, and how they moved."""
+"""Plot effect curves, the curves of single rows behind them, and their change over time."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from glasstream.plots.drawing import Drawing
 
 _WIDE = 3
-"""Panels side by side."""
+"""Number of panels in a row."""
 _NOW = "#D55E00"
 _MOST_NAMED = 7
-"""Moments in the legend; of more the first and the last."""
+"""Number of moments in the legend. With more curves, it shows the first and the last moment only."""
 
 
 def plot_effects(
@@ -27,27 +27,27 @@ def plot_effects(
     top: int = 6,
     moments: int = 5,
 ) -> "Drawing":
-    """A panel for each feature: the newest curve, earlier ones, and the newest rows' own curves (ICE).
+    """Plot a panel for each feature: the newest curve, earlier ones, and the newest rows' own curves (ICE).
 
-    All panels have one scale, so that a strong effect looks strong.
+    All panels share one scale, so that effects can be compared.
 
     Parameters
     ----------
     records
-        As on the topic `effects`, or as `IncrementalPDP.effects` gives them.
+        Records as on the topic `effects`, or as `IncrementalPDP.effects` returns them.
     stream
-        Whose; None: of the only one there is.
+        Name of the stream; None selects the only one.
     features
-        Which ones, in this order; None: the `top` most important ones.
+        Features to plot, in this order; None selects the `top` most important ones.
     output
-        The class; None: the first by name.
+        Name of the class; None selects the first by name.
     moments
-        Curves shown of a feature at most, from its first to its newest.
+        Largest number of curves for each feature, from its first to its newest.
 
     Raises
     ------
     InputError
-        There is nothing to plot, or there are several streams; or matplotlib is not installed.
+        There is nothing to plot, or there are several streams, or matplotlib is not installed.
     """
     chosen = of_one_stream(records, stream, "effects")
     outputs = sorted({record["output"] for record in chosen if record["output"] is not None})
@@ -84,7 +84,7 @@ def plot_effects(
 
 
 def _moments(records: list[Record], most: int) -> list[Record]:
-    """At most so many of the records, evenly spread, the newest last."""
+    """Return at most this many records, evenly spaced, the newest last."""
     if len(records) <= most:
         return records
     if most == 1:
@@ -93,7 +93,7 @@ def _moments(records: list[Record], most: int) -> list[Record]:
 
 
 def _shade(row: int, first: int, last: int) -> Any:
-    """The colour of an earlier curve: the later the darker."""
+    """Return the colour of an earlier curve: later curves are darker."""
     from matplotlib import colormaps
 
     return colormaps["Blues"](0.3 + 0.6 * (row - first) / max(1, last - first))
@@ -115,7 +115,7 @@ def _draw(axes: "Axes", name: str, records: list[Record], first: int, last: int)
 
 
 def _draw_categories(axes: "Axes", records: list[Record], first: int, last: int) -> None:
-    """A column for each category, in which time goes from left to right."""
+    """Draw a column for each category; time runs from left to right within it."""
     names = sorted({str(point) for record in records for point in record["grid"]})
     place = {name: k for k, name in enumerate(names)}
     for one in records[-1]["ice"] or ():

@@ -1,4 +1,4 @@
-"""An embedding in its first two principal components (003, appendix F)."""
+"""Plot an embedding in its first two principal components (003, appendix F)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from glasstream.plots.drawing import Drawing
 
 _FEW = 300
-"""Points up to which they are drawn large."""
+"""Largest number of points for which large markers are used."""
 
 
 def principal_components(points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Each point in the first two principal components, float64[n, 2], and what share of the variance each has.
+    """Return the points in their first two principal components, float64[n, 2], and each component's share of variance.
 
-    Where there is but one dimension the second is 0. A component's sign is such that its largest weight is positive.
+    If there is only one dimension, the second component is 0. The sign of a component makes its largest weight
+    positive.
 
     >>> import numpy as np
     >>> placed, shares = principal_components(np.array([[0.0, 0.0], [2.0, 2.0], [1.0, 1.0]]))
@@ -43,18 +44,18 @@ def principal_components(points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64]
 def plot_embedding(
     points: npt.ArrayLike, targets: npt.ArrayLike, classes: Sequence[str] = (), target: str = "target"
 ) -> "Drawing":
-    """Points of an embedding, coloured by their targets.
+    """Plot the points of an embedding, coloured by their targets.
 
     Parameters
     ----------
     points
         float64[n, m].
     targets
-        float64[n]; of a class its place in `classes`.
+        float64[n]; for a class, its index in `classes`.
     classes
-        Names of the classes; empty where the target is a number. All but the seven most frequent are grey.
+        Names of the classes; empty if the target is a number. All but the seven most frequent are grey.
     target
-        The target's name.
+        Name of the target.
 
     Raises
     ------

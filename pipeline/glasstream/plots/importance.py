@@ -1,4 +1,4 @@
-"""Importance over time."""
+"""Plot importance over time."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -16,25 +16,25 @@ _NAMES = {"ipfi": "iPFI", "isage": "iSAGE", "ipdp": "iPDP"}
 def plot_importance(
     records: Iterable[Record], *, stream: str | None = None, method: str | None = None, top: int = 7
 ) -> "Drawing":
-    """Each feature's importance as the stream goes on, a panel for each method.
+    """Plot each feature's importance over the stream, with a panel for each method.
 
-    The band around a line is the interval of the record; no band, no interval.
+    The band around a line is the interval in the record. Lines without a band have no interval.
 
     Parameters
     ----------
     records
-        As on the topic `importance`.
+        Records as on the topic `importance`.
     stream
-        Whose; None: of the only one there is.
+        Name of the stream; None selects the only one.
     method
-        Only this one.
+        Name of the only method to plot; None plots all.
     top
-        Features that are named, those with the largest importance at any time; the others are pale.
+        Number of features with a name, those with the largest importance at any time; the others are pale.
 
     Raises
     ------
     InputError
-        There is nothing to plot, or there are several streams; or matplotlib is not installed.
+        There is nothing to plot, or there are several streams, or matplotlib is not installed.
     """
     chosen = of_one_stream(
         (record for record in records if method in (record["method"], None)), stream, f"{method or ''} importance"
@@ -53,7 +53,7 @@ def plot_importance(
 
 
 def _largest(records: list[Record], top: int) -> list[str]:
-    """By the largest value at any time, each method measured by its own largest."""
+    """Return features by their largest value at any time, relative to the largest value of the method."""
     most: dict[str, dict[str, float]] = {}
     for record in records:
         of = most.setdefault(record["method"], {})
@@ -91,7 +91,7 @@ def _draw(axes: "Axes", records: list[Record], looks: dict[str, tuple[str, str]]
 
 
 def _name_lines(axes: "Axes", ends: dict[str, float], looks: dict[str, tuple[str, str]], *, others: bool) -> None:
-    """Write the names beside the ends of their lines, not over each other."""
+    """Write the names beside the ends of their lines, without overlap."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.075
     axes.set_ylim(low, high)
