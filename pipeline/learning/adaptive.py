@@ -45,15 +45,14 @@ from pipeline.learning.layout import (
     SWITCH_WINDOW,
     SWITCHED,
 )
-from pipeline.learning.leaves import add_weight, bayes, forget_slots, learn_leaf, majority, new_leaf, total
+from pipeline.learning.leaves import UNASKED, add_weight, forget_slots, label_of, learn_leaf, new_leaf, total
 from pipeline.learning.splits import append_child, attempt
 from pipeline.learning.twister import poisson
 from pipeline.learning.votes import (
     BAYES_ROW,
     MAJORITY_ROW,
-    OTHER_BAYES_ROW,
-    OTHER_MAJORITY_ROW,
-    label_of,
+    OTHER_ROW,
+    ask_leaf,
     says_bayes,
 )
 
@@ -76,10 +75,10 @@ def adaptive_block(
             return e
         label = y[e]
         root = p.tree[0, ROOT]
-        leaf, said, naive, answer = 0, -1, -1, -1
+        leaf, said, naive, answer = 0, UNASKED, UNASKED, -1
         if root != 0:
             leaf = find_leaf(p, root, X, e)
-            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW, label >= 0)
+            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         if says:
             _say(p, leaf, answer, X, e, votes, sequence, labels)
         if label >= 0:
@@ -89,22 +88,14 @@ def adaptive_block(
 
 
 @bare_kernel
-def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int, learns: bool) -> tuple[int, int, int]:
-    """Return what a leaf says by majority, by naive Bayes, and as its answer: classes, or -1.
-
-    The rows `shares` and `by_bayes` of `room` then hold its probabilities.
-    """
-    said, naive = -1, -1
+def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int, int]:
+    """Return what a leaf predicts by majority and by naive Bayes, as of `votes.ask_leaf`, and the class it answers."""
     if p.I[leaf + CLASSES] == 0:
-        return -1, -1, -1
-    says = says_bayes(p, leaf)
-    if not says or learns:
-        said = label_of(p, leaf, majority(p, leaf, shares))
-    if says or (learns and p.I[leaf + ACTIVE] == 1):
-        naive = label_of(p, leaf, bayes(p, leaf, X, e, by_bayes))
-    if says and naive < 0:
-        return said, naive, -1
-    return said, naive, _weigh(p, leaf, by_bayes if says else shares)
+        return UNASKED, UNASKED, -1
+    said, naive = ask_leaf(p, leaf, X, e, shares, by_bayes)
+    if said != UNASKED:
+        return said, naive, _weigh(p, leaf, shares)
+    return said, naive, _weigh(p, leaf, by_bayes) if naive >= 0 else -1
 
 
 @bare_kernel
@@ -177,7 +168,7 @@ def _add_alternates(p: Pool, X: Any, e: int, votes: Any) -> None:
     while p.I[node + KIND] != LEAF:
         alternate = p.I[node + ALTERNATE]
         if alternate != 0:
-            _, _, answer = _ask(p, alternate, X, e, OTHER_MAJORITY_ROW, OTHER_BAYES_ROW, False)
+            _, _, answer = _ask(p, alternate, X, e, OTHER_ROW, OTHER_ROW)
             if answer >= 0:
                 for _ in range(visits):
                     _add_answer(p, alternate, e, votes)
@@ -292,7 +283,7 @@ def _learn(
     while I[node + KIND] != LEAF:
         if I[leaf + ACTIVE] != active:  # an alternate that learned above has woken the leaf
             active = I[leaf + ACTIVE]
-            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW, True)
+            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         add_weight(p, node, label, weight)
         alternate = I[node + ALTERNATE]
         if _observe(p, node, 0.0 if answer == label else 1.0):
@@ -303,7 +294,7 @@ def _learn(
         elif alternate != 0:
             alternate = _compare(p, node, parent, alternate)
         if alternate != 0:
-            others = _ask(p, alternate, X, e, OTHER_MAJORITY_ROW, OTHER_BAYES_ROW, True)
+            others = _ask(p, alternate, X, e, OTHER_ROW, OTHER_ROW)
             _learn_leaf(p, alternate, others[0], others[1], others[2], X, e, order, label, weight, True, node, parent)
         child = next_child(p, node, X, e)
         if child == 0:
@@ -316,7 +307,7 @@ def _learn(
                 child = common_child(p, node)
         parent, node = node, child
     if node != leaf or I[node + ACTIVE] != active:
-        said, naive, answer = _ask(p, node, X, e, MAJORITY_ROW, BAYES_ROW, True)
+        said, naive, answer = _ask(p, node, X, e, MAJORITY_ROW, BAYES_ROW)
     _learn_leaf(p, node, said, naive, answer, X, e, order, label, weight, False, 0, parent)
 
 

@@ -24,15 +24,12 @@ from pipeline.learning.layout import (
     WARNING,
     WEIGHTED,
 )
+from pipeline.learning.leaves import UNASKED, label_of
 from pipeline.learning.twister import poisson
 from pipeline.learning.votes import (
     BAYES_ROW,
     MAJORITY_ROW,
-    OTHER_BAYES_ROW,
-    OTHER_MAJORITY_ROW,
     ask_leaf,
-    ask_learner,
-    label_of,
     learn_below,
     row_of_answer,
 )
@@ -59,10 +56,10 @@ def forest_block(
                 votes[e, c] = np.nan
                 sequence[e, c] = -1
         for t in range(p.option[MODELS]):
-            leaf, said, naive = 0, -1, -1
+            leaf, said, naive = 0, UNASKED, UNASKED
             if p.tree[t, ROOT] != 0:
                 leaf = find_leaf(p, p.tree[t, ROOT], X, e)
-                said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW, label >= 0)
+                said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
             answer = _answer(p, t, leaf, naive)
             if says:
                 known = _add_votes(p, t, e, known, votes, sequence)
@@ -145,11 +142,7 @@ def _learn(
     background = models + t
     if p.tree[background, EXISTS] == 1:
         p.seen[background, label] = 1
-        other, other_said, other_naive = 0, -1, -1
-        if p.tree[background, ROOT] != 0:
-            other = find_leaf(p, p.tree[background, ROOT], X, e)
-            other_said, other_naive = ask_learner(p, other, X, e, OTHER_MAJORITY_ROW, OTHER_BAYES_ROW)
-        learn_below(p, background, other, X, e, order, label, float(draw), other_said, other_naive)
+        learn_below(p, background, 0, X, e, order, label, float(draw), UNASKED, UNASKED)
     p.seen[t, label] = 1
     learn_below(p, t, leaf, X, e, order, label, float(draw), said, naive)
     wrong = 0.0 if hit else 1.0

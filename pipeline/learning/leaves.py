@@ -58,6 +58,11 @@ from pipeline.learning.twister import sample
 
 Pool = Any
 
+UNASKED = -2
+"""In the place of a class: the leaf has not been asked for it."""
+LEARNER_ROW = 5
+"""Row of `room` with the shares of a leaf that learns."""
+
 
 @bare_kernel
 def new_leaf(p: Pool, depth: int, classes: int) -> int:
@@ -301,40 +306,15 @@ def _draw_subset(p: Pool, node: int, X: Any, e: int) -> None:
             p.I[to + q] = p.marks[0, q]
 
 
-@bare_kernel
-def learn_leaf(
-    p: Pool, node: int, X: Any, e: int, order: Any, label: int, weight: float, majority_label: int, bayes_label: int
-) -> None:
-    """`learn_one` of a leaf; the labels are what it predicts by majority and by naive Bayes, or -1."""
-    F, I = p.F, p.I
-    active = I[node + ACTIVE] == 1
-    if active and (p.option[PREDICTION] == BAYES_ADAPTIVE or p.option[FAMILY] == ADAPTIVE_FAMILY):
-        if I[node + CLASSES] == 0 or majority_label == label:
-            F[node + MAJORITY_RIGHT] += weight
-        if bayes_label == label:
-            F[node + BAYES_RIGHT] += weight
-    j = add_weight(p, node, label, weight)
-    if not active:
-        return
-    place = -1
-    if p.option[FAMILY] == FOREST_FAMILY:
-        if I[node + SUBSET_SIZE] == 0:
-            _draw_subset(p, node, X, e)
-        count = I[node + SUBSET_SIZE]
-        for q in range(count):
-            feature = I[I[node + SUBSET] + q]
-            value = X[e, feature]
-            if value == value:
-                place = _watch(p, node, place + 1, feature, j, value, weight, count)
-    else:
-        for q in range(order.size):
-            feature = order[q]
-            value = X[e, feature]
-            if value == value:
-                place = _watch(p, node, place + 1, feature, j, value, weight, order.size)
-
-
 # --- Predictions ------------------------------------------------------------------------------------------------------
+@inlined
+def label_of(p: Pool, node: int, j: int) -> int:
+    """Return the class with a leaf's own number `j`; -1 for none."""
+    if j < 0:
+        return -1
+    return p.I[p.I[node + WEIGHTS] + PAIR * j + CLASS]  # type: ignore[no-any-return]
+
+
 @bare_kernel
 def majority(p: Pool, node: int, out: int) -> int:
     """Write a leaf's shares of its classes to row `out` of `room`; return the number of the first greatest, or -1."""
@@ -431,3 +411,47 @@ def _add_nominal(p: Pool, node: int, slot: int, value: float, out: int) -> None:
                 weight = F[I[slot + TABLE] + (1 + j) * I[slot + CATEGORY_ROOM] + q]
                 if weight > 0.0:
                     p.room[out, j] += math.log(weight / F[slot + HEADER + ROW * j + COUNT])
+
+
+# --- Learning ---------------------------------------------------------------------------------------------------------
+@bare_kernel
+def learn_leaf(
+    p: Pool, node: int, X: Any, e: int, order: Any, label: int, weight: float, said: int, naive: int
+) -> None:
+    """`learn_one` of a leaf.
+
+    Parameters
+    ----------
+    said, naive
+        The class that it predicts by majority and by naive Bayes, -1 for none, `UNASKED` if that is not known.
+    """
+    F, I = p.F, p.I
+    active = I[node + ACTIVE] == 1
+    if active and (p.option[PREDICTION] == BAYES_ADAPTIVE or p.option[FAMILY] == ADAPTIVE_FAMILY):
+        if said == UNASKED:
+            said = label_of(p, node, majority(p, node, LEARNER_ROW))
+        if naive == UNASKED:
+            naive = label_of(p, node, bayes(p, node, X, e, LEARNER_ROW))
+        if I[node + CLASSES] == 0 or said == label:
+            F[node + MAJORITY_RIGHT] += weight
+        if naive == label:
+            F[node + BAYES_RIGHT] += weight
+    j = add_weight(p, node, label, weight)
+    if not active:
+        return
+    place = -1
+    if p.option[FAMILY] == FOREST_FAMILY:
+        if I[node + SUBSET_SIZE] == 0:
+            _draw_subset(p, node, X, e)
+        count = I[node + SUBSET_SIZE]
+        for q in range(count):
+            feature = I[I[node + SUBSET] + q]
+            value = X[e, feature]
+            if value == value:
+                place = _watch(p, node, place + 1, feature, j, value, weight, count)
+    else:
+        for q in range(order.size):
+            feature = order[q]
+            value = X[e, feature]
+            if value == value:
+                place = _watch(p, node, place + 1, feature, j, value, weight, order.size)

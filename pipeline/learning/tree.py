@@ -8,12 +8,11 @@ from pipeline.jit import bare_kernel
 from pipeline.learning.arena import has_room
 from pipeline.learning.descent import find_leaf
 from pipeline.learning.layout import CLASSES, ROOT
+from pipeline.learning.leaves import UNASKED, label_of
 from pipeline.learning.votes import (
     BAYES_ROW,
     MAJORITY_ROW,
     ask_leaf,
-    ask_learner,
-    label_of,
     learn_below,
     row_of_answer,
 )
@@ -47,14 +46,12 @@ def tree_block(
         if not has_room(p, order.size):
             return e
         label = y[e]
-        leaf, said, naive = 0, -1, -1
+        leaf, said, naive = 0, UNASKED, UNASKED
         root = p.tree[0, ROOT]
         if root != 0:
             leaf = find_leaf(p, root, X, e)
             if says:
-                said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW, label >= 0)
-            elif label >= 0:
-                said, naive = ask_learner(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
+                said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         if says:
             _say(p, leaf, naive, e, votes, sequence, labels)
         if label >= 0:

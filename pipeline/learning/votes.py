@@ -11,7 +11,6 @@ from pipeline.learning.layout import (
     BAYES_ADAPTIVE,
     BAYES_RIGHT,
     BAYES_WEIGHT,
-    CLASS,
     CLASSES,
     DEPTH,
     FEATURE,
@@ -24,12 +23,19 @@ from pipeline.learning.layout import (
     MAJORITY_RIGHT,
     MAX_DEPTH,
     MULTIWAY,
-    PAIR,
     PREDICTION,
     ROOT,
-    WEIGHTS,
 )
-from pipeline.learning.leaves import bayes, forget_slots, learn_leaf, majority, new_leaf, total
+from pipeline.learning.leaves import (
+    UNASKED,
+    bayes,
+    forget_slots,
+    label_of,
+    learn_leaf,
+    majority,
+    new_leaf,
+    total,
+)
 from pipeline.learning.splits import append_child, attempt
 
 Pool = Any
@@ -37,9 +43,8 @@ Pool = Any
 MAJORITY_ROW = 3
 BAYES_ROW = 4
 """Rows of `room` with the shares of the leaf that predicts the event."""
-OTHER_MAJORITY_ROW = 5
-OTHER_BAYES_ROW = 6
-"""The same of another leaf, which learns the event beside it."""
+OTHER_ROW = 6
+"""The same of an alternate."""
 
 
 @inlined
@@ -50,14 +55,6 @@ def says_bayes(p: Pool, node: int) -> bool:
     if p.option[PREDICTION] == BAYES_ADAPTIVE:
         return p.F[node + BAYES_RIGHT] >= p.F[node + MAJORITY_RIGHT]  # type: ignore[no-any-return]
     return p.option[PREDICTION] == BAYES and total(p, node) >= p.number[BAYES_WEIGHT]  # type: ignore[no-any-return]
-
-
-@inlined
-def label_of(p: Pool, node: int, j: int) -> int:
-    """Return the class with a leaf's own number `j`; -1 for none."""
-    if j < 0:
-        return -1
-    return p.I[p.I[node + WEIGHTS] + PAIR * j + CLASS]  # type: ignore[no-any-return]
 
 
 @bare_kernel
@@ -73,7 +70,7 @@ def learn_below(
     leaf
         The leaf that predicts the event, 0 in a tree without root.
     said, naive
-        What it predicts by majority and by naive Bayes, or -1.
+        What it predicts by majority and by naive Bayes; see `leaves.learn_leaf`.
     """
     F, I = p.F, p.I
     p.tree[t, LEARNED] += int(weight)
@@ -96,7 +93,7 @@ def learn_below(
                 child = common_child(p, node)
         node = child
     if node != leaf:
-        said, naive = -1, -1
+        said, naive = UNASKED, UNASKED
     learn_leaf(p, node, X, e, order, label, weight, said, naive)
     if stuck or I[node + ACTIVE] == 0:
         return
@@ -118,28 +115,15 @@ def learn_below(
 
 
 @bare_kernel
-def ask_leaf(p: Pool, leaf: int, X: Any, e: int, shares: int, naive: int, learns: bool) -> tuple[int, int]:
-    """Write a leaf's shares by majority and by naive Bayes to two rows of `room`; return the class of each, or -1.
+def ask_leaf(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int]:
+    """Write a leaf's answer to a row of `room`: to `shares` by majority, to `by_bayes` by naive Bayes.
 
-    Naive Bayes is asked only where River asks it, since its answer changes nominal splitters.
+    Return the class that it predicts by each, or `UNASKED`: naive Bayes is asked only where River asks it, since that
+    changes nominal splitters.
     """
-    said, by_bayes = -1, -1
-    adaptive = learns and p.option[PREDICTION] == BAYES_ADAPTIVE and p.I[leaf + ACTIVE] == 1
-    says = says_bayes(p, leaf)
-    if not says or adaptive:
-        said = label_of(p, leaf, majority(p, leaf, shares))
-    if says or adaptive:
-        by_bayes = label_of(p, leaf, bayes(p, leaf, X, e, naive))
-    return said, by_bayes
-
-
-@bare_kernel
-def ask_learner(p: Pool, leaf: int, X: Any, e: int, shares: int, naive: int) -> tuple[int, int]:
-    """Return what a leaf says by majority and by naive Bayes, where it is not asked for its answer."""
-    if p.option[PREDICTION] != BAYES_ADAPTIVE or p.I[leaf + ACTIVE] == 0:
-        return -1, -1
-    said = label_of(p, leaf, majority(p, leaf, shares))
-    return said, label_of(p, leaf, bayes(p, leaf, X, e, naive))
+    if says_bayes(p, leaf):
+        return UNASKED, label_of(p, leaf, bayes(p, leaf, X, e, by_bayes))
+    return label_of(p, leaf, majority(p, leaf, shares)), UNASKED
 
 
 @inlined
