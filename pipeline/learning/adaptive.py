@@ -98,7 +98,7 @@ def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tupl
     return said, naive, _weigh(p, leaf, by_bayes) if naive >= 0 else -1
 
 
-@bare_kernel
+@inlined
 def _weigh(p: Pool, leaf: int, row: int) -> int:
     """Write a leaf's answer to `_ANSWER_ROW`: its probabilities, less the larger its error; return its class."""
     count = p.I[leaf + CLASSES]
@@ -118,7 +118,7 @@ def _weigh(p: Pool, leaf: int, row: int) -> int:
     return label_of(p, leaf, best)  # type: ignore[no-any-return]
 
 
-@bare_kernel
+@inlined
 def _say(p: Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: Any, labels: Any) -> None:
     classes = p.by_label.size
     count = 0
@@ -184,7 +184,7 @@ def _observe(p: Pool, node: int, wrong: float) -> bool:
     """Update a node's detector and error; return whether its error has risen."""
     F, I = p.F, p.I
     before = F[node + ERROR_MEAN]
-    I[node + DETECTOR] = update(p, I[node + DETECTOR], 1, wrong)
+    I[node + DETECTOR] = update(F, I, p.control, p.detector, I[node + DETECTOR], 1, wrong)
     F[node + ERROR_COUNT] += 1.0
     F[node + ERROR_MEAN] += (1.0 / F[node + ERROR_COUNT]) * (wrong - F[node + ERROR_MEAN])
     changed = I[I[node + DETECTOR] + DETECTED] == 1
@@ -268,7 +268,7 @@ def _replace(p: Pool, parent: int, node: int, by: int) -> None:
         I[parent + RIGHT] = by
 
 
-@bare_kernel
+@inlined
 def _learn(
     p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float
 ) -> None:
@@ -343,7 +343,7 @@ def _learn_leaf(
     """`learn_one` of a leaf. Where an alternate splits, it takes the place of `owner` below `parent`."""
     F, I = p.F, p.I
     if p.option[BOOTSTRAP] == 1:
-        draw = poisson(p, p.number[POISSON_LIMIT])
+        draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
         if draw > 0:
             weight *= draw
     _observe(p, leaf, 0.0 if answer == label else 1.0)

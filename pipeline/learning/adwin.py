@@ -24,6 +24,7 @@ from pipeline.learning.layout import (
     TICK,
     TOTAL,
     TOTAL_WIDTH,
+    USED,
     VARIANCE,
     WIDTH,
     Array,
@@ -42,25 +43,27 @@ def new_detector(p: Pool, which: int) -> int:
 
 
 @bare_kernel
-def reset(p: Pool, at: int, which: int) -> None:
+def reset(I: Array, parameters: Array, at: int, which: int) -> None:  # noqa: E741
     """Make a detector as good as new."""
-    room = p.I[at + ROW_ROOM]
-    for word in range(detector_words(int(p.detector[which, BUCKETS_A_ROW]), room)):
-        p.I[at + word] = 0
-    p.I[at + ROW_ROOM] = room
-    p.I[at + ROWS] = 1
+    room = I[at + ROW_ROOM]
+    for word in range(detector_words(int(parameters[which, BUCKETS_A_ROW]), room)):
+        I[at + word] = 0
+    I[at + ROW_ROOM] = room
+    I[at + ROWS] = 1
 
 
 @bare_kernel
-def update(p: Pool, at: int, which: int, value: float) -> int:
-    """Update the detector at `at`, and return where it is now: it may have moved."""
-    F, I = p.F, p.I
+def update(F: Array, I: Array, control: Array, parameters: Array, at: int, which: int, value: float) -> int:  # noqa: E741
+    """Update the detector at `at`, and return where it is now: it may have moved.
+
+    This kernel takes arrays of the pool, not the pool: numba hands over seven numbers for each array of a tuple.
+    """
     if I[at + DETECTED] == 1:
-        reset(p, at, which)
-    most = int(p.detector[which, BUCKETS_A_ROW])
+        reset(I, parameters, at, which)
+    most = int(parameters[which, BUCKETS_A_ROW])
     room = I[at + ROW_ROOM]
     if room == FEW_ROWS and I[at + ROWS] == FEW_ROWS:
-        at = _with_more_rows(p, at, most)
+        at = _with_more_rows(I, control, at, most)
         room = MANY_ROWS
     used = at + DETECTOR_HEADER
     totals = used + room
@@ -100,8 +103,8 @@ def update(p: Pool, at: int, which: int, value: float) -> int:
         row += 1
     I[at + TICK] += 1
     detected = 0
-    if I[at + TICK] % int(p.detector[which, CLOCK]) == 0 and width > p.detector[which, DETECTOR_GRACE]:
-        detected = _detect(p, at, which)
+    if I[at + TICK] % int(parameters[which, CLOCK]) == 0 and width > parameters[which, DETECTOR_GRACE]:
+        detected = _detect(F, I, parameters, at, which)
     F[at + TOTAL_WIDTH] += F[at + WIDTH]
     I[at + DETECTIONS] += detected
     I[at + DETECTED] = detected
@@ -109,9 +112,10 @@ def update(p: Pool, at: int, which: int, value: float) -> int:
 
 
 @bare_kernel
-def _with_more_rows(p: Pool, at: int, most: int) -> int:
-    moved = take(p, detector_words(most, MANY_ROWS))
-    copy_rows(p.I, at, FEW_ROWS, p.I, moved, MANY_ROWS, most)
+def _with_more_rows(I: Array, control: Array, at: int, most: int) -> int:  # noqa: E741
+    moved = control[USED]
+    control[USED] = moved + detector_words(most, MANY_ROWS)
+    copy_rows(I, at, FEW_ROWS, I, moved, MANY_ROWS, most)
     return moved  # type: ignore[no-any-return]
 
 
@@ -131,11 +135,10 @@ def copy_rows(source: Array, at: int, room: int, target: Array, to: int, new_roo
 
 
 @bare_kernel
-def _detect(p: Pool, at: int, which: int) -> int:
+def _detect(F: Array, I: Array, parameters: Array, at: int, which: int) -> int:  # noqa: E741
     """Shorten the window as long as its two parts differ; return 1 if they did."""
-    F, I = p.F, p.I
-    most = int(p.detector[which, BUCKETS_A_ROW])
-    least = p.detector[which, LEAST_WINDOW]
+    most = int(parameters[which, BUCKETS_A_ROW])
+    least = parameters[which, LEAST_WINDOW]
     used = at + DETECTOR_HEADER
     totals = used + I[at + ROW_ROOM]
     detected = 0
@@ -144,7 +147,7 @@ def _detect(p: Pool, at: int, which: int) -> int:
         again = False
         n0, n1 = 0.0, F[at + WIDTH]
         u0, u1 = 0.0, F[at + TOTAL]
-        log = math.log(2.0 * math.log(F[at + WIDTH]) / p.detector[which, DELTA])
+        log = math.log(2.0 * math.log(F[at + WIDTH]) / parameters[which, DELTA])
         variance = F[at + VARIANCE] / F[at + WIDTH]
         done = False
         row = I[at + ROWS] - 1
@@ -167,7 +170,7 @@ def _detect(p: Pool, at: int, which: int) -> int:
                         again = True
                         detected = 1
                         if F[at + WIDTH] > 0.0:
-                            _drop_oldest(p, at, most)
+                            _drop_oldest(F, I, at, most)
                             done = True
                             break
             row -= 1
@@ -175,8 +178,7 @@ def _detect(p: Pool, at: int, which: int) -> int:
 
 
 @bare_kernel
-def _drop_oldest(p: Pool, at: int, most: int) -> None:
-    F, I = p.F, p.I
+def _drop_oldest(F: Array, I: Array, at: int, most: int) -> None:  # noqa: E741
     room = I[at + ROW_ROOM]
     used = at + DETECTOR_HEADER
     last = I[at + ROWS] - 1

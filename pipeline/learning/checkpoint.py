@@ -102,14 +102,14 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
 
 
 def _check_trees(state: State, tree: Array) -> None:
-    exists, planted = tree[:, EXISTS], state.subset_most > 0
+    exists = tree[:, EXISTS]
     require(bool(np.all((exists == 0) | (exists == 1))), "trees that exist or do not", _OF)
     require(bool(np.all(tree[exists == 0, ROOT] == 0)), "no nodes of trees that do not exist", _OF)
     if state.family != FOREST_FAMILY:
         require(bool(exists[0] == 1) and not tree[:, [WARNING, DRIFT]].any(), "one tree", _OF)
         return
     models = state.parameters["n_models"]
-    require(bool(np.all(exists[:models] == planted)), "as many trees as models", _OF)
+    require(bool(np.all(exists[:models] == exists[0])), "as many trees as models", _OF)
     for field, name in ((WARNING, "warning_detector"), (DRIFT, "drift_detector")):
         wanted = state.parameters[name] is not None
         require(bool(np.all((tree[:models, field] != 0) == wanted)), f"a {name} for each tree", _OF)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.jit import bare_kernel
+from pipeline.jit import bare_kernel, inlined
 from pipeline.learning.adwin import reset, update
 from pipeline.learning.arena import has_room
 from pipeline.learning.descent import find_leaf
@@ -70,7 +70,7 @@ def forest_block(
     return X.shape[0]
 
 
-@bare_kernel
+@inlined
 def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
     """Write a tree's probabilities to `_BY_CLASS_ROW`; return the first class by label with the greatest, or -1."""
     for c in range(p.by_label.size):
@@ -88,7 +88,7 @@ def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
     return best
 
 
-@bare_kernel
+@inlined
 def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -> int:
     """Add a tree's probabilities times its accuracy; return how many classes have votes now."""
     accuracy = 0.0
@@ -110,7 +110,7 @@ def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -
     return known
 
 
-@bare_kernel
+@inlined
 def _conclude(e: int, known: int, votes: Any, sequence: Any, labels: Any) -> None:
     added = 0.0
     for q in range(known):
@@ -125,7 +125,7 @@ def _conclude(e: int, known: int, votes: Any, sequence: Any, labels: Any) -> Non
     labels[e] = best
 
 
-@bare_kernel
+@inlined
 def _learn(
     p: Pool, t: int, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int
 ) -> None:
@@ -136,25 +136,36 @@ def _learn(
     p.right[t, 1] += 1.0
     if hit:
         p.right[t, 0] += 1.0
-    draw = poisson(p, p.number[POISSON_LIMIT])
+    draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
     if draw == 0:
         return
     background = models + t
-    if p.tree[background, EXISTS] == 1:
-        p.seen[background, label] = 1
-        learn_below(p, background, 0, X, e, order, label, float(draw), UNASKED, UNASKED)
-    p.seen[t, label] = 1
-    learn_below(p, t, leaf, X, e, order, label, float(draw), said, naive)
+    for learner in (background, t):
+        if learner == t or p.tree[background, EXISTS] == 1:
+            p.seen[learner, label] = 1
+            asked = learner == t
+            learn_below(
+                p,
+                learner,
+                leaf if asked else 0,
+                X,
+                e,
+                order,
+                label,
+                float(draw),
+                said if asked else UNASKED,
+                naive if asked else UNASKED,
+            )
     wrong = 0.0 if hit else 1.0
     if p.tree[t, WARNING] != 0:
-        p.tree[t, WARNING] = update(p, p.tree[t, WARNING], 0, wrong)
+        p.tree[t, WARNING] = update(p.F, p.I, p.control, p.detector, p.tree[t, WARNING], 0, wrong)
         if p.I[p.tree[t, WARNING] + DETECTED] == 1:
             _clear(p, background)
             p.tree[background, EXISTS] = 1
-            reset(p, p.tree[t, WARNING], 0)
+            reset(p.I, p.detector, p.tree[t, WARNING], 0)
             p.tree[t, WARNED] += 1
     if p.tree[t, DRIFT] != 0:
-        p.tree[t, DRIFT] = update(p, p.tree[t, DRIFT], 1, wrong)
+        p.tree[t, DRIFT] = update(p.F, p.I, p.control, p.detector, p.tree[t, DRIFT], 1, wrong)
         if p.I[p.tree[t, DRIFT] + DETECTED] == 1:
             _clear(p, t)
             if p.tree[background, EXISTS] == 1:
@@ -163,9 +174,9 @@ def _learn(
                 for c in range(p.by_label.size):
                     p.seen[t, c] = p.seen[background, c]
                 _clear(p, background)
-                reset(p, p.tree[t, WARNING], 0)
+                reset(p.I, p.detector, p.tree[t, WARNING], 0)
             p.tree[t, EXISTS] = 1
-            reset(p, p.tree[t, DRIFT], 1)
+            reset(p.I, p.detector, p.tree[t, DRIFT], 1)
             for truth in range(p.confusion.shape[1]):
                 for other_class in range(p.confusion.shape[2]):
                     p.confusion[t, truth, other_class] = 0.0

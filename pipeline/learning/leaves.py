@@ -90,7 +90,7 @@ def total(p: Pool, node: int) -> float:
     return added
 
 
-@bare_kernel
+@inlined
 def add_weight(p: Pool, node: int, label: int, weight: float) -> int:
     """Add to the weight of a class, and return the node's own number of the class."""
     F, I = p.F, p.I
@@ -257,7 +257,7 @@ def _watch_category(p: Pool, node: int, slot: int, j: int, value: float, weight:
     F[slot + HEADER + ROW * j + COUNT] += weight
 
 
-@bare_kernel
+@inlined
 def _watch(p: Pool, node: int, guess: int, feature: int, j: int, value: float, weight: float, expected: int) -> int:
     """Update the splitter of a feature; return the number of its slot. `guess` is where it probably is."""
     I = p.I  # noqa: E741
@@ -315,7 +315,7 @@ def label_of(p: Pool, node: int, j: int) -> int:
     return p.I[p.I[node + WEIGHTS] + PAIR * j + CLASS]  # type: ignore[no-any-return]
 
 
-@bare_kernel
+@inlined
 def majority(p: Pool, node: int, out: int) -> int:
     """Write a leaf's shares of its classes to row `out` of `room`; return the number of the first greatest, or -1."""
     F, I = p.F, p.I
@@ -353,7 +353,7 @@ def _square(x: float, two: float) -> float:
     return math.pow(x, two)
 
 
-@bare_kernel
+@inlined
 def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
     """`do_naive_bayes_prediction`: write probabilities to row `out` of `room`; return the number of the first greatest.
 
@@ -414,7 +414,7 @@ def _add_nominal(p: Pool, node: int, slot: int, value: float, out: int) -> None:
 
 
 # --- Learning ---------------------------------------------------------------------------------------------------------
-@bare_kernel
+@inlined
 def learn_leaf(
     p: Pool, node: int, X: Any, e: int, order: Any, label: int, weight: float, said: int, naive: int
 ) -> None:

@@ -203,7 +203,7 @@ class LiveModel:
     def _run(self, X: Array, order: Array, y: Array, w: Array, says: bool, answers: Answers) -> None:
         if len(X) == 0:
             return
-        if self._state.family == FOREST_FAMILY and not self._state.subset_most:
+        if self._state.family == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
             self._plant(int(np.count_nonzero(~np.isnan(X[0]))))
         block = _BLOCKS[self._state.family]
         done = 0

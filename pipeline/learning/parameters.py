@@ -8,7 +8,7 @@ import numpy as np
 from river import drift, forest, metrics, tree
 from river.tree.splitter import GaussianSplitter
 
-from pipeline.errors import NotCompilable
+from pipeline.errors import ModelError, NotCompilable
 from pipeline.learning.layout import (
     ADAPTIVE_FAMILY,
     BAYES,
@@ -240,7 +240,15 @@ def detectors(parameters: Mapping[str, Any]) -> Array:
 
 
 def most_features(given: Any, features: int) -> int:
-    """Return how many features a leaf of a forest may watch: `_set_max_features`."""
+    """Return how many features a leaf of a forest may watch: `_set_max_features`.
+
+    Raises
+    ------
+    ModelError
+        The first event has no feature, of which there is no logarithm.
+    """
+    if given == "log2" and features == 0:
+        raise ModelError("max_features: expected the first event of a forest to have a feature, for log2")
     if given == "sqrt":
         most = round(math.sqrt(features))
     elif given == "log2":

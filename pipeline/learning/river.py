@@ -152,8 +152,8 @@ class _Reader:
             raise NotCompilable(f"expected {models} trees, got {len(forest_of)}")
         self._read_labels()
         if state.family == FOREST_FAMILY and forest_of:
-            if type(model.max_features) is not int or model.max_features < 1:
-                raise NotCompilable(f"max_features: expected a number from 1 on, got {model.max_features!r}")
+            if type(model.max_features) is not int or model.max_features < 0:
+                raise NotCompilable(f"max_features: expected a whole number, got {model.max_features!r}")
             state.subset_most = model.max_features
         roots = {t: self._tree(one) for t, one in self.trees}
         pool = state.pool(2 * self.used + 4_096)
@@ -490,7 +490,7 @@ class _Writer:
     def _write_forest(self) -> None:
         state, pool, model = self.state, self.pool, self.model
         models = state.parameters["n_models"]
-        if state.subset_most:
+        if pool.tree[0, EXISTS]:
             model.max_features = state.subset_most
         for t in range(2 * models):
             if not pool.tree[t, EXISTS]:

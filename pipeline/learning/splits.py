@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from pipeline.jit import bare_kernel, inlined
-from pipeline.learning.arena import take
 from pipeline.learning.layout import (
     BEST_KIND,
     BEST_SLOT,

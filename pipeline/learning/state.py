@@ -50,7 +50,7 @@ class State:
     max_depth: int
     """Of trees; River derives the default from the recursion limit."""
     subset_most: int = 0
-    """Features that a leaf of a forest may watch; 0 before the first event."""
+    """Features that a leaf of a forest may watch; 0 before the first event, or if that had none."""
     features: dict[str, int] = field(default_factory=dict)
     kinds: list[int] = field(default_factory=list)
     categories: list[dict[str, int]] = field(default_factory=list)
@@ -136,7 +136,7 @@ class State:
         pool.control[NOMINAL_FEATURES] = np.count_nonzero(kind != IS_NUMBER)
         pool.option[LABEL_ONE], pool.option[LABEL_ZERO] = self.labels.get(1, -1), self.labels.get(0, -1)
         pool.option[SUBSET_MOST] = self.subset_most
-        pool.option[POOL_MOST] = supported.pool_most(self.subset_most) if self.subset_most else 0
+        pool.option[POOL_MOST] = supported.pool_most(self.subset_most)
         models = self.parameters["n_models"] if self.family == FOREST_FAMILY else 0
         return pool._replace(
             kind=kind,

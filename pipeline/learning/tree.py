@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.jit import bare_kernel
+from pipeline.jit import bare_kernel, inlined
 from pipeline.learning.arena import has_room
 from pipeline.learning.descent import find_leaf
 from pipeline.learning.layout import CLASSES, ROOT
@@ -60,7 +60,7 @@ def tree_block(
     return X.shape[0]
 
 
-@bare_kernel
+@inlined
 def _say(p: Pool, leaf: int, naive: int, e: int, votes: Any, sequence: Any, labels: Any) -> None:
     count = 0
     for q in range(p.by_label.size):

@@ -9,8 +9,6 @@ from pipeline.learning.layout import POOL_MOST
 
 Pool = Any
 
-WORDS = 624
-
 
 @bare_kernel
 def _twist(state: Any) -> None:
@@ -23,13 +21,13 @@ def _twist(state: Any) -> None:
 
 
 @inlined
-def _word(p: Pool) -> Any:
-    at = p.position[0]
+def _word(twister: Any, position: Any) -> Any:
+    at = position[0]
     if at >= 624:
-        _twist(p.twister)
+        _twist(twister)
         at = 0
-    y = p.twister[at]
-    p.position[0] = at + 1
+    y = twister[at]
+    position[0] = at + 1
     y ^= y >> np.uint32(11)
     y ^= (y << np.uint32(7)) & np.uint32(0x9D2C5680)
     y ^= (y << np.uint32(15)) & np.uint32(0xEFC60000)
@@ -38,21 +36,21 @@ def _word(p: Pool) -> Any:
 
 
 @inlined
-def _uniform(p: Pool) -> float:
+def _uniform(twister: Any, position: Any) -> float:
     """`Random.random`."""
-    a = np.int64(_word(p)) >> 5
-    b = np.int64(_word(p)) >> 6
+    a = np.int64(_word(twister, position)) >> 5
+    b = np.int64(_word(twister, position)) >> 6
     return (a * 67108864.0 + b) * (1.0 / 9007199254740992.0)
 
 
 @bare_kernel
-def poisson(p: Pool, limit: float) -> int:
+def poisson(twister: Any, position: Any, limit: float) -> int:
     """`river.utils.random.poisson`, whose `limit` is exp(-rate)."""
     k = 0
     q = 1.0
     while q > limit:
         k += 1
-        q *= _uniform(p)
+        q *= _uniform(twister, position)
     return k - 1
 
 
@@ -62,9 +60,9 @@ def _below(p: Pool, n: int) -> int:
     bits = 0
     while (n >> bits) > 0:
         bits += 1
-    r = np.int64(_word(p)) >> (32 - bits)
+    r = np.int64(_word(p.twister, p.position)) >> (32 - bits)
     while r >= n:
-        r = np.int64(_word(p)) >> (32 - bits)
+        r = np.int64(_word(p.twister, p.position)) >> (32 - bits)
     return r
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.jit import bare_kernel, inlined
+from pipeline.jit import inlined
 from pipeline.learning.descent import common_child, next_child
 from pipeline.learning.layout import (
     ACTIVE,
@@ -57,7 +57,7 @@ def says_bayes(p: Pool, node: int) -> bool:
     return p.option[PREDICTION] == BAYES and total(p, node) >= p.number[BAYES_WEIGHT]  # type: ignore[no-any-return]
 
 
-@bare_kernel
+@inlined
 def learn_below(
     p: Pool, t: int, leaf: int, X: Any, e: int, order: Any, label: int, weight: float, said: int, naive: int
 ) -> None:
@@ -114,7 +114,7 @@ def learn_below(
             F[node + LAST] = seen
 
 
-@bare_kernel
+@inlined
 def ask_leaf(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int]:
     """Write a leaf's answer to a row of `room`: to `shares` by majority, to `by_bayes` by naive Bayes.
 

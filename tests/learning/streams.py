@@ -73,3 +73,8 @@ def made_streams(draw: st.DrawFn, most: int = 400) -> list[Event]:
                 x[f"n{place}"] = source.gauss(shift if told else 0.0, 1.0)
         events.append((x, f"y{(truth * 7) % 13}"))
     return events
+
+
+def with_a_feature(events: list[Event]) -> list[Event]:
+    """Leave out what comes before the first event that has a feature: River takes no logarithm of 0."""
+    return events[next((number for number, (x, _) in enumerate(events) if x), len(events)) :]

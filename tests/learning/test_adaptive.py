@@ -17,7 +17,7 @@ from tests.learning.test_tree import EAGER, SETS
 RESTLESS = {
     **EAGER,
     "seed": 7,
-    "drift_window_threshold": 20,
+    "drift_window_threshold": 5,
     "switch_significance": 0.9,
     "drift_detector": drift.ADWIN(delta=0.9, clock=5, min_window_length=3, grace_period=5),
 }
