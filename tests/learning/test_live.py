@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -17,7 +18,7 @@ from pipeline.errors import FrameError, ModelError, NotCompilable
 from pipeline.learning.live import Columns, LiveModel, take
 from tests.examples import examples
 from tests.learning import test_adaptive, test_forest, test_tree
-from tests.learning.equality import Event, check_equal, check_same, learn_live, learn_river
+from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
 from tests.learning.streams import made_streams
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -135,8 +136,11 @@ def test_damaged_checkpoints_are_refused_or_harmless(make: Callable[[], Any], ev
             successor = LiveModel.from_bytes(resealed(bytes(forged)))
         except FrameError:
             continue
-        learn_live(successor, events[len(events) // 2 :])
-        successor.to_bytes()
+        with suppress(ModelError):  # a forged kind of a feature does not fit the events
+            for columns, labels in blocks(events[len(events) // 2 :]):
+                successor.predict_learn_block(columns, successor.numbers_of(labels))
+        with suppress(FrameError):
+            LiveModel.from_bytes(successor.to_bytes())
 
 
 @every_family
