@@ -6,7 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = (
-    "ingest", "models", "background", "learn", "explain", "fold", "drift", "estimators", "checks", "gbmap", "sentinel",
+    "ingest", "models", "background", "learn", "learning", "explain", "fold", "drift", "estimators", "checks", "gbmap",
+    "sentinel",
 )  # fmt: skip
 PURE = [
     ROOT / "pipeline" / "draws.py",

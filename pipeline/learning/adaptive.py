@@ -178,11 +178,11 @@ def _add_alternates(p: Pool, X: Any, e: int, votes: Any) -> None:
         node = child
 
 
-# --- Learning -----------------------------------------------------------------------------------------------------------
+# --- Learning -----------------------------------------------------------------------------------------------------------  # noqa: E501
 @inlined
 def _observe(p: Pool, node: int, wrong: float) -> bool:
     """Update a node's detector and error; return whether its error has risen."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     before = F[node + ERROR_MEAN]
     I[node + DETECTOR] = update(F, I, p.control, p.detector, I[node + DETECTOR], 1, wrong)
     F[node + ERROR_COUNT] += 1.0
@@ -250,7 +250,7 @@ def _wake(p: Pool) -> None:
 @bare_kernel
 def _replace(p: Pool, parent: int, node: int, by: int) -> None:
     """Put a node in the place of another one; `parent` is 0 for the root."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     if parent == 0:
         p.tree[0, ROOT] = by
         return
@@ -272,7 +272,7 @@ def _replace(p: Pool, parent: int, node: int, by: int) -> None:
 def _learn(
     p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float
 ) -> None:
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     p.tree[0, LEARNED] += int(weight)
     node, parent = p.tree[0, ROOT], 0
     if node == 0:
@@ -341,7 +341,7 @@ def _learn_leaf(
     is_alternate: bool, owner: int, parent: int,
 ) -> None:  # fmt: skip
     """`learn_one` of a leaf. Where an alternate splits, it takes the place of `owner` below `parent`."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     if p.option[BOOTSTRAP] == 1:
         draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
         if draw > 0:

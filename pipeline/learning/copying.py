@@ -178,7 +178,7 @@ def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:  # noqa: E741
             if p.I[copy + KIND] != LEAF:
                 p.I[last + SLOTS] = copy
                 last = copy
-            if kind == MULTIWAY:
+            if kind == MULTIWAY:  # noqa: SIM108
                 child = I[child + NEXT]
             else:
                 child = p.I[node + RIGHT] if count == 1 else 0
@@ -317,13 +317,13 @@ def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool: 
 @bare_kernel
 def _copy_table(
     F: Array,
-    I: Array,
+    I: Array,  # noqa: E741
     p: Pool,
     source: int,
     slot: int,
     classes: int,
     room: int,
-    target_room: int,  # noqa: E741
+    target_room: int,
 ) -> bool:
     count, place = I[source + CATEGORIES], I[source + CATEGORY_ROOM]
     budget = p.control[BUDGET]

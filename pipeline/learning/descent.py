@@ -12,7 +12,7 @@ Pool = Any
 @inlined
 def next_child(p: Pool, node: int, X: Any, e: int) -> int:
     """Return the child to which a branch sends an event; 0 if it lacks the feature or no child has its category."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     value = X[e, I[node + FEATURE]]
     kind = I[node + KIND]
     child = 0
@@ -36,7 +36,7 @@ def next_child(p: Pool, node: int, X: Any, e: int) -> int:
 @bare_kernel
 def weight_of(p: Pool, root: int) -> float:
     """Return the `total_weight` of a subtree, summed as River sums it: a branch adds the sums of its children."""
-    I, path, sums = p.I, p.path, p.sums
+    I, path, sums = p.I, p.path, p.sums  # noqa: E741
     if I[root + KIND] == LEAF:
         return total(p, root)
     level = 0

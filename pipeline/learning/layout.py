@@ -165,7 +165,7 @@ MAJORITY: Final = 0
 BAYES: Final = 1
 BAYES_ADAPTIVE: Final = 2
 
-# --- Numbers: float64 ---------------------------------------------------------------------------------------------------
+# --- Numbers: float64 ---------------------------------------------------------------------------------------------------  # noqa: E501
 GRACE: Final = 0
 TAU: Final = 1
 LOG_DELTA: Final = 2
@@ -195,7 +195,7 @@ IS_NUMBER: Final = 0
 IS_NOMINAL_NUMBER: Final = 1
 IS_TEXT: Final = 2
 
-# --- The best split of a leaf: float64 ----------------------------------------------------------------------------------
+# --- The best split of a leaf: float64 ----------------------------------------------------------------------------------  # noqa: E501
 MERIT: Final = 0
 SECOND: Final = 1
 SUGGESTIONS: Final = 2

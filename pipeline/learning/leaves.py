@@ -93,7 +93,7 @@ def total(p: Pool, node: int) -> float:
 @inlined
 def add_weight(p: Pool, node: int, label: int, weight: float) -> int:
     """Add to the weight of a class, and return the node's own number of the class."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     weights = I[node + WEIGHTS]
     count = I[node + CLASSES]
     for j in range(count):
@@ -144,7 +144,7 @@ def _move_block(p: Pool, node: int, slots: int, classes: int) -> None:
 @bare_kernel
 def _move_table(p: Pool, slot: int, room: int, before: int, classes: int) -> None:
     """Write a table again, with room for `room` categories and `classes` instead of `before` classes."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     source, room_before = I[slot + TABLE], I[slot + CATEGORY_ROOM]
     table = take(p, room * (1 + classes))
     for part in range(1 + before):
@@ -189,7 +189,7 @@ def forget_slots(p: Pool, node: int) -> None:
 @inlined
 def _watch_number(p: Pool, slot: int, j: int, value: float, weight: float) -> None:
     """`GaussianSplitter.update`: Welford's mean and variance; the logarithm of the density is prepared here."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     row = slot + HEADER + ROW * j
     if F[row + COUNT] == 0.0:
         I[slot + HEADER + ROW * I[slot + SLOT_CLASSES] + ORDER] = j
@@ -244,7 +244,7 @@ def _know(p: Pool, slot: int, j: int) -> None:
 @bare_kernel
 def _watch_category(p: Pool, node: int, slot: int, j: int, value: float, weight: float) -> None:
     """`NominalSplitterClassif.update`."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     _know(p, slot, j)
     q = _category(p, slot, value)
     if q < 0:
@@ -318,7 +318,7 @@ def label_of(p: Pool, node: int, j: int) -> int:
 @inlined
 def majority(p: Pool, node: int, out: int) -> int:
     """Write a leaf's shares of its classes to row `out` of `room`; return the number of the first greatest, or -1."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     weights = I[node + WEIGHTS]
     added = total(p, node)
     scale = 1.0
@@ -359,7 +359,7 @@ def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
 
     -1 stands for an empty dict. A prediction lets nominal splitters know the classes, as in River.
     """
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     count = I[node + CLASSES]
     added = total(p, node)
     if count == 0 or added == 0.0:
@@ -402,7 +402,7 @@ def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
 
 @bare_kernel
 def _add_nominal(p: Pool, node: int, slot: int, value: float, out: int) -> None:
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     q = _category(p, slot, value)
     for j in range(I[node + CLASSES]):
         if F[I[node + WEIGHTS] + PAIR * j] > 0.0:
@@ -425,7 +425,7 @@ def learn_leaf(
     said, naive
         The class that it predicts by majority and by naive Bayes, -1 for none, `UNASKED` if that is not known.
     """
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     active = I[node + ACTIVE] == 1
     if active and (p.option[PREDICTION] == BAYES_ADAPTIVE or p.option[FAMILY] == ADAPTIVE_FAMILY):
         if said == UNASKED:

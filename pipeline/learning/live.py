@@ -236,4 +236,3 @@ def _one_row(x: Mapping[str, Any]) -> Columns:
     texts = {name: (value,) for name, value in x.items() if isinstance(value, str)}
     values = [0.0 if isinstance(value, str) else np.nan if value is None else float(value) for value in x.values()]
     return Columns(tuple(x), np.array([values], np.float64).reshape(1, len(x)), texts)
-

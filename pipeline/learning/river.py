@@ -109,7 +109,7 @@ _ADAPTIVE_BRANCHES: Final = {
 }
 
 
-# --- River to arrays ----------------------------------------------------------------------------------------------------
+# --- River to arrays ----------------------------------------------------------------------------------------------------  # noqa: E501
 def read_model(model: Any) -> tuple[State, Pool]:
     """Return a River model as arrays; the model itself does not change.
 
@@ -443,7 +443,7 @@ def _exact(weight: float, what: str) -> int:
     return int(weight)
 
 
-# --- Arrays to River ----------------------------------------------------------------------------------------------------
+# --- Arrays to River ----------------------------------------------------------------------------------------------------  # noqa: E501
 def write_model(state: State, pool: Pool) -> Any:
     """Return a new River model in the state of the arrays."""
     return _Writer(state, pool).write()

@@ -155,7 +155,7 @@ def _merit_of_two(p: Pool, node: int, left: int, right: int, before: float) -> f
     return _hellinger(p, node, left, right)
 
 
-# --- Numeric features ---------------------------------------------------------------------------------------------------
+# --- Numeric features ---------------------------------------------------------------------------------------------------  # noqa: E501
 @inlined
 def _below(p: Pool, row: int, spread: float, value: float) -> float:
     """The weight of a Gaussian below `value`, which is within its range."""
@@ -177,7 +177,7 @@ def _spread(p: Pool, row: int) -> float:
 @bare_kernel
 def _part_numbers(p: Pool, slot: int, value: float) -> tuple[int, int]:
     """`_class_dists_from_binary_split`: write both sides to `room`; return how many classes each has."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     left, right = 0, 0
     for q in range(I[slot + SLOT_CLASSES]):
         j = I[slot + HEADER + ROW * q + ORDER]
@@ -211,7 +211,7 @@ def _fill_spreads(p: Pool, slot: int) -> None:
 @bare_kernel
 def _best_threshold(p: Pool, node: int, slot: int, before: float) -> tuple[float, float]:
     """Return the merit of the slot's best split and its threshold."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     best, threshold = -math.inf, 0.0
     least, most = math.inf, -math.inf
     for q in range(I[slot + SLOT_CLASSES]):
@@ -235,11 +235,11 @@ def _best_threshold(p: Pool, node: int, slot: int, before: float) -> tuple[float
     return best, threshold
 
 
-# --- Nominal features -----------------------------------------------------------------------------------------------------
+# --- Nominal features -----------------------------------------------------------------------------------------------------  # noqa: E501
 @bare_kernel
 def _part_category(p: Pool, slot: int, category: int) -> tuple[int, int]:
     """`_class_dist_from_binary_split`: the category on the left, the others on the right."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     left, right = 0, 0
     for q in range(I[slot + SLOT_CLASSES]):
         j = I[slot + HEADER + ROW * q + ORDER]
@@ -259,7 +259,7 @@ def _part_category(p: Pool, slot: int, category: int) -> tuple[int, int]:
 @bare_kernel
 def _part_child(p: Pool, node: int, slot: int, category: int, side: int) -> int:
     """What a multiway split gives to the child of a category, its classes sorted by label."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     count = 0
     for q in range(I[node + CLASSES]):
         j = p.marks[_BY_LABEL, q]
@@ -368,11 +368,11 @@ def _best_categories(p: Pool, node: int, slot: int, before: float) -> tuple[floa
     return best, kind, category
 
 
-# --- The attempt --------------------------------------------------------------------------------------------------------
+# --- The attempt --------------------------------------------------------------------------------------------------------  # noqa: E501
 @bare_kernel
 def _suggest(p: Pool, node: int) -> None:
     """`best_split_suggestions`, sorted: write the last to `best`, and the merit of the last but one."""
-    F, I, best = p.F, p.I, p.best
+    F, I, best = p.F, p.I, p.best  # noqa: E741
     weights, count = I[node + WEIGHTS], I[node + CLASSES]
     best[MERIT], best[SECOND] = -math.inf, -math.inf
     best[SUGGESTIONS], best[BEST_KIND] = 1.0, float(LEAF)
@@ -432,7 +432,7 @@ def append_child(p: Pool, node: int, child: int, value: float) -> None:
 @bare_kernel
 def _split(p: Pool, node: int) -> int:
     """Make a leaf the branch that `best` names; return the number of its children."""
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     kind, value = int(p.best[BEST_KIND]), p.best[BEST_VALUE]
     words = HEADER + ROW * I[node + CLASS_ROOM]
     slot = I[node + BLOCK] + int(p.best[BEST_SLOT]) * words

@@ -72,7 +72,7 @@ def learn_below(
     said, naive
         What it predicts by majority and by naive Bayes; see `leaves.learn_leaf`.
     """
-    F, I = p.F, p.I
+    F, I = p.F, p.I  # noqa: E741
     p.tree[t, LEARNED] += int(weight)
     node = p.tree[t, ROOT]
     if node == 0:

@@ -124,7 +124,7 @@ def difference(a: Any, b: Any, place: str = "model") -> str | None:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
         parts = (
             difference(x, y, f"{place}[{n}:{x[0] if isinstance(x, tuple) else ''}]")
-            for n, (x, y) in enumerate(zip(a, b))
+            for n, (x, y) in enumerate(zip(a, b, strict=True))
         )
         return next(part for part in parts if part is not None)
-    return f"{place}: {str(a):.300} instead of {str(b):.300}"
+    return f"{place}: {a!s:.300} instead of {b!s:.300}"

@@ -111,7 +111,7 @@ def test_weights_of_events(events: list[Event], seed: int) -> None:
         check_equal(live.to_river(), river)
 
 
-# --- Damage -------------------------------------------------------------------------------------------------------------
+# --- Damage -------------------------------------------------------------------------------------------------------------  # noqa: E501
 def resealed(data: bytes) -> bytes:
     """Return a frame whose checksum is that of its content."""
     return data[:8] + blake2b(data[24:], digest_size=16).digest() + data[24:]
@@ -153,7 +153,7 @@ def test_cut_checkpoints_are_refused(make: Callable[[], Any]) -> None:
             LiveModel.from_bytes(data[:length])
 
 
-# --- What stays with River, and what is refused ---------------------------------------------------------------------------
+# --- What stays with River, and what is refused ---------------------------------------------------------------------------  # noqa: E501
 @pytest.mark.parametrize(
     ("model", "reason"),
     [

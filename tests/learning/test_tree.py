@@ -60,8 +60,21 @@ def test_a_part_of_a_data_set(data_dir: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    (*SETS, "bank_marketing", "breast_cancer_wdbc", "chess_online", "eeg_eye_state", "german_credit", "higgs_10k")
-    + ("luxembourg", "ozone_eighthr", "pima_diabetes", "spam_assassin_top500", "usenet1", "usenet2"),
+    (
+        *SETS,
+        "bank_marketing",
+        "breast_cancer_wdbc",
+        "chess_online",
+        "eeg_eye_state",
+        "german_credit",
+        "higgs_10k",
+        "luxembourg",
+        "ozone_eighthr",
+        "pima_diabetes",
+        "spam_assassin_top500",
+        "usenet1",
+        "usenet2",
+    ),
 )
 @pytest.mark.parametrize("parameters", ({}, EAGER), ids=("default", "eager"))
 def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
