@@ -8,8 +8,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "pipeline" / "glasstream"
 CONTRACT = ROOT / "topics" / "glasstream_topics"
 CORE = (
-    "ingest", "models", "background", "learn", "explain", "aggregator", "drift", "estimators", "checks", "gbmap",
-    "novelty",
+    "ingest", "models", "background", "learn", "learning", "explain", "aggregator", "drift", "estimators", "checks",
+    "gbmap", "novelty",
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",

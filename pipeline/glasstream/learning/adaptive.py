@@ -1,0 +1,378 @@
+"""HoeffdingAdaptiveTreeClassifier: a block of events in one call.
+
+An alternate tree is always one leaf: River hands it the parent of the branch that it may replace, so when it splits it
+takes that branch's place. The branch, cut off, still learns the event under way and draws from the generator.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from glasstream.jit import bare_kernel, inlined
+from glasstream.learning.adwin import new_detector, update
+from glasstream.learning.arena import has_room
+from glasstream.learning.descent import common_child, find_leaf, next_child, sibling
+from glasstream.learning.layout import (
+    ACTIVE,
+    ACTIVE_LEAVES,
+    ALTERNATE,
+    ALTERNATES,
+    BOOTSTRAP,
+    CASE,
+    CLASSES,
+    DEPTH,
+    DETECTED,
+    DETECTOR,
+    ERROR_COUNT,
+    ERROR_MEAN,
+    FEATURE,
+    GRACE,
+    INACTIVE_LEAVES,
+    KIND,
+    LAST,
+    LEAF,
+    LEARNED,
+    LEFT,
+    MAX_DEPTH,
+    MULTIWAY,
+    NEXT,
+    POISSON_LIMIT,
+    PRUNED,
+    RIGHT,
+    ROOT,
+    SWITCH_LOG,
+    SWITCH_WINDOW,
+    SWITCHED,
+)
+from glasstream.learning.leaves import UNASKED, add_weight, forget_slots, label_of, learn_leaf, new_leaf, total
+from glasstream.learning.splits import append_child, attempt
+from glasstream.learning.twister import poisson
+from glasstream.learning.votes import (
+    BAYES_ROW,
+    MAJORITY_ROW,
+    OTHER_ROW,
+    ask_leaf,
+    says_bayes,
+)
+
+Pool = Any
+
+_ANSWER_ROW = 7
+"""Row of `room` with a leaf's answer, weighted by its error."""
+_WAKE = 0
+_COUNT = 1
+_KILL = 2
+
+
+@bare_kernel
+def adaptive_block(
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: bool, votes: Any, sequence: Any, labels: Any
+) -> int:
+    """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
+    for e in range(first, X.shape[0]):
+        if not has_room(p, order.size):
+            return e
+        label = y[e]
+        root = p.tree[0, ROOT]
+        leaf, said, naive, answer = 0, UNASKED, UNASKED, -1
+        if root != 0:
+            leaf = find_leaf(p, root, X, e)
+            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
+        if says:
+            _say(p, leaf, answer, X, e, votes, sequence, labels)
+        if label >= 0:
+            p.seen[0, label] = 1
+            _learn(p, leaf, said, naive, answer, X, e, order, label, weight[e])
+    return X.shape[0]
+
+
+@bare_kernel
+def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int, int]:
+    """Return what a leaf predicts by majority and by naive Bayes, as of `votes.ask_leaf`, and the class it answers."""
+    if p.I[leaf + CLASSES] == 0:
+        return UNASKED, UNASKED, -1
+    said, naive = ask_leaf(p, leaf, X, e, shares, by_bayes)
+    if said != UNASKED:
+        return said, naive, _weigh(p, leaf, shares)
+    return said, naive, _weigh(p, leaf, by_bayes) if naive >= 0 else -1
+
+
+@inlined
+def _weigh(p: Pool, leaf: int, row: int) -> int:
+    """Write a leaf's answer to `_ANSWER_ROW`: its probabilities, less the larger its error; return its class."""
+    count = p.I[leaf + CLASSES]
+    added = 0.0
+    for j in range(count):
+        added += p.room[row, j]
+    error = p.F[leaf + ERROR_MEAN]
+    factor = added * error * error
+    scale = 1.0
+    if factor != 0.0 and factor == factor:
+        scale = 1.0 / factor
+    best = -1
+    for j in range(count):
+        p.room[_ANSWER_ROW, j] = p.room[row, j] * scale
+        if best < 0 or p.room[_ANSWER_ROW, j] > p.room[_ANSWER_ROW, best]:
+            best = j
+    return label_of(p, leaf, best)
+
+
+@inlined
+def _say(p: Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: Any, labels: Any) -> None:
+    classes = p.by_label.size
+    count = 0
+    for c in range(classes):
+        votes[e, c] = np.nan
+        sequence[e, c] = -1
+        if p.seen[0, c] == 1:
+            votes[e, c] = 0.0
+            sequence[e, count] = c
+            count += 1
+    labels[e] = sequence[e, 0] if count > 0 else -1
+    if leaf == 0:
+        return
+    _add_alternates(p, X, e, votes)
+    if answer >= 0:
+        # The alternates have written to the row of the answer.
+        _weigh(p, leaf, BAYES_ROW if says_bayes(p, leaf) else MAJORITY_ROW)
+        _add_answer(p, leaf, e, votes)
+    added = 0.0
+    for q in range(count):
+        added += votes[e, sequence[e, q]]
+    scale = 1.0
+    if added != 0.0 and added == added:
+        scale = 1.0 / added
+    best = -1
+    for q in range(count):
+        c = sequence[e, q]
+        votes[e, c] *= scale
+        if best < 0 or votes[e, c] > votes[e, best]:
+            best = c
+    labels[e] = best
+
+
+@inlined
+def _add_answer(p: Pool, leaf: int, e: int, votes: Any) -> None:
+    for j in range(p.I[leaf + CLASSES]):
+        votes[e, label_of(p, leaf, j)] += p.room[_ANSWER_ROW, j]
+
+
+@bare_kernel
+def _add_alternates(p: Pool, X: Any, e: int, votes: Any) -> None:
+    """Add the answers of the alternates of the branches on the way.
+
+    Where an event lacks the feature of a branch, River visits the child that it then takes twice.
+    """
+    node, visits = p.tree[0, ROOT], 1
+    while p.I[node + KIND] != LEAF:
+        alternate = p.I[node + ALTERNATE]
+        if alternate != 0:
+            _, _, answer = _ask(p, alternate, X, e, OTHER_ROW, OTHER_ROW)
+            if answer >= 0:
+                for _ in range(visits):
+                    _add_answer(p, alternate, e, votes)
+        child, visits = next_child(p, node, X, e), 1
+        if child == 0:
+            child, visits = common_child(p, node), 2
+        node = child
+
+
+# --- Learning ---------------------------------------------------------------------------------------------------------
+@inlined
+def _observe(p: Pool, node: int, wrong: float) -> bool:
+    """Update a node's detector and error; return whether its error has risen."""
+    F, I = p.F, p.I
+    before = F[node + ERROR_MEAN]
+    I[node + DETECTOR] = update(F, I, p.control, p.detector, I[node + DETECTOR], 1, wrong)
+    F[node + ERROR_COUNT] += 1.0
+    F[node + ERROR_MEAN] += (1.0 / F[node + ERROR_COUNT]) * (wrong - F[node + ERROR_MEAN])
+    changed = I[I[node + DETECTOR] + DETECTED] == 1
+    if changed and before > F[node + ERROR_MEAN]:
+        F[node + ERROR_COUNT] = 0.0
+        F[node + ERROR_MEAN] = 0.0
+        changed = False
+    return changed
+
+
+@bare_kernel
+def _visit(p: Pool, root: int, what: int) -> int:
+    """Go through the nodes below a branch; return how many leaves it has, without alternates.
+
+    To wake them means to activate inactive leaves and alternates, as `_enforce_size_limit` does; to kill them, to take
+    them out of the tree's counts and to remove alternates.
+    """
+    I, path = p.I, p.path
+    leaves, level = 0, 0
+    path[0, 0], path[1, 0] = root, I[root + LEFT]
+    while True:
+        child = path[1, level]
+        if child == 0:
+            if level == 0:
+                return leaves
+            level -= 1
+            continue
+        path[1, level] = sibling(p, path[0, level], child)
+        if I[child + KIND] != LEAF:
+            alternate = I[child + ALTERNATE]
+            if alternate != 0 and what == _WAKE:
+                _wake_leaf(p, alternate)
+            elif alternate != 0 and what == _KILL:
+                I[child + ALTERNATE] = 0
+                p.tree[0, PRUNED] += 1
+            level += 1
+            path[0, level], path[1, level] = child, I[child + LEFT]
+            continue
+        leaves += 1
+        if what == _WAKE:
+            _wake_leaf(p, child)
+        elif what == _KILL:
+            p.tree[0, ACTIVE_LEAVES if I[child + ACTIVE] == 1 else INACTIVE_LEAVES] -= 1
+
+
+@inlined
+def _wake_leaf(p: Pool, leaf: int) -> None:
+    if p.I[leaf + ACTIVE] == 0 and p.I[leaf + DEPTH] < p.option[MAX_DEPTH]:
+        p.I[leaf + ACTIVE] = 1
+        p.tree[0, ACTIVE_LEAVES] += 1
+        p.tree[0, INACTIVE_LEAVES] -= 1
+
+
+@bare_kernel
+def _wake(p: Pool) -> None:
+    root = p.tree[0, ROOT]
+    if p.I[root + KIND] == LEAF:
+        _wake_leaf(p, root)
+    else:
+        _visit(p, root, _WAKE)
+
+
+@bare_kernel
+def _replace(p: Pool, parent: int, node: int, by: int) -> None:
+    """Put a node in the place of another one; `parent` is 0 for the root."""
+    F, I = p.F, p.I
+    if parent == 0:
+        p.tree[0, ROOT] = by
+        return
+    if I[parent + KIND] == MULTIWAY:
+        F[by + CASE] = F[node + CASE]
+        I[by + NEXT] = I[node + NEXT]
+        if I[parent + LEFT] != node:
+            before = I[parent + LEFT]
+            while I[before + NEXT] != node:
+                before = I[before + NEXT]
+            I[before + NEXT] = by
+    if I[parent + LEFT] == node:
+        I[parent + LEFT] = by
+    if I[parent + RIGHT] == node:
+        I[parent + RIGHT] = by
+
+
+@inlined
+def _learn(
+    p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float
+) -> None:
+    F, I = p.F, p.I
+    p.tree[0, LEARNED] += int(weight)
+    node, parent = p.tree[0, ROOT], 0
+    if node == 0:
+        node = leaf = new_leaf(p, 0, 0)
+        p.tree[0, ROOT] = node
+        p.tree[0, ACTIVE_LEAVES] = 1
+    active = I[leaf + ACTIVE]
+    while I[node + KIND] != LEAF:
+        if I[leaf + ACTIVE] != active:  # an alternate that learned above has woken the leaf
+            active = I[leaf + ACTIVE]
+            said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
+        add_weight(p, node, label, weight)
+        alternate = I[node + ALTERNATE]
+        if _observe(p, node, 0.0 if answer == label else 1.0):
+            F[node + ERROR_COUNT], F[node + ERROR_MEAN] = 0.0, 0.0
+            alternate = new_leaf(p, I[node + DEPTH], 0)
+            I[node + ALTERNATE] = alternate
+            p.tree[0, ALTERNATES] += 1
+        elif alternate != 0:
+            alternate = _compare(p, node, parent, alternate)
+        if alternate != 0:
+            others = _ask(p, alternate, X, e, OTHER_ROW, OTHER_ROW)
+            _learn_leaf(p, alternate, others[0], others[1], others[2], X, e, order, label, weight, True, node, parent)
+        child = next_child(p, node, X, e)
+        if child == 0:
+            value = X[e, I[node + FEATURE]]
+            if I[node + KIND] == MULTIWAY and value == value:
+                child = new_leaf(p, I[node + DEPTH] + 1, 0)
+                append_child(p, node, child, value)
+                p.tree[0, ACTIVE_LEAVES] += 1
+            else:
+                child = common_child(p, node)
+        parent, node = node, child
+    if node != leaf or I[node + ACTIVE] != active:
+        said, naive, answer = _ask(p, node, X, e, MAJORITY_ROW, BAYES_ROW)
+    _learn_leaf(p, node, said, naive, answer, X, e, order, label, weight, False, 0, parent)
+
+
+@bare_kernel
+def _compare(p: Pool, node: int, parent: int, alternate: int) -> int:
+    """Let an alternate take its branch's place, or drop it; return the alternate that still learns, or 0."""
+    F = p.F
+    window = p.number[SWITCH_WINDOW]
+    if not (F[alternate + ERROR_COUNT] > window and F[node + ERROR_COUNT] > window):
+        return alternate
+    error, other = F[node + ERROR_MEAN], F[alternate + ERROR_MEAN]
+    reciprocal = 1.0 / F[alternate + ERROR_COUNT] + 1.0 / F[node + ERROR_COUNT]
+    bound = math.sqrt(2.0 * error * (1.0 - error) * p.number[SWITCH_LOG] * reciprocal)
+    if bound < error - other:
+        p.tree[0, ACTIVE_LEAVES] += 1 - _visit(p, node, _COUNT)
+        _visit(p, node, _KILL)
+        _replace(p, parent, node, alternate)
+        p.I[node + ALTERNATE] = 0
+        p.tree[0, SWITCHED] += 1
+        return alternate if parent == 0 else 0
+    if bound < other - error:
+        p.I[node + ALTERNATE] = 0
+        p.tree[0, PRUNED] += 1
+        return 0
+    return alternate
+
+
+@bare_kernel
+def _learn_leaf(
+    p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float,
+    is_alternate: bool, owner: int, parent: int,
+) -> None:  # fmt: skip
+    """`learn_one` of a leaf. Where an alternate splits, it takes the place of `owner` below `parent`."""
+    F, I = p.F, p.I
+    if p.option[BOOTSTRAP] == 1:
+        draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
+        if draw > 0:
+            weight *= draw
+    _observe(p, leaf, 0.0 if answer == label else 1.0)
+    learn_leaf(p, leaf, X, e, order, label, weight, said, naive)
+    seen = total(p, leaf)
+    if not seen - F[leaf + LAST] >= p.number[GRACE]:
+        return
+    if I[leaf + DEPTH] >= p.option[MAX_DEPTH]:
+        _deactivate(p, leaf)
+    elif I[leaf + ACTIVE] == 1:
+        children = attempt(p, leaf, seen)
+        if children > 0:
+            p.tree[0, ACTIVE_LEAVES] += children - 1
+            I[leaf + DETECTOR] = new_detector(p, 1)
+            F[leaf + ERROR_COUNT], F[leaf + ERROR_MEAN] = 0.0, 0.0
+            if is_alternate:
+                _replace(p, parent, owner, leaf)
+                I[owner + ALTERNATE] = 0
+            _wake(p)
+            return
+        F[leaf + LAST] = seen
+        if children < 0:
+            _deactivate(p, leaf)
+            _wake(p)
+
+
+@inlined
+def _deactivate(p: Pool, leaf: int) -> None:
+    p.I[leaf + ACTIVE] = 0
+    forget_slots(p, leaf)
+    p.tree[0, INACTIVE_LEAVES] += 1
+    p.tree[0, ACTIVE_LEAVES] -= 1

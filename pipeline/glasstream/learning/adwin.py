@@ -1,0 +1,262 @@
+"""ADWIN (Bifet and Gavaldà, 2007) as River's compiled extension calculates it, and its state as bytes."""
+
+import math
+from struct import Struct
+from typing import Any, Final
+
+from glasstream.jit import bare_kernel
+from glasstream.learning.arena import detector_words, take
+from glasstream.learning.layout import (
+    BUCKETS,
+    BUCKETS_A_ROW,
+    CLOCK,
+    DELTA,
+    DETECTED,
+    DETECTIONS,
+    DETECTOR_GRACE,
+    DETECTOR_HEADER,
+    FEW_ROWS,
+    LEAST_WINDOW,
+    MANY_ROWS,
+    MOST_BUCKETS,
+    ROW_ROOM,
+    ROWS,
+    TICK,
+    TOTAL,
+    TOTAL_WIDTH,
+    USED,
+    VARIANCE,
+    WIDTH,
+    Array,
+)
+
+Pool = Any
+
+
+@bare_kernel
+def new_detector(p: Pool, which: int) -> int:
+    """Return the address of a new detector: 0 is one of warnings, 1 one of drifts."""
+    at = take(p, detector_words(int(p.detector[which, BUCKETS_A_ROW]), FEW_ROWS))
+    p.I[at + ROW_ROOM] = FEW_ROWS
+    p.I[at + ROWS] = 1
+    return at
+
+
+@bare_kernel
+def reset(I: Array, parameters: Array, at: int, which: int) -> None:
+    """Make a detector as good as new."""
+    room = I[at + ROW_ROOM]
+    for word in range(detector_words(int(parameters[which, BUCKETS_A_ROW]), room)):
+        I[at + word] = 0
+    I[at + ROW_ROOM] = room
+    I[at + ROWS] = 1
+
+
+@bare_kernel
+def update(F: Array, I: Array, control: Array, parameters: Array, at: int, which: int, value: float) -> int:
+    """Update the detector at `at`, and return where it is now: it may have moved.
+
+    This kernel takes arrays of the pool, not the pool: numba hands over seven numbers for each array of a tuple.
+    """
+    if I[at + DETECTED] == 1:
+        reset(I, parameters, at, which)
+    most = int(parameters[which, BUCKETS_A_ROW])
+    room = I[at + ROW_ROOM]
+    if room == FEW_ROWS and I[at + ROWS] == FEW_ROWS:
+        at = _with_more_rows(I, control, at, most)
+        room = MANY_ROWS
+    used = at + DETECTOR_HEADER
+    totals = used + room
+    variances = totals + room * (most + 1)
+    F[totals + I[used]] = value
+    F[variances + I[used]] = 0.0
+    I[used] += 1
+    I[at + BUCKETS] += 1
+    I[at + MOST_BUCKETS] = max(I[at + MOST_BUCKETS], I[at + BUCKETS])
+    width = F[at + WIDTH] + 1.0
+    F[at + WIDTH] = width
+    if width > 1.0:
+        difference = value - F[at + TOTAL] / (width - 1.0)
+        F[at + VARIANCE] += (width - 1.0) * difference * difference / width
+    F[at + TOTAL] += value
+    row = 0
+    while row < room - 1 and I[used + row] == most + 1:
+        here, above = row * (most + 1), (row + 1) * (most + 1)
+        n = float(1 << row)
+        mean_1 = F[totals + here] / n
+        mean_2 = F[totals + here + 1] / n
+        if row + 1 >= I[at + ROWS]:
+            I[at + ROWS] += 1
+        q = I[used + row + 1]
+        F[totals + above + q] = F[totals + here] + F[totals + here + 1]
+        between = n * n * (mean_1 - mean_2) * (mean_1 - mean_2) / (n + n)
+        F[variances + above + q] = F[variances + here] + F[variances + here + 1] + between
+        I[used + row + 1] = q + 1
+        for j in range(2, most + 1):
+            F[totals + here + j - 2] = F[totals + here + j]
+            F[variances + here + j - 2] = F[variances + here + j]
+        for j in range(most - 1, most + 1):
+            F[totals + here + j] = 0.0
+            F[variances + here + j] = 0.0
+        I[used + row] = most - 1
+        I[at + BUCKETS] += 1  # River counts the buckets that were made, less those that were dropped
+        row += 1
+    I[at + TICK] += 1
+    detected = 0
+    if I[at + TICK] % int(parameters[which, CLOCK]) == 0 and width > parameters[which, DETECTOR_GRACE]:
+        detected = _detect(F, I, parameters, at, which)
+    F[at + TOTAL_WIDTH] += F[at + WIDTH]
+    I[at + DETECTIONS] += detected
+    I[at + DETECTED] = detected
+    return at
+
+
+@bare_kernel
+def _with_more_rows(I: Array, control: Array, at: int, most: int) -> int:
+    moved = control[USED]
+    control[USED] = moved + detector_words(most, MANY_ROWS)
+    copy_rows(I, at, FEW_ROWS, I, moved, MANY_ROWS, most)
+    return moved
+
+
+@bare_kernel
+def copy_rows(source: Array, at: int, room: int, target: Array, to: int, new_room: int, most: int) -> None:
+    """Copy a detector to zeroed words in which it has another number of rows."""
+    for word in range(DETECTOR_HEADER):
+        target[to + word] = source[at + word]
+    target[to + ROW_ROOM] = new_room
+    for row in range(source[at + ROWS]):
+        target[to + DETECTOR_HEADER + row] = source[at + DETECTOR_HEADER + row]
+    for part in range(2):
+        a = at + DETECTOR_HEADER + room + part * room * (most + 1)
+        b = to + DETECTOR_HEADER + new_room + part * new_room * (most + 1)
+        for word in range(source[at + ROWS] * (most + 1)):
+            target[b + word] = source[a + word]
+
+
+@bare_kernel
+def _detect(F: Array, I: Array, parameters: Array, at: int, which: int) -> int:
+    """Shorten the window as long as its two parts differ; return 1 if they did."""
+    most = int(parameters[which, BUCKETS_A_ROW])
+    least = parameters[which, LEAST_WINDOW]
+    used = at + DETECTOR_HEADER
+    totals = used + I[at + ROW_ROOM]
+    detected = 0
+    again = True
+    while again:
+        again = False
+        n0, n1 = 0.0, F[at + WIDTH]
+        u0, u1 = 0.0, F[at + TOTAL]
+        log = math.log(2.0 * math.log(F[at + WIDTH]) / parameters[which, DELTA])
+        variance = F[at + VARIANCE] / F[at + WIDTH]
+        done = False
+        row = I[at + ROWS] - 1
+        while row >= 0 and not done:
+            size = float(1 << row)
+            for k in range(I[used + row]):
+                n0 += size
+                n1 -= size
+                total = F[totals + row * (most + 1) + k]
+                u0 += total
+                u1 -= total
+                if row == 0 and k == I[used + row] - 1:
+                    done = True
+                    break
+                if n1 >= least and n0 >= least:
+                    difference = (u0 / n0) - (u1 / n1)
+                    reciprocal = 1.0 / (n0 - least + 1.0) + 1.0 / (n1 - least + 1.0)
+                    cut = math.sqrt(2.0 * reciprocal * variance * log) + 2.0 / 3.0 * log * reciprocal
+                    if abs(difference) > cut:
+                        again = True
+                        detected = 1
+                        if F[at + WIDTH] > 0.0:
+                            _drop_oldest(F, I, at, most)
+                            done = True
+                            break
+            row -= 1
+    return detected
+
+
+@bare_kernel
+def _drop_oldest(F: Array, I: Array, at: int, most: int) -> None:
+    room = I[at + ROW_ROOM]
+    used = at + DETECTOR_HEADER
+    last = I[at + ROWS] - 1
+    totals = used + room + last * (most + 1)
+    variances = used + room + (room + last) * (most + 1)
+    n = float(1 << last)
+    total = F[totals]
+    mean = total / n
+    F[at + WIDTH] -= n
+    F[at + TOTAL] -= total
+    width = F[at + WIDTH]
+    difference = mean - F[at + TOTAL] / width
+    F[at + VARIANCE] -= F[variances] + n * width * difference * difference / (n + width)
+    count = I[used + last]
+    for q in range(1, count):
+        F[totals + q - 1] = F[totals + q]
+        F[variances + q - 1] = F[variances + q]
+    F[totals + count - 1] = 0.0
+    F[variances + count - 1] = 0.0
+    I[used + last] = count - 1
+    I[at + BUCKETS] -= 1
+    if count == 1:
+        I[at + ROWS] -= 1
+
+
+# --- River's bytes: bincode, little endian, of fixed width ------------------------------------------------------------
+_HEAD: Final = Struct("<diQdd")
+_STATE: Final = Struct("<ddddiiiiQ")
+_ROW: Final = Struct("<QQ")
+_LENGTH: Final = Struct("<Q")
+_TAIL: Final = Struct("<diQii")
+
+
+def read_river(state: bytes, F: Array, I: Array, at: int) -> None:
+    """Write what an `AdaptiveWindowing` of River gives as its state into a detector of `MANY_ROWS` zeroed rows.
+
+    Raises
+    ------
+    ValueError
+        The state has another form: this River keeps it in another way.
+    """
+    delta, clock, most, least, grace = _HEAD.unpack_from(state)
+    place = _HEAD.size
+    total, variance, width, total_width, buckets, most_buckets, tick, detections, rows = _STATE.unpack_from(
+        state, place
+    )
+    place += _STATE.size
+    if rows > MANY_ROWS or most > 1_000:
+        raise ValueError("more rows than a detector can have")
+    F[at + WIDTH], F[at + TOTAL], F[at + VARIANCE], F[at + TOTAL_WIDTH] = width, total, variance, total_width
+    I[at + TICK], I[at + ROWS], I[at + ROW_ROOM], I[at + DETECTIONS] = tick, rows, MANY_ROWS, detections
+    I[at + BUCKETS], I[at + MOST_BUCKETS] = buckets, most_buckets
+    values = Struct(f"<{most + 1}d")
+    for row in range(rows):
+        _, I[at + DETECTOR_HEADER + row] = _ROW.unpack_from(state, place)
+        place += _ROW.size
+        for part in range(2):
+            if _LENGTH.unpack_from(state, place) != (most + 1,):
+                raise ValueError("rows of another length")
+            start = at + DETECTOR_HEADER + MANY_ROWS + (part * MANY_ROWS + row) * (most + 1)
+            F[start : start + most + 1] = values.unpack_from(state, place + _LENGTH.size)
+            place += _LENGTH.size + values.size
+    if state[place:] != _TAIL.pack(delta, clock, most, int(least), int(grace)):
+        raise ValueError("another end")
+
+
+def write_river(parameters: Array, F: Array, I: Array, at: int) -> bytes:
+    """Return the detector at `at` as the state of River's `AdaptiveWindowing`."""
+    delta, least, grace = (float(parameters[which]) for which in (DELTA, LEAST_WINDOW, DETECTOR_GRACE))
+    clock, most = int(parameters[CLOCK]), int(parameters[BUCKETS_A_ROW])
+    rows, room = int(I[at + ROWS]), int(I[at + ROW_ROOM])
+    floats = [float(F[at + field]) for field in (TOTAL, VARIANCE, WIDTH, TOTAL_WIDTH)]
+    counts = [int(I[at + field]) for field in (BUCKETS, MOST_BUCKETS, TICK, DETECTIONS)]
+    parts = [_HEAD.pack(delta, clock, most, least, grace), _STATE.pack(*floats, *counts, rows)]
+    for row in range(rows):
+        parts.append(_ROW.pack(most, int(I[at + DETECTOR_HEADER + row])))
+        for part in range(2):
+            start = at + DETECTOR_HEADER + room + (part * room + row) * (most + 1)
+            parts += [_LENGTH.pack(most + 1), F[start : start + most + 1].astype("<f8").tobytes()]
+    parts.append(_TAIL.pack(delta, clock, most, int(least), int(grace)))
+    return b"".join(parts)

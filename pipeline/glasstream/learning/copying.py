@@ -1,0 +1,385 @@
+"""Copying what is reachable of an arena into another one, which checks everything that is followed."""
+
+from typing import Any
+
+import numpy as np
+
+from glasstream.jit import bare_kernel, inlined
+from glasstream.learning.adwin import copy_rows
+from glasstream.learning.arena import detector_words
+from glasstream.learning.layout import (
+    ACTIVE,
+    ADAPTIVE_FAMILY,
+    ALTERNATE,
+    BLOCK,
+    BUCKETS_A_ROW,
+    BUDGET,
+    CASE,
+    CATEGORIES,
+    CATEGORY_ROOM,
+    CLASS,
+    CLASS_ROOM,
+    CLASSES,
+    COUNT,
+    DEEPEST,
+    DEPTH,
+    DETECTED,
+    DETECTOR,
+    DETECTOR_HEADER,
+    DRIFT,
+    EXISTS,
+    FAMILY,
+    FEATURE,
+    FEW_ROWS,
+    FIRST,
+    FIRST_CATEGORIES,
+    HEADER,
+    HEIGHT,
+    IS_NUMBER,
+    IS_TEXT,
+    KIND,
+    KNOWN,
+    LEAF,
+    LEFT,
+    MANY_ROWS,
+    MODELS,
+    MOST_CATEGORIES,
+    MOST_CLASSES,
+    MOST_SLOTS,
+    MULTIWAY,
+    NEXT,
+    NODE,
+    NUMERIC,
+    ORDER,
+    PAIR,
+    RIGHT,
+    ROOT,
+    ROW,
+    ROW_ROOM,
+    ROWS,
+    SLOT_CLASSES,
+    SLOT_FEATURE,
+    SLOT_ROOM,
+    SLOTS,
+    SUBSET,
+    SUBSET_SIZE,
+    TABLE,
+    USED,
+    VALUE,
+    WARNING,
+    WEIGHTS,
+    WIDTH,
+    Array,
+)
+from glasstream.learning.leaves import prepare_density
+
+Pool = Any
+
+_BAD = -1
+
+
+@bare_kernel
+def copy_trees(F: Array, I: Array, used: int, p: Pool) -> bool:
+    """Copy the trees of pool `p` from the arena (F, I), to which their addresses refer, into the empty one of `p`.
+
+    Parameters
+    ----------
+    used
+        Words of (F, I) that count; the copy has no more.
+
+    Returns
+    -------
+    Whether all that was followed is sound. If not, `p` is of no use.
+    """
+    p.control[USED] = FIRST
+    p.control[BUDGET] = used
+    p.control[MOST_CLASSES], p.control[MOST_SLOTS] = 2, 1
+    p.control[MOST_CATEGORIES], p.control[HEIGHT] = FIRST_CATEGORIES, 0
+    for t in range(p.tree.shape[0]):
+        if p.tree[t, ROOT] != 0:
+            if p.tree[t, EXISTS] != 1:
+                return False
+            root = _copy_tree(F, I, p, p.tree[t, ROOT])
+            if root == _BAD:
+                return False
+            p.tree[t, ROOT] = root
+        if t < p.option[MODELS]:
+            for which in range(2):
+                field = WARNING if which == 0 else DRIFT
+                if p.tree[t, field] != 0:
+                    detector = _copy_detector(F, I, p, p.tree[t, field], which)
+                    if detector == _BAD:
+                        return False
+                    p.tree[t, field] = detector
+        elif p.tree[t, WARNING] != 0 or p.tree[t, DRIFT] != 0:
+            return False
+    return True
+
+
+@inlined
+def _outside(p: Pool, at: int, words: int) -> bool:
+    """Return whether the source has no such object, or the copy would be larger than the source."""
+    used = p.control[BUDGET]
+    return at < FIRST or words < 0 or words > used or at > used - words or p.control[USED] > used - words
+
+
+@inlined
+def _allot(p: Pool, words: int) -> int:
+    at = p.control[USED]
+    p.control[USED] = at + words
+    return at
+
+
+@inlined
+def _is_category(p: Pool, feature: int, value: float) -> bool:
+    if p.kind[feature] != IS_TEXT:
+        return value == value
+    count = p.rank_start[feature + 1] - p.rank_start[feature]
+    return value >= 0.0 and value < count and value == np.floor(value)
+
+
+@bare_kernel
+def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:
+    """Copy a tree level by level. Numba cannot cache recursive kernels, so branches wait in a queue.
+
+    The queue runs through the copies of the branches: `SLOTS`, which only leaves use, holds the next one.
+    """
+    root = _copy_node(F, I, p, at, 0)
+    if root == _BAD:
+        return _BAD
+    node = last = root
+    if p.I[root + KIND] == LEAF:
+        node = 0
+    while node != 0:
+        feature, kind, level = p.I[node + FEATURE], p.I[node + KIND], p.I[node + DEPTH]
+        if p.I[node + ALTERNATE] != 0:
+            alternate = _copy_node(F, I, p, p.I[node + ALTERNATE], level)
+            if alternate == _BAD or p.I[alternate + KIND] != LEAF:
+                return _BAD
+            p.I[node + ALTERNATE] = alternate
+        before, count = 0, 0
+        child = p.I[node + LEFT]
+        if child == 0:
+            return _BAD
+        while child != 0:
+            copy = _copy_node(F, I, p, child, level + 1)
+            if copy == _BAD:
+                return _BAD
+            if kind == MULTIWAY:
+                if not _is_category(p, feature, F[child + CASE]):
+                    return _BAD
+                p.F[copy + CASE] = F[child + CASE]
+            if before == 0:
+                p.I[node + LEFT] = copy
+            elif kind == MULTIWAY:
+                p.I[before + NEXT] = copy
+            before = copy
+            count += 1
+            if p.I[copy + KIND] != LEAF:
+                p.I[last + SLOTS] = copy
+                last = copy
+            if kind == MULTIWAY:  # noqa: SIM108
+                child = I[child + NEXT]
+            else:
+                child = p.I[node + RIGHT] if count == 1 else 0
+        if kind != MULTIWAY and count != 2:
+            return _BAD
+        p.I[node + RIGHT] = before
+        following = p.I[node + SLOTS]
+        p.I[node + SLOTS] = 0
+        node = following
+    return root
+
+
+@bare_kernel
+def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
+    """Copy a node without its children and its alternate, whose addresses stay those of the source."""
+    if _outside(p, at, NODE) or level > DEEPEST:
+        return _BAD
+    node = _allot(p, NODE)
+    for word in range(NODE):
+        p.I[node + word] = I[at + word]
+    p.I[node + NEXT] = 0
+    p.I[node + CASE] = 0
+    if I[at + DEPTH] != level or I[at + KIND] < LEAF or I[at + KIND] > MULTIWAY:
+        return _BAD
+    p.control[HEIGHT] = max(p.control[HEIGHT], level)
+    if not _copy_weights(I, p, at, node):
+        return _BAD
+    if (I[at + DETECTOR] != 0) != (p.option[FAMILY] == ADAPTIVE_FAMILY):
+        return _BAD
+    if I[at + DETECTOR] != 0:
+        detector = _copy_detector(F, I, p, I[at + DETECTOR], 1)
+        if detector == _BAD:
+            return _BAD
+        p.I[node + DETECTOR] = detector
+    if I[at + KIND] == LEAF:
+        for word in range(FEATURE, NEXT):  # what only a branch has
+            p.I[node + word] = 0
+        p.I[node + ALTERNATE] = 0
+        if not _copy_slots(F, I, p, at, node) or not _copy_subset(I, p, at, node):
+            return _BAD
+        return node
+    for word in range(BLOCK, SUBSET_SIZE + 1):  # what only a leaf has
+        p.I[node + word] = 0
+    feature = I[at + FEATURE]
+    if feature < 0 or feature >= p.kind.size or (p.kind[feature] == IS_NUMBER) != (I[at + KIND] == NUMERIC):
+        return _BAD
+    if I[at + KIND] == MULTIWAY:
+        p.I[node + VALUE] = 0
+    elif I[at + KIND] != NUMERIC and not _is_category(p, feature, F[at + VALUE]):
+        return _BAD
+    if I[at + ALTERNATE] != 0 and p.option[FAMILY] != ADAPTIVE_FAMILY:
+        return _BAD
+    return node
+
+
+@bare_kernel
+def _copy_weights(I: Array, p: Pool, at: int, node: int) -> bool:
+    count, classes = I[at + CLASSES], p.by_label.size
+    if count < 0 or count > classes or _outside(p, I[at + WEIGHTS], PAIR * count):
+        return False
+    room = max(count, 2)
+    weights = _allot(p, PAIR * room)
+    p.I[node + WEIGHTS], p.I[node + CLASS_ROOM] = weights, room
+    for c in range(classes):
+        p.marks[0, c] = 0
+    for j in range(count):
+        label = I[I[at + WEIGHTS] + PAIR * j + CLASS]
+        if label < 0 or label >= classes or p.marks[0, label] == 1:
+            return False
+        p.marks[0, label] = 1
+        p.I[weights + PAIR * j] = I[I[at + WEIGHTS] + PAIR * j]
+        p.I[weights + PAIR * j + CLASS] = label
+    p.control[MOST_CLASSES] = max(p.control[MOST_CLASSES], room)
+    return True
+
+
+@bare_kernel
+def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
+    count, room, target_room = I[at + SLOTS], I[at + CLASS_ROOM], p.I[node + CLASS_ROOM]
+    if I[at + ACTIVE] < 0 or I[at + ACTIVE] > 1 or count < 0 or count > p.kind.size:
+        return False
+    p.I[node + BLOCK], p.I[node + SLOT_ROOM] = 0, 0
+    if count == 0:
+        return True
+    if I[at + ACTIVE] == 0 or room < I[at + CLASSES] or room > p.control[BUDGET]:
+        return False
+    words, target_words = HEADER + ROW * room, HEADER + ROW * target_room
+    if _outside(p, I[at + BLOCK], count * words) or _outside(p, FIRST, count * target_words):
+        return False
+    block = _allot(p, count * target_words)
+    p.I[node + BLOCK], p.I[node + SLOT_ROOM] = block, count
+    for f in range(p.kind.size):
+        p.marks[0, f] = 0
+    for s in range(count):
+        source, slot = I[at + BLOCK] + s * words, block + s * target_words
+        for word in range(HEADER + ROW * I[at + CLASSES]):
+            p.I[slot + word] = I[source + word]
+        feature = I[source + SLOT_FEATURE]
+        if feature < 0 or feature >= p.kind.size or p.marks[0, feature] == 1:
+            return False
+        p.marks[0, feature] = 1
+        if (I[source + TABLE] != 0) != (p.kind[feature] != IS_NUMBER):
+            return False
+        if not _sound_order(I, F, p, source, I[at + CLASSES]):
+            return False
+        if I[source + TABLE] == 0:
+            for j in range(I[at + CLASSES]):
+                prepare_density(p, slot + HEADER + ROW * j)
+        elif not _copy_table(F, I, p, source, slot, I[at + CLASSES], room, target_room):
+            return False
+    p.control[MOST_SLOTS] = max(p.control[MOST_SLOTS], count)
+    return True
+
+
+@bare_kernel
+def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool:
+    """Return whether the classes that a slot knows are in its order, once each."""
+    known = I[slot + SLOT_CLASSES]
+    if known < 0 or known > classes:
+        return False
+    flag = COUNT if I[slot + TABLE] == 0 else KNOWN
+    members = 0
+    for j in range(classes):
+        p.marks[1, j] = 1 if F[slot + HEADER + ROW * j + flag] != 0.0 else 0
+        members += p.marks[1, j]
+    if members != known:
+        return False
+    for q in range(known):
+        j = I[slot + HEADER + ROW * q + ORDER]
+        if j < 0 or j >= classes or p.marks[1, j] == 0:
+            return False
+        p.marks[1, j] = 0
+    return True
+
+
+@bare_kernel
+def _copy_table(
+    F: Array,
+    I: Array,
+    p: Pool,
+    source: int,
+    slot: int,
+    classes: int,
+    room: int,
+    target_room: int,
+) -> bool:
+    count, place = I[source + CATEGORIES], I[source + CATEGORY_ROOM]
+    budget = p.control[BUDGET]
+    if count < 0 or count > place or place > budget or _outside(p, I[source + TABLE], place * (1 + room)):
+        return False
+    target_place = max(count, FIRST_CATEGORIES)
+    if _outside(p, FIRST, target_place * (1 + target_room)):
+        return False
+    table = _allot(p, target_place * (1 + target_room))
+    p.I[slot + TABLE], p.I[slot + CATEGORY_ROOM] = table, target_place
+    for part in range(1 + classes):
+        for q in range(count):
+            p.F[table + part * target_place + q] = F[I[source + TABLE] + part * place + q]
+    for q in range(count):
+        if not _is_category(p, I[source + SLOT_FEATURE], F[I[source + TABLE] + q]):
+            return False
+    p.control[MOST_CATEGORIES] = max(p.control[MOST_CATEGORIES], target_place)
+    return True
+
+
+@bare_kernel
+def _copy_subset(I: Array, p: Pool, at: int, node: int) -> bool:
+    count = I[at + SUBSET_SIZE]
+    p.I[node + SUBSET] = 0
+    if count == 0:
+        return True
+    if count < 0 or count > p.kind.size or _outside(p, I[at + SUBSET], count):
+        return False
+    subset = _allot(p, count)
+    p.I[node + SUBSET] = subset
+    for q in range(count):
+        feature = I[I[at + SUBSET] + q]
+        if feature < 0 or feature >= p.kind.size:
+            return False
+        p.I[subset + q] = feature
+    return True
+
+
+@bare_kernel
+def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
+    if _outside(p, at, DETECTOR_HEADER):
+        return _BAD
+    most, rows, room = int(p.detector[which, BUCKETS_A_ROW]), I[at + ROWS], I[at + ROW_ROOM]
+    if rows < 1 or rows > room or (room != FEW_ROWS and room != MANY_ROWS) or I[at + DETECTED] < 0:
+        return _BAD
+    target_room = FEW_ROWS if rows <= FEW_ROWS else MANY_ROWS
+    if _outside(p, at, detector_words(most, room)) or _outside(p, FIRST, detector_words(most, target_room)):
+        return _BAD
+    width = 0.0
+    for row in range(rows):
+        used = I[at + DETECTOR_HEADER + row]
+        if used < 0 or used > most or (row > 0 and row == rows - 1 and used == 0):
+            return _BAD
+        width += float(used) * float(1 << row)
+    if width != F[at + WIDTH]:
+        return _BAD
+    detector = _allot(p, detector_words(most, target_room))
+    copy_rows(I, at, room, p.I, detector, target_room, most)
+    return detector

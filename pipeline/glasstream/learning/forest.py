@@ -1,0 +1,193 @@
+"""ARFClassifier: a block of events in one call."""
+
+from typing import Any
+
+import numpy as np
+
+from glasstream.jit import bare_kernel, inlined
+from glasstream.learning.adwin import reset, update
+from glasstream.learning.arena import has_room
+from glasstream.learning.descent import find_leaf
+from glasstream.learning.layout import (
+    ACTIVE_LEAVES,
+    CLASSES,
+    DETECTED,
+    DRIFT,
+    DRIFTED,
+    EXISTS,
+    INACTIVE_LEAVES,
+    LEARNED,
+    MODELS,
+    POISSON_LIMIT,
+    ROOT,
+    WARNED,
+    WARNING,
+    WEIGHTED,
+)
+from glasstream.learning.leaves import UNASKED, label_of
+from glasstream.learning.twister import poisson
+from glasstream.learning.votes import (
+    BAYES_ROW,
+    MAJORITY_ROW,
+    ask_leaf,
+    learn_below,
+    row_of_answer,
+)
+
+Pool = Any
+
+_BY_CLASS_ROW = 7
+"""Row of `room` with the answer of a tree, by class."""
+
+
+@bare_kernel
+def forest_block(
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: bool, votes: Any, sequence: Any, labels: Any
+) -> int:
+    """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
+    classes = p.by_label.size
+    for e in range(first, X.shape[0]):
+        if not has_room(p, order.size):
+            return e
+        label = y[e]
+        known = 0
+        if says:
+            for c in range(classes):
+                votes[e, c] = np.nan
+                sequence[e, c] = -1
+        for t in range(p.option[MODELS]):
+            leaf, said, naive = 0, UNASKED, UNASKED
+            if p.tree[t, ROOT] != 0:
+                leaf = find_leaf(p, p.tree[t, ROOT], X, e)
+                said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
+            answer = _answer(p, t, leaf, naive)
+            if says:
+                known = _add_votes(p, t, e, known, votes, sequence)
+            if label >= 0:
+                _learn(p, t, leaf, said, naive, answer, X, e, order, label)
+        if says:
+            _conclude(e, known, votes, sequence, labels)
+    return X.shape[0]
+
+
+@inlined
+def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
+    """Write a tree's probabilities to `_BY_CLASS_ROW`; return the first class by label with the greatest, or -1."""
+    for c in range(p.by_label.size):
+        p.room[_BY_CLASS_ROW, c] = 0.0
+    if leaf != 0:
+        row = row_of_answer(p, leaf, naive)
+        if row >= 0:
+            for j in range(p.I[leaf + CLASSES]):
+                p.room[_BY_CLASS_ROW, label_of(p, leaf, j)] = p.room[row, j]
+    best = -1
+    for q in range(p.by_label.size):
+        c = p.by_label[q]
+        if p.seen[t, c] == 1 and (best < 0 or p.room[_BY_CLASS_ROW, c] > p.room[_BY_CLASS_ROW, best]):
+            best = c
+    return best
+
+
+@inlined
+def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -> int:
+    """Add a tree's probabilities times its accuracy; return how many classes have votes now."""
+    accuracy = 0.0
+    if p.right[t, 1] > 0.0:
+        accuracy = p.right[t, 0] / p.right[t, 1]
+    weighted = p.option[WEIGHTED] == 1 and accuracy > 0.0
+    for q in range(p.by_label.size):
+        c = p.by_label[q]
+        if p.seen[t, c] == 1:
+            vote = p.room[_BY_CLASS_ROW, c]
+            if weighted:
+                vote = vote * accuracy
+            if votes[e, c] == votes[e, c]:
+                votes[e, c] = vote + votes[e, c]
+            else:
+                votes[e, c] = vote
+                sequence[e, known] = c
+                known += 1
+    return known
+
+
+@inlined
+def _conclude(e: int, known: int, votes: Any, sequence: Any, labels: Any) -> None:
+    added = 0.0
+    for q in range(known):
+        added += votes[e, sequence[e, q]]
+    best = -1
+    for q in range(known):
+        c = sequence[e, q]
+        if added > 0.0:
+            votes[e, c] /= added
+        if best < 0 or votes[e, c] > votes[e, best]:
+            best = c
+    labels[e] = best
+
+
+@inlined
+def _learn(
+    p: Pool, t: int, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int
+) -> None:
+    """One round of `learn_one`: tree `t`, its background tree and its detectors."""
+    models = p.option[MODELS]
+    hit = answer == label
+    p.confusion[t, label, answer if answer >= 0 else p.by_label.size] += 1.0
+    p.right[t, 1] += 1.0
+    if hit:
+        p.right[t, 0] += 1.0
+    draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
+    if draw == 0:
+        return
+    background = models + t
+    for learner in (background, t):
+        if learner == t or p.tree[background, EXISTS] == 1:
+            p.seen[learner, label] = 1
+            asked = learner == t
+            learn_below(
+                p,
+                learner,
+                leaf if asked else 0,
+                X,
+                e,
+                order,
+                label,
+                float(draw),
+                said if asked else UNASKED,
+                naive if asked else UNASKED,
+            )
+    wrong = 0.0 if hit else 1.0
+    if p.tree[t, WARNING] != 0:
+        p.tree[t, WARNING] = update(p.F, p.I, p.control, p.detector, p.tree[t, WARNING], 0, wrong)
+        if p.I[p.tree[t, WARNING] + DETECTED] == 1:
+            _clear(p, background)
+            p.tree[background, EXISTS] = 1
+            reset(p.I, p.detector, p.tree[t, WARNING], 0)
+            p.tree[t, WARNED] += 1
+    if p.tree[t, DRIFT] != 0:
+        p.tree[t, DRIFT] = update(p.F, p.I, p.control, p.detector, p.tree[t, DRIFT], 1, wrong)
+        if p.I[p.tree[t, DRIFT] + DETECTED] == 1:
+            _clear(p, t)
+            if p.tree[background, EXISTS] == 1:
+                for field in (ROOT, ACTIVE_LEAVES, INACTIVE_LEAVES, LEARNED):
+                    p.tree[t, field] = p.tree[background, field]
+                for c in range(p.by_label.size):
+                    p.seen[t, c] = p.seen[background, c]
+                _clear(p, background)
+                reset(p.I, p.detector, p.tree[t, WARNING], 0)
+            p.tree[t, EXISTS] = 1
+            reset(p.I, p.detector, p.tree[t, DRIFT], 1)
+            for truth in range(p.confusion.shape[1]):
+                for other_class in range(p.confusion.shape[2]):
+                    p.confusion[t, truth, other_class] = 0.0
+            p.right[t, 0], p.right[t, 1] = 0.0, 0.0
+            p.tree[t, DRIFTED] += 1
+
+
+@bare_kernel
+def _clear(p: Pool, t: int) -> None:
+    """Make a tree one that does not exist."""
+    for field in (ROOT, EXISTS, ACTIVE_LEAVES, INACTIVE_LEAVES, LEARNED):
+        p.tree[t, field] = 0
+    for c in range(p.by_label.size):
+        p.seen[t, c] = 0

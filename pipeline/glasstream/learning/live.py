@@ -1,0 +1,238 @@
+"""Live models: they predict and learn in the place of a River model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from glasstream.errors import ModelError
+from glasstream.learning import checkpoint
+from glasstream.learning.adaptive import adaptive_block
+from glasstream.learning.forest import forest_block
+from glasstream.learning.layout import (
+    ADAPTIVE_FAMILY,
+    EXISTS,
+    FOREST_FAMILY,
+    IS_TEXT,
+    TREE_FAMILY,
+    Array,
+    Pool,
+)
+from glasstream.learning.parameters import most_features
+from glasstream.learning.river import check_labels, read_model, write_model
+from glasstream.learning.state import Label, State, moved
+from glasstream.learning.tree import tree_block
+
+LARGEST: Final = 1e100
+"""Values beyond ±this are refused: squares of squares of them would be infinite."""
+_BLOCKS: Final = {TREE_FAMILY: tree_block, ADAPTIVE_FAMILY: adaptive_block, FOREST_FAMILY: forest_block}
+
+
+class Columns(NamedTuple):
+    """Events with the same features, or some of them, in the same order."""
+
+    names: Sequence[str]
+    """In the order in which each event names its features: River's results depend on it."""
+    values: Array
+    """float64[events, features]; NaN where an event lacks the feature, and for a text its place in `categories`."""
+    categories: Mapping[str, Sequence[str]] = {}
+    """The texts of each feature that has texts. Between two calls the places of texts may differ."""
+
+
+class Answers(NamedTuple):
+    """What is predicted."""
+
+    votes: Array
+    """float64[events, classes]: probabilities, NaN for a class that River's dict does not have."""
+    sequence: Array
+    """int64[events, classes]: the classes in the order of River's dict, then -1."""
+    labels: Array
+    """int64[events]: the first class with the greatest probability, or -1."""
+
+
+class LiveModel:
+    """A tree or a forest that learns in compiled code.
+
+    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    """
+
+    def __init__(self, state: State, pool: Pool) -> None:
+        self._state = state
+        self._pool = pool
+        self._translations: dict[int, tuple[Sequence[str], Array]] = {}
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels of the classes by number."""
+        return list(self._state.labels)
+
+    def numbers_of(self, labels: Sequence[Label]) -> Array:
+        """Return the numbers of classes as int64; a new class gets the next number.
+
+        Classes are numbered as they are learned: hand over the labels of a block in the order of its events.
+
+        Raises
+        ------
+        NotCompilable
+            The labels are not of one type, which River could not sort.
+        """
+        known = self._state.labels
+        new = [label for label in dict.fromkeys(labels) if label not in known]
+        if new:
+            check_labels([*known, *new])
+            for label in new:
+                known[label] = len(known)
+            self._pool = self._state.fitted(self._pool)
+        return np.array([known[label] for label in labels], np.int64)
+
+    # --- Blocks -------------------------------------------------------------------------------------------------------
+    def predict_learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> Answers:
+        """Predict each event, then learn it, one after the other.
+
+        Parameters
+        ----------
+        columns
+            The events.
+        labels
+            int64[events]: the number of each event's class, or -1 of events that are predicted only.
+        weights
+            Whole numbers from 1 on; None means 1 each.
+
+        Raises
+        ------
+        ModelError
+            The events do not have this form. The model has learned none of them.
+        """
+        X, order = self._rows(columns)
+        answers = self._answers(len(X))
+        self._run(X, order, *self._checked(len(X), labels, weights), True, answers)
+        return answers
+
+    def predict_block(self, columns: Columns) -> Answers:
+        """Predict events, and learn none; errors as of `predict_learn_block`."""
+        return self.predict_learn_block(columns, np.full(len(columns.values), -1))
+
+    def learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> None:
+        """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
+        X, order = self._rows(columns)
+        self._run(X, order, *self._checked(len(X), labels, weights), False, self._answers(0))
+
+    # --- Rows ---------------------------------------------------------------------------------------------------------
+    def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
+        """Return the probabilities of one event, as River does."""
+        answers = self.predict_block(_one_row(x))
+        classes = self.classes
+        return {classes[c]: float(answers.votes[0, c]) for c in answers.sequence[0].tolist() if c >= 0}
+
+    def learn_one(self, x: Mapping[str, Any], y: Label, *, w: int = 1) -> None:
+        """Learn one event, as River does."""
+        self.learn_block(_one_row(x), self.numbers_of([y]), np.array([w]))
+
+    # --- Other forms --------------------------------------------------------------------------------------------------
+    def to_river(self) -> Any:
+        """Return a new River model that is what River's own would be now."""
+        return write_model(self._state, self._pool)
+
+    def to_bytes(self) -> bytes:
+        """Return a checkpoint; its bytes are a function of what the model has learned."""
+        return checkpoint.encode(self._state, self._pool)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> Self:
+        """Return the model of a checkpoint. Reading executes nothing.
+
+        Raises
+        ------
+        FrameError
+            The bytes are damaged, forged or of another release.
+        """
+        return cls(*checkpoint.decode(data))
+
+    # --- Inside -------------------------------------------------------------------------------------------------------
+    def _rows(self, columns: Columns) -> tuple[Array, Array]:
+        names, values, state = columns.names, np.asarray(columns.values), self._state
+        if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
+            raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
+        if len(set(names)) != len(names):
+            raise ModelError("expected each feature once")
+        if values.size and not np.nanmax(np.abs(values), initial=0.0) <= LARGEST:
+            raise ModelError(f"expected values within ±{LARGEST:g}")
+        known, texts = len(state.features), sum(map(len, state.categories))
+        order = np.array([state.feature(name, name in columns.categories) for name in names], np.int64)
+        if columns.categories:
+            values = values.copy()
+            for place, (name, number) in enumerate(zip(names, order.tolist(), strict=True)):
+                if state.kinds[number] == IS_TEXT:
+                    values[:, place] = self._translated(number, columns.categories[name], values[:, place], name)
+        if len(state.features) != known or sum(map(len, state.categories)) != texts:
+            self._pool = state.fitted(self._pool)
+        width = len(state.features)
+        if width == len(names) and np.array_equal(order, np.arange(width)):
+            return np.ascontiguousarray(values), order
+        X = np.full((len(values), width), np.nan)
+        X[:, order] = values
+        return X, order
+
+    def _translated(self, feature: int, texts: Sequence[str], places: Array, name: str) -> Array:
+        """Return the numbers of categories whose places in `texts` are given."""
+        known = self._state.categories[feature]
+        present = ~np.isnan(places)
+        used = places[present].astype(np.int64)
+        if np.any(used != places[present]) or (used.size and (used.min() < 0 or used.max() >= len(texts))):
+            raise ModelError(f"feature {name!r}: expected places of its {len(texts)} categories")
+        numbers = {place: known.setdefault(texts[place], len(known)) for place in dict.fromkeys(used.tolist())}
+        made = np.full(len(places), np.nan)
+        made[present] = [numbers[place] for place in used.tolist()]
+        return made
+
+    def _checked(self, events: int, labels: Array, weights: Array | None) -> tuple[Array, Array]:
+        y = np.asarray(labels)
+        w = np.ones(events) if weights is None else np.asarray(weights).astype(np.float64)
+        if y.shape != (events,) or w.shape != (events,) or not np.issubdtype(y.dtype, np.integer):
+            raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
+        if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
+            raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
+        if np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31):
+            raise ModelError("expected weights to be whole numbers from 1 on")
+        return y.astype(np.int64), w
+
+    def _answers(self, events: int) -> Answers:
+        classes = len(self._state.labels)
+        return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.empty(events, np.int64))
+
+    def _run(self, X: Array, order: Array, y: Array, w: Array, says: bool, answers: Answers) -> None:
+        if len(X) == 0:
+            return
+        if self._state.family == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
+            self._plant(int(np.count_nonzero(~np.isnan(X[0]))))
+        block = _BLOCKS[self._state.family]
+        done = 0
+        while True:
+            done = block(self._pool, X, y, w, order, done, says, *answers)
+            if done == len(X):
+                return
+            self._pool = moved(self._pool)
+
+    def _plant(self, features: int) -> None:
+        """Make the trees of a forest, which know the number of features from the first event."""
+        state = self._state
+        state.subset_most = most_features(state.parameters["max_features"], features)
+        self._pool = state.fitted(self._pool)
+        self._pool.tree[: state.parameters["n_models"], EXISTS] = 1
+
+
+def take(model: Any) -> LiveModel:
+    """Return a live model in the state of a River model, which does not change.
+
+    Raises
+    ------
+    NotCompilable
+        The model has to stay with River; the message says why.
+    """
+    return LiveModel(*read_model(model))
+
+
+def _one_row(x: Mapping[str, Any]) -> Columns:
+    texts = {name: (value,) for name, value in x.items() if isinstance(value, str)}
+    values = [0.0 if isinstance(value, str) else np.nan if value is None else float(value) for value in x.values()]
+    return Columns(tuple(x), np.array([values], np.float64).reshape(1, len(x)), texts)

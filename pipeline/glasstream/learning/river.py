@@ -1,0 +1,617 @@
+"""From a River model to arrays and back."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from river.forest.adaptive_random_forest import BaseTreeClassifier
+from river.proba import Gaussian
+from river.stats import Mean
+from river.tree.nodes import arf_htc_nodes, hatc_nodes, htc_nodes
+from river.tree.nodes.branch import NominalBinaryBranch, NominalMultiwayBranch, NumericBinaryBranch
+from river.tree.splitter import GaussianSplitter
+from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
+
+from glasstream.errors import NotCompilable
+from glasstream.learning import adwin
+from glasstream.learning import parameters as supported
+from glasstream.learning.arena import detector_words
+from glasstream.learning.copying import copy_trees
+from glasstream.learning.layout import (
+    ACTIVE,
+    ACTIVE_LEAVES,
+    ADAPTIVE_FAMILY,
+    ALTERNATE,
+    ALTERNATES,
+    BAYES_RIGHT,
+    BLOCK,
+    CASE,
+    CATEGORIES,
+    CATEGORY_ROOM,
+    CLASS,
+    CLASS_ROOM,
+    CLASSES,
+    COUNT,
+    DEEPEST,
+    DEPTH,
+    DETECTED,
+    DETECTOR,
+    DRIFT,
+    DRIFTED,
+    ERROR_COUNT,
+    ERROR_MEAN,
+    EXISTS,
+    FEATURE,
+    FIRST,
+    FIRST_CATEGORIES,
+    FOREST_FAMILY,
+    HEADER,
+    INACTIVE_LEAVES,
+    IS_NUMBER,
+    IS_TEXT,
+    KIND,
+    KNOWN,
+    LAST,
+    LEAF,
+    LEARNED,
+    LEAST,
+    LEFT,
+    MAJORITY_RIGHT,
+    MANY_ROWS,
+    MEAN,
+    MOST,
+    MULTIWAY,
+    NEXT,
+    NODE,
+    NOMINAL,
+    NUMERIC,
+    ORDER,
+    PAIR,
+    PRUNED,
+    RIGHT,
+    ROOT,
+    ROW,
+    SLOT_CLASSES,
+    SLOT_FEATURE,
+    SLOT_ROOM,
+    SLOTS,
+    SQUARES,
+    SUBSET,
+    SUBSET_SIZE,
+    SWITCHED,
+    TABLE,
+    VALUE,
+    WARNED,
+    WARNING,
+    WEIGHTS,
+    Pool,
+    empty_arena,
+)
+from glasstream.learning.state import Label, State
+from glasstream.models.catalogue import ClassesInOrder
+
+_LARGEST_EXACT: Final = 2**53
+_TWISTER: Final = 3
+"""The version of `random.Random`'s state."""
+_COMPENSATED: Final = sum([1e16, 1.0, -1e16]) != 0.0
+"""Whether `sum` adds floats as Python 3.12 and later do; not what River's numbers are compared with here."""
+
+_LEAVES: Final = {
+    "mc": (htc_nodes.LeafMajorityClass, arf_htc_nodes.RandomLeafMajorityClass),
+    "nb": (htc_nodes.LeafNaiveBayes, arf_htc_nodes.RandomLeafNaiveBayes),
+    "nba": (htc_nodes.LeafNaiveBayesAdaptive, arf_htc_nodes.RandomLeafNaiveBayesAdaptive),
+}
+_BRANCHES: Final = {NumericBinaryBranch: NUMERIC, NominalBinaryBranch: NOMINAL, NominalMultiwayBranch: MULTIWAY}
+_ADAPTIVE_BRANCHES: Final = {
+    hatc_nodes.AdaNumBinaryBranchClass: NUMERIC,
+    hatc_nodes.AdaNomBinaryBranchClass: NOMINAL,
+    hatc_nodes.AdaNomMultiwayBranchClass: MULTIWAY,
+}
+
+
+# --- River to arrays --------------------------------------------------------------------------------------------------
+def read_model(model: Any) -> tuple[State, Pool]:
+    """Return a River model as arrays; the model itself does not change.
+
+    Raises
+    ------
+    NotCompilable
+        The model has to stay with River; the message says why.
+    """
+    if _COMPENSATED:
+        raise NotCompilable("sum() of this Python compensates rounding, which the kernels do not")
+    parameters = supported.read(model)
+    family = supported.FAMILIES[type(model)]
+    if family == ADAPTIVE_FAMILY and not isinstance(model.classes, dict):
+        raise NotCompilable("classes: expected them in order, as `ClassesInOrder` keeps them, got a set")
+    max_depth = model._new_base_model().max_depth if family == FOREST_FAMILY else model.max_depth
+    if max_depth > DEEPEST - 2:
+        raise NotCompilable(f"max_depth: expected at most {DEEPEST - 2}, got {max_depth}")
+    reader = _Reader(model, State(family, parameters, max_depth))
+    return reader.state, reader.read()
+
+
+class _Reader:
+    """Writes one model into an arena of its own, which is then copied into the pool."""
+
+    def __init__(self, model: Any, state: State) -> None:
+        self.model = model
+        self.state = state
+        self.F, self.I = empty_arena(1 << 16)
+        self.used = FIRST
+        self.trees: list[tuple[int, Any]] = []
+
+    def read(self) -> Pool:
+        model, state = self.model, self.state
+        forest_of = model.data if state.family == FOREST_FAMILY else [model]
+        background = (model._background or []) if state.family == FOREST_FAMILY else []
+        self.trees = list(enumerate(forest_of))
+        models = state.parameters.get("n_models", 1)
+        self.trees += [(models + t, one) for t, one in enumerate(background) if one is not None]
+        if len(forest_of) not in (0, models) or len(background) not in (0, models):
+            raise NotCompilable(f"expected {models} trees, got {len(forest_of)}")
+        self._read_labels()
+        if state.family == FOREST_FAMILY and forest_of:
+            if type(model.max_features) is not int or model.max_features < 0:
+                raise NotCompilable(f"max_features: expected a whole number, got {model.max_features!r}")
+            state.subset_most = model.max_features
+        roots = {t: self._tree(one) for t, one in self.trees}
+        pool = state.pool(2 * self.used + 4_096)
+        for t, one in self.trees:
+            row = pool.tree[t]
+            row[ROOT], row[EXISTS] = roots[t], 1
+            row[ACTIVE_LEAVES], row[INACTIVE_LEAVES] = one._n_active_leaves, one._n_inactive_leaves
+            row[LEARNED] = _exact(one._train_weight_seen_by_model, "the weight that a tree has learned")
+            for label in one.classes:
+                pool.seen[t, state.labels[label]] = 1
+        if state.family == ADAPTIVE_FAMILY:
+            pool.tree[0, ALTERNATES] = model._n_alternate_trees
+            pool.tree[0, PRUNED] = model._n_pruned_alternate_trees
+            pool.tree[0, SWITCHED] = model._n_switch_alternate_trees
+        if state.family == FOREST_FAMILY:
+            self._read_forest(pool)
+            pool = pool._replace(**self._larger(pool))
+        if hasattr(model, "_rng"):
+            version, words, gauss = model._rng.getstate()
+            if version != _TWISTER or gauss is not None:
+                raise NotCompilable("the random generator is in a state that River does not bring it to")
+            pool.twister[:] = words[:-1]
+            pool.position[0] = words[-1]
+        if not copy_trees(self.F, self.I, self.used, pool):
+            raise NotCompilable("a tree is not as River grows it")
+        return pool
+
+    def _larger(self, pool: Pool) -> dict[str, Any]:
+        """Detectors have been added to the arena since the pool was made."""
+        F, I = empty_arena(2 * self.used + 4_096)
+        return {"F": F, "I": I}
+
+    def _read_labels(self) -> None:
+        state = self.state
+        found: dict[Label, None] = {}
+        for _, one in self.trees:
+            found.update(dict.fromkeys(one.classes))
+        if state.family == FOREST_FAMILY:
+            for metric in self.model._metrics:
+                found.update(dict.fromkeys(label for label in metric.cm.data if label is not None))
+        check_labels(found)
+        labels = found if state.family == ADAPTIVE_FAMILY else sorted(found)
+        state.labels.update({label: number for number, label in enumerate(labels)})
+
+    def _take(self, words: int) -> int:
+        at = self.used
+        self.used += words
+        if self.used > self.F.size:
+            F, self.I = empty_arena(2 * self.used)
+            F[: self.F.size] = self.F
+            self.F = F
+            self.I = F.view(np.int64)
+        return at
+
+    def _tree(self, one: Any) -> int:
+        model, state = self.model, self.state
+        if state.family == FOREST_FAMILY:
+            if type(one) is not BaseTreeClassifier or one.rng is not model._rng:
+                raise NotCompilable(f"a forest holds a {type(one).__name__} that is not its own")
+            for name in supported.OF_TREES:
+                given, has = getattr(model, name), getattr(one, name)
+                if name not in ("splitter", "max_depth", "nominal_attributes") and given != has:
+                    raise NotCompilable(f"{name}: expected {given!r} in each tree, got {has!r}")
+            if one.max_features != state.subset_most or one.max_depth != state.max_depth:
+                raise NotCompilable("max_features, max_depth: expected the forest's in each tree")
+        if not one._growth_allowed:
+            raise NotCompilable("a tree has reached its limit of memory")
+        return self._node(one._root, one) if one._root is not None else 0
+
+    def _node(self, node: Any, owner: Any) -> int:
+        at = self._take(NODE)
+        adaptive = self.state.family == ADAPTIVE_FAMILY
+        kinds = _ADAPTIVE_BRANCHES if adaptive else _BRANCHES
+        kind = kinds.get(type(node), LEAF)
+        self.I[at + KIND], self.I[at + DEPTH] = kind, node.depth
+        room = max(len(node.stats), 2)
+        weights = self._take(PAIR * room)
+        self.I[at + WEIGHTS], self.I[at + CLASSES], self.I[at + CLASS_ROOM] = weights, len(node.stats), room
+        for j, (label, weight) in enumerate(node.stats.items()):
+            self.F[weights + PAIR * j] = weight
+            self.I[weights + PAIR * j + CLASS] = self._label(label)
+        if adaptive:
+            if type(node._mean_error) is not Mean:
+                raise NotCompilable("expected the mean error of a node to be a Mean")
+            self.F[at + ERROR_COUNT], self.F[at + ERROR_MEAN] = node._mean_error.n, node._mean_error._mean
+            self.I[at + DETECTOR] = self.detector(node.drift_detector, "drift_detector")
+        if kind == LEAF:
+            self._leaf(at, node, owner)
+        else:
+            self._branch(at, kind, node, owner)
+        return at
+
+    def _label(self, label: Label) -> int:
+        number = self.state.labels.get(label)
+        if number is None:
+            raise NotCompilable(f"class {label!r} is not among the classes of the tree")
+        return number
+
+    def _branch(self, at: int, kind: int, node: Any, owner: Any) -> None:
+        name = _name(node.feature)
+        if kind == NUMERIC:
+            feature = self._feature(name, False)
+            self.F[at + VALUE] = node.threshold
+        else:
+            values = [node.value] if kind == NOMINAL else list(node._mapping)
+            feature = self._feature(name, isinstance(values[0], str))
+            codes = [self._category(feature, value) for value in values]
+            if kind == NOMINAL:
+                self.F[at + VALUE] = codes[0]
+        self.I[at + FEATURE] = feature
+        if kind != MULTIWAY:
+            left, right = node.children
+            for field, child in ((LEFT, left), (RIGHT, right)):
+                self.I[at + field] = self._node(child, owner)
+        else:
+            before = 0
+            for code, child in zip(codes, node.children, strict=True):
+                address = self._node(child, owner)
+                self.F[address + CASE] = code
+                self.I[at + LEFT if before == 0 else before + NEXT] = address
+                before = address
+            self.I[at + RIGHT] = before
+        if self.state.family == ADAPTIVE_FAMILY and node._alternate_tree is not None:
+            self.I[at + ALTERNATE] = self._node(node._alternate_tree, owner)
+
+    def _leaf(self, at: int, leaf: Any, owner: Any) -> None:
+        state = self.state
+        if state.family == ADAPTIVE_FAMILY:
+            wanted: Any = hatc_nodes.AdaLeafClassifier
+            shared = leaf.rng is self.model._rng
+        else:
+            wanted = _LEAVES[state.parameters["leaf_prediction"]][state.family == FOREST_FAMILY]
+            shared = state.family != FOREST_FAMILY or (
+                leaf.rng is self.model._rng and leaf.max_features == state.subset_most
+            )
+        if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
+            raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
+        active = leaf.splitters is not None
+        if not active and state.family != ADAPTIVE_FAMILY and leaf.depth < state.max_depth:
+            raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
+        self.I[at + ACTIVE] = active
+        self.F[at + LAST] = leaf._last_split_attempt_at
+        self.F[at + MAJORITY_RIGHT] = getattr(leaf, "_mc_correct_weight", 0.0)
+        self.F[at + BAYES_RIGHT] = getattr(leaf, "_nb_correct_weight", 0.0)
+        splitters = leaf.splitters or {}
+        room = int(self.I[at + CLASS_ROOM])
+        words = HEADER + ROW * room
+        if splitters:
+            block = self._take(len(splitters) * words)
+            self.I[at + BLOCK], self.I[at + SLOTS], self.I[at + SLOT_ROOM] = block, len(splitters), len(splitters)
+            places = {label: j for j, label in enumerate(leaf.stats)}
+            for s, (name, splitter) in enumerate(splitters.items()):
+                self._slot(block + s * words, _name(name), splitter, places, room)
+        if state.family == FOREST_FAMILY and leaf.feature_indices:
+            features = [state.unknown_feature(_name(name)) for name in leaf.feature_indices]
+            subset = self._take(len(features))
+            self.I[subset : subset + len(features)] = features
+            self.I[at + SUBSET], self.I[at + SUBSET_SIZE] = subset, len(features)
+
+    def _slot(self, slot: int, name: str, splitter: Any, places: dict[Label, int], room: int) -> None:
+        if type(splitter) is GaussianSplitter:
+            self._numeric_slot(slot, name, splitter, places)
+        elif type(splitter) is NominalSplitterClassif:
+            self._nominal_slot(slot, name, splitter, places, room)
+        else:
+            raise NotCompilable(f"feature {name!r} is watched by a {type(splitter).__name__}")
+
+    def _known(self, slot: int, labels: Iterable[Label], places: dict[Label, int], flag: int) -> Iterable[int]:
+        for q, label in enumerate(labels):
+            if label not in places:
+                raise NotCompilable(f"a splitter knows class {label!r}, which its leaf has not seen")
+            self.I[slot + HEADER + ROW * q + ORDER] = places[label]
+            self.I[slot + SLOT_CLASSES] = q + 1
+            yield slot + HEADER + ROW * places[label]
+
+    def _numeric_slot(self, slot: int, name: str, splitter: Any, places: dict[Label, int]) -> None:
+        wanted = self.state.parameters["splitter"]
+        if splitter.n_splits != (GaussianSplitter().n_splits if wanted is None else wanted):
+            raise NotCompilable(f"feature {name!r}: expected a splitter with {wanted} splits, got {splitter.n_splits}")
+        self.I[slot + SLOT_FEATURE] = self._feature(name, False)
+        distributions = splitter._att_dist_per_class
+        for row, (label, one) in zip(
+            self._known(slot, distributions, places, COUNT), distributions.items(), strict=True
+        ):
+            if type(one) is not Gaussian or one._var.ddof != 1:
+                raise NotCompilable(f"feature {name!r}: expected a Gaussian with ddof 1")
+            least, most = splitter._min_per_class[label], splitter._max_per_class[label]
+            values = (one._var.mean.n, one._var.mean._mean, one._var._S, float(least), float(most))
+            if values[3] != least or values[4] != most or values[0] == 0.0:
+                raise NotCompilable(f"feature {name!r}: a value is no float, or has no weight")
+            for field, value in zip((COUNT, MEAN, SQUARES, LEAST, MOST), values, strict=True):
+                self.F[row + field] = value
+
+    def _nominal_slot(self, slot: int, name: str, splitter: Any, places: dict[Label, int], room: int) -> None:
+        values = list(splitter._att_values)
+        weights = splitter._att_dist_per_class
+        if not values or splitter._missing_weight_observed:
+            raise NotCompilable(f"feature {name!r}: the leaf has learned a missing value")
+        feature = self._feature(name, isinstance(values[0], str))
+        codes = {value: q for q, value in enumerate(values)}
+        place = max(len(values), FIRST_CATEGORIES)
+        table = self._take(place * (1 + room))
+        self.I[slot + SLOT_FEATURE], self.I[slot + TABLE] = feature, table
+        self.I[slot + CATEGORIES], self.I[slot + CATEGORY_ROOM] = len(values), place
+        for q, value in enumerate(values):
+            self.F[table + q] = self._category(feature, value)
+        for row, (label, one) in zip(self._known(slot, weights, places, KNOWN), weights.items(), strict=True):
+            self.F[row + KNOWN] = 1.0
+            self.F[row + COUNT] = sum(one.values())
+            for value, weight in one.items():
+                _exact(weight, f"feature {name!r}: the weight of a category")
+                self.F[table + (1 + places[label]) * place + codes[value]] = weight
+
+    def _feature(self, name: str, is_text: bool) -> int:
+        number = self.state.features.get(name)
+        if number is not None and (self.state.kinds[number] == IS_TEXT) != is_text and self.state.kinds[number] >= 0:
+            raise NotCompilable(f"feature {name!r} has texts and numbers")
+        return self.state.feature(name, is_text)
+
+    def _category(self, feature: int, value: Any) -> float:
+        kind = self.state.kinds[feature]
+        if isinstance(value, str) != (kind == IS_TEXT) or kind == IS_NUMBER:
+            raise NotCompilable("a nominal feature has texts and numbers, or is not among nominal_attributes")
+        if kind == IS_TEXT:
+            texts = self.state.categories[feature]
+            return float(texts.setdefault(value, len(texts)))
+        if float(value) != value:
+            raise NotCompilable(f"category {value!r} is no float")
+        return float(value)
+
+    def detector(self, one: Any, name: str) -> int:
+        """Write a detector, and return its address; 0 for NoDrift."""
+        parameters = self.state.parameters[name]
+        if supported.plain(one) != parameters:
+            raise NotCompilable(f"{name}: expected the model's parameters in each node and tree")
+        if parameters is None:
+            return 0
+        at = self._take(detector_words(parameters[supported.ADWIN.index("max_buckets")], MANY_ROWS))
+        try:
+            adwin.read_river(one._helper.__getstate__(), self.F, self.I, at)
+        except Exception as error:  # struct.error is no ValueError
+            raise NotCompilable(f"{name}: River keeps its state in another form: {error}") from error
+        self.I[at + DETECTED] = one.drift_detected
+        return at
+
+    def _read_forest(self, pool: Pool) -> None:
+        model, labels = self.model, self.state.labels
+        for t in range(self.state.parameters["n_models"]):
+            for field, name, each, tracker, count in (
+                (WARNING, "warning_detector", "_warning_detectors", model._warning_tracker, WARNED),
+                (DRIFT, "drift_detector", "_drift_detectors", model._drift_tracker, DRIFTED),
+            ):
+                if self.state.parameters[name] is not None:
+                    pool.tree[t, field] = self.detector(getattr(model, each)[t], name)
+                    pool.tree[t, count] = tracker.get(t, 0)
+            matrix = model._metrics[t].cm
+            for truth, row in matrix.data.items():
+                for said, weight in row.items():
+                    column = len(labels) if said is None else labels[said]
+                    pool.confusion[t, labels[truth], column] = _exact(weight, "a confusion matrix")
+            pool.right[t] = matrix._total_true_positives, matrix.total_weight
+
+
+def check_labels(labels: Iterable[Label]) -> None:
+    """Refuse classes that are not all texts, all whole numbers or all booleans.
+
+    Raises
+    ------
+    NotCompilable
+        They are not.
+    """
+    kinds = {type(label) for label in labels}
+    if len(kinds) > 1 or not kinds <= {str, int, bool}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise NotCompilable(f"expected the classes to be all texts, all whole numbers or all booleans, got {names}")
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise NotCompilable(f"expected the names of features to be texts, got {name!r}")
+    return name
+
+
+def _exact(weight: float, what: str) -> int:
+    if not (weight == int(weight) and 0 <= weight <= _LARGEST_EXACT):
+        raise NotCompilable(f"{what}: expected whole numbers, got {weight}")
+    return int(weight)
+
+
+# --- Arrays to River --------------------------------------------------------------------------------------------------
+def write_model(state: State, pool: Pool) -> Any:
+    """Return a new River model in the state of the arrays."""
+    return _Writer(state, pool).write()
+
+
+class _Writer:
+    def __init__(self, state: State, pool: Pool) -> None:
+        self.state = state
+        self.pool = pool
+        self.F, self.I = pool.F, pool.I
+        self.names = list(state.features)
+        self.labels = list(state.labels)
+        self.texts = [list(texts) for texts in state.categories]
+        makes = {number: kind for kind, number in supported.FAMILIES.items()}
+        self.model = makes[state.family](**supported.river_arguments(state.parameters))
+
+    def write(self) -> Any:
+        state, pool, model = self.state, self.pool, self.model
+        if hasattr(model, "_rng"):
+            words = (*pool.twister.tolist(), int(pool.position[0]))
+            model._rng.setstate((_TWISTER, words, None))
+        if state.family == FOREST_FAMILY:
+            self._write_forest()
+            return model
+        model.max_depth = state.max_depth
+        if state.family == ADAPTIVE_FAMILY:
+            model.classes = ClassesInOrder()
+            model._n_alternate_trees = int(pool.tree[0, ALTERNATES])
+            model._n_pruned_alternate_trees = int(pool.tree[0, PRUNED])
+            model._n_switch_alternate_trees = int(pool.tree[0, SWITCHED])
+        self._fill(model, 0)
+        return model
+
+    def _fill(self, one: Any, t: int) -> None:
+        row = self.pool.tree[t]
+        for label, seen in zip(self.labels, self.pool.seen[t], strict=True):
+            if seen:
+                one.classes.add(label)
+        one._n_active_leaves, one._n_inactive_leaves = int(row[ACTIVE_LEAVES]), int(row[INACTIVE_LEAVES])
+        one._train_weight_seen_by_model = float(row[LEARNED])
+        if row[ROOT]:
+            one._root = self._node(int(row[ROOT]), one)
+
+    def _write_forest(self) -> None:
+        state, pool, model = self.state, self.pool, self.model
+        models = state.parameters["n_models"]
+        if pool.tree[0, EXISTS]:
+            model.max_features = state.subset_most
+        for t in range(2 * models):
+            if not pool.tree[t, EXISTS]:
+                continue
+            one = model._new_base_model()
+            one.max_depth = state.max_depth
+            self._fill(one, t)
+            if t < models:
+                model.data.append(one)
+            else:
+                model._background[t - models] = one
+        for t in range(models):
+            row = pool.tree[t]
+            for field, each, tracker, count in (
+                (WARNING, "_warning_detectors", model._warning_tracker, WARNED),
+                (DRIFT, "_drift_detectors", model._drift_tracker, DRIFTED),
+            ):
+                if row[field]:
+                    getattr(model, each)[t] = self._detector(int(row[field]), 0 if field == WARNING else 1)
+                if row[count]:
+                    tracker[t] = int(row[count])
+            matrix = model._metrics[t].cm
+            for truth, said in np.argwhere(pool.confusion[t]).tolist():
+                weight = float(pool.confusion[t, truth, said])
+                prediction = None if said == len(self.labels) else self.labels[said]
+                matrix.update(self.labels[truth], prediction, weight)
+            matrix.n_samples = matrix.total_weight = int(pool.right[t, 1])
+
+    def _node(self, at: int, owner: Any) -> Any:
+        kind = int(self.I[at + KIND])
+        weights = int(self.I[at + WEIGHTS])
+        places = [weights + PAIR * j for j in range(self.I[at + CLASSES])]
+        stats = {self.labels[self.I[place + CLASS]]: float(self.F[place]) for place in places}
+        node = self._leaf(at, stats, owner) if kind == LEAF else self._branch(at, kind, stats, owner)
+        if self.state.family == ADAPTIVE_FAMILY:
+            node._mean_error = Mean._from_state(float(self.F[at + ERROR_COUNT]), float(self.F[at + ERROR_MEAN]))
+        return node
+
+    def _branch(self, at: int, kind: int, stats: dict[Label, float], owner: Any) -> Any:
+        feature = int(self.I[at + FEATURE])
+        children, values = [], []
+        child = int(self.I[at + LEFT])
+        if kind == MULTIWAY:
+            while child:
+                children.append(self._node(child, owner))
+                values.append(self._value(feature, self.F[child + CASE]))
+                child = int(self.I[child + NEXT])
+        else:
+            children = [self._node(child, owner), self._node(int(self.I[at + RIGHT]), owner)]
+        info: Any = values
+        if kind == NOMINAL:
+            info = self._value(feature, self.F[at + VALUE])
+        elif kind == NUMERIC:
+            info = float(self.F[at + VALUE])
+        adaptive = self.state.family == ADAPTIVE_FAMILY
+        makes = {number: one for one, number in (_ADAPTIVE_BRANCHES if adaptive else _BRANCHES).items()}
+        attributes = {"drift_detector": self._detector(int(self.I[at + DETECTOR]), 1)} if adaptive else {}
+        depth = int(self.I[at + DEPTH])
+        node = makes[kind](stats, self.names[feature], info, depth, *children, **attributes)
+        if adaptive and self.I[at + ALTERNATE]:
+            node._alternate_tree = self._node(int(self.I[at + ALTERNATE]), owner)
+        return node
+
+    def _leaf(self, at: int, stats: dict[Label, float], owner: Any) -> Any:
+        state, depth = self.state, int(self.I[at + DEPTH])
+        if state.family == ADAPTIVE_FAMILY:
+            detector = self._detector(int(self.I[at + DETECTOR]), 1)
+            leaf = hatc_nodes.AdaLeafClassifier(stats, depth, owner.splitter, detector, self.model._rng)
+        elif state.family == FOREST_FAMILY:
+            make = _LEAVES[state.parameters["leaf_prediction"]][1]
+            leaf = make(stats, depth, owner.splitter, state.subset_most, self.model._rng)
+            subset = int(self.I[at + SUBSET])
+            leaf.feature_indices = [self.names[f] for f in self.I[subset : subset + self.I[at + SUBSET_SIZE]]]
+        else:
+            leaf = _LEAVES[state.parameters["leaf_prediction"]][0](stats, depth, owner.splitter)
+        leaf._last_split_attempt_at = float(self.F[at + LAST])
+        if isinstance(leaf, htc_nodes.LeafNaiveBayesAdaptive):
+            leaf._mc_correct_weight = float(self.F[at + MAJORITY_RIGHT])
+            leaf._nb_correct_weight = float(self.F[at + BAYES_RIGHT])
+        words = HEADER + ROW * int(self.I[at + CLASS_ROOM])
+        for s in range(self.I[at + SLOTS]):
+            slot = int(self.I[at + BLOCK]) + s * words
+            name = self.names[self.I[slot + SLOT_FEATURE]]
+            leaf.splitters[name] = self._splitter(slot, list(stats), owner)
+        if not self.I[at + ACTIVE]:
+            leaf.deactivate()
+        return leaf
+
+    def _splitter(self, slot: int, labels: list[Label], owner: Any) -> Any:
+        F, I = self.F, self.I
+        known = [int(I[slot + HEADER + ROW * q + ORDER]) for q in range(I[slot + SLOT_CLASSES])]
+        if I[slot + TABLE] == 0:
+            numeric = owner.splitter.clone()
+            for j in known:
+                row = slot + HEADER + ROW * j
+                one = Gaussian()
+                one._var.mean = Mean._from_state(float(F[row + COUNT]), float(F[row + MEAN]))
+                one._var._S = float(F[row + SQUARES])
+                numeric._att_dist_per_class[labels[j]] = one
+                numeric._min_per_class[labels[j]] = float(F[row + LEAST])
+                numeric._max_per_class[labels[j]] = float(F[row + MOST])
+            return numeric
+        nominal = NominalSplitterClassif()
+        feature, table, place = int(I[slot + SLOT_FEATURE]), int(I[slot + TABLE]), int(I[slot + CATEGORY_ROOM])
+        values = [self._value(feature, F[table + q]) for q in range(I[slot + CATEGORIES])]
+        for value in values:
+            nominal._att_values.add(value)
+        for j in known:
+            weights = F[table + (1 + j) * place :][: len(values)].tolist()
+            nominal._att_dist_per_class[labels[j]] = {
+                value: weight for value, weight in zip(values, weights, strict=True) if weight
+            }
+            nominal._total_weight_observed += float(F[slot + HEADER + ROW * j + COUNT])
+        return nominal
+
+    def _value(self, feature: int, code: float) -> Any:
+        return self.texts[feature][int(code)] if self.state.kinds[feature] == IS_TEXT else float(code)
+
+    def _detector(self, at: int, which: int) -> Any:
+        parameters = self.state.parameters["warning_detector" if which == 0 else "drift_detector"]
+        made = supported.adwin(parameters)
+        made._helper.__setstate__(adwin.write_river(self.pool.detector[which], self.F, self.I, at))
+        made._drift_detected = bool(self.I[at + DETECTED])
+        return made

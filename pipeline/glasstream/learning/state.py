@@ -1,0 +1,200 @@
+"""A model's pool around its arena: the tables that depend on the stream's features and classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from glasstream.errors import ModelError
+from glasstream.learning import parameters as supported
+from glasstream.learning.copying import copy_trees
+from glasstream.learning.layout import (
+    BEST,
+    CONTROL,
+    DEEPEST,
+    DEMAND,
+    FIRST,
+    FOREST_FAMILY,
+    IS_NOMINAL_NUMBER,
+    IS_NUMBER,
+    IS_TEXT,
+    IS_UNKNOWN,
+    LABEL_ONE,
+    LABEL_ZERO,
+    MOST_CATEGORIES,
+    MOST_CLASSES,
+    MOST_SLOTS,
+    NOMINAL_FEATURES,
+    POOL_MOST,
+    SUBSET_MOST,
+    TREE,
+    USED,
+    Array,
+    Pool,
+    empty_arena,
+)
+
+Label = Any
+"""A class as River has it: a text, a whole number or a boolean."""
+
+_FIRST_WORDS: Final = 4_096
+
+
+@dataclass(slots=True)
+class State:
+    """Everything of a model: what its pool is made of."""
+
+    family: int
+    parameters: supported.Parameters
+    max_depth: int
+    """Of trees; River derives the default from the recursion limit."""
+    subset_most: int = 0
+    """Features that a leaf of a forest may watch; 0 before the first event, or if that had none."""
+    features: dict[str, int] = field(default_factory=dict)
+    kinds: list[int] = field(default_factory=list)
+    categories: list[dict[str, int]] = field(default_factory=list)
+    """Per feature: text to number, in order of appearance."""
+    labels: dict[Label, int] = field(default_factory=dict)
+
+    def feature(self, name: str, is_text: bool) -> int:
+        """Return the number of a feature, a new one if it is not known.
+
+        Raises
+        ------
+        ModelError
+            A feature comes as a text that was a number, or the reverse.
+        """
+        number = self.features.get(name)
+        if number is None:
+            number = self.features[name] = len(self.features)
+            self.kinds.append(self._kind(name, is_text))
+            self.categories.append({})
+        elif self.kinds[number] == IS_UNKNOWN:
+            self.kinds[number] = self._kind(name, is_text)
+        elif (self.kinds[number] == IS_TEXT) != is_text:
+            raise ModelError(f"feature {name!r}: expected {'numbers' if is_text else 'texts'}, as before")
+        return number
+
+    def unknown_feature(self, name: str) -> int:
+        """Return the number of a feature of which no value is known."""
+        if name not in self.features:
+            self.feature(name, False)
+            self.kinds[self.features[name]] = IS_UNKNOWN
+        return self.features[name]
+
+    def _kind(self, name: str, is_text: bool) -> int:
+        if is_text:
+            return IS_TEXT
+        return IS_NOMINAL_NUMBER if name in (self.parameters["nominal_attributes"] or ()) else IS_NUMBER
+
+    def rows(self) -> int:
+        """Return how many trees there may be."""
+        models = int(self.parameters.get("n_models", 1))
+        return 2 * models if self.family == FOREST_FAMILY else models
+
+    def pool(self, words: int = _FIRST_WORDS) -> Pool:
+        """Return a pool without trees."""
+        F, I = empty_arena(words)
+        control = np.zeros(CONTROL, np.int64)
+        control[USED], control[MOST_CLASSES], control[MOST_SLOTS], control[MOST_CATEGORIES] = FIRST, 2, 1, 4
+        trees = self.rows()
+        empty = np.zeros(0, np.int64)
+        made = Pool(
+            F=F,
+            I=I,
+            control=control,
+            number=supported.numbers(self.parameters),
+            option=supported.options(self.family, self.parameters, self.max_depth),
+            detector=supported.detectors(self.parameters),
+            kind=empty,
+            rank_start=empty,
+            rank=empty,
+            by_name=empty,
+            by_label=empty,
+            label_rank=empty,
+            tree=np.zeros((trees, TREE), np.int64),
+            seen=np.zeros((trees, 0), np.int8),
+            confusion=np.zeros((0, 0, 0)),
+            right=np.zeros((trees, 2)),
+            twister=np.zeros(624, np.uint32),
+            position=np.zeros(1, np.int64),
+            best=np.zeros(BEST),
+            room=np.zeros((8, 1)),
+            marks=np.zeros((8, 1), np.int64),
+            path=np.zeros((2, DEEPEST + 2), np.int64),
+            sums=np.zeros(DEEPEST + 2),
+        )
+        return self.fitted(made)
+
+    def fitted(self, pool: Pool) -> Pool:
+        """Return the pool with tables that fit the features, categories and classes as of now."""
+        features, classes = len(self.features), len(self.labels)
+        kind = np.array([max(kind, IS_NUMBER) for kind in self.kinds], np.int64)
+        start = np.zeros(features + 1, np.int64)
+        np.cumsum([len(texts) for texts in self.categories], out=start[1:]) if features else None
+        rank = np.zeros(start[-1], np.int64)
+        for number, texts in enumerate(self.categories):
+            rank[start[number] + _ordered(texts)] = np.arange(len(texts))
+        by_label = _ordered(self.labels)
+        label_rank = np.empty(classes, np.int64)
+        label_rank[by_label] = np.arange(classes)
+        pool.control[NOMINAL_FEATURES] = np.count_nonzero(kind != IS_NUMBER)
+        pool.option[LABEL_ONE], pool.option[LABEL_ZERO] = self.labels.get(1, -1), self.labels.get(0, -1)
+        pool.option[SUBSET_MOST] = self.subset_most
+        pool.option[POOL_MOST] = supported.pool_most(self.subset_most)
+        models = self.parameters["n_models"] if self.family == FOREST_FAMILY else 0
+        return pool._replace(
+            kind=kind,
+            rank_start=start,
+            rank=rank,
+            by_name=_ordered(self.features),
+            by_label=by_label,
+            label_rank=label_rank,
+            seen=_larger(pool.seen, (self.rows(), classes)),
+            confusion=_confusion(pool.confusion, models, classes),
+            room=np.zeros((8, max(classes, 2))),
+            marks=np.zeros((8, max(classes, features, 2)), np.int64),
+        )
+
+
+def _ordered(numbers: Mapping[Any, int]) -> Array:
+    """Return the numbers in the order of their sorted keys."""
+    return np.array([numbers[key] for key in sorted(numbers)], np.int64)
+
+
+def _larger(before: Array, shape: Sequence[int]) -> Array:
+    if before.shape == tuple(shape):
+        return before
+    made = np.zeros(shape, before.dtype)
+    made[tuple(slice(size) for size in before.shape)] = before
+    return made
+
+
+def _confusion(before: Array, models: int, classes: int) -> Array:
+    """Return room for one more class as truth and as prediction; the last column, of no prediction, stays the last."""
+    if before.shape == (models, classes, classes + 1):
+        return before
+    made = np.zeros((models, classes, classes + 1))
+    if before.size:
+        known = before.shape[1]
+        made[:, :known, :known] = before[:, :, :known]
+        made[:, :known, classes] = before[:, :, known]
+    return made
+
+
+def moved(pool: Pool) -> Pool:
+    """Return the pool in an arena of twice what is reachable, and what the next event needs.
+
+    Raises
+    ------
+    ModelError
+        The arena is damaged: this is an error of the kernels.
+    """
+    used, demand = int(pool.control[USED]), int(pool.control[DEMAND])
+    F, I = empty_arena(2 * used + _FIRST_WORDS + demand)
+    target = pool._replace(F=F, I=I, tree=pool.tree.copy())
+    if not copy_trees(pool.F, pool.I, used, target):
+        raise ModelError("the arena of a live model is damaged")
+    words = 2 * int(target.control[USED]) + _FIRST_WORDS + demand
+    return target._replace(F=F[:words], I=I[:words])

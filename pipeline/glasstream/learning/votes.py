@@ -1,0 +1,138 @@
+"""What a tree without alternates says of an event, and how its leaf learns it."""
+
+from typing import Any
+
+from glasstream.jit import inlined
+from glasstream.learning.descent import common_child, next_child
+from glasstream.learning.layout import (
+    ACTIVE,
+    ACTIVE_LEAVES,
+    BAYES,
+    BAYES_ADAPTIVE,
+    BAYES_RIGHT,
+    BAYES_WEIGHT,
+    CLASSES,
+    DEPTH,
+    FEATURE,
+    GRACE,
+    INACTIVE_LEAVES,
+    KIND,
+    LAST,
+    LEAF,
+    LEARNED,
+    MAJORITY_RIGHT,
+    MAX_DEPTH,
+    MULTIWAY,
+    PREDICTION,
+    ROOT,
+)
+from glasstream.learning.leaves import (
+    UNASKED,
+    bayes,
+    forget_slots,
+    label_of,
+    learn_leaf,
+    majority,
+    new_leaf,
+    total,
+)
+from glasstream.learning.splits import append_child, attempt
+
+Pool = Any
+
+MAJORITY_ROW = 3
+BAYES_ROW = 4
+"""Rows of `room` with the shares of the leaf that predicts the event."""
+OTHER_ROW = 6
+"""The same of an alternate."""
+
+
+@inlined
+def says_bayes(p: Pool, node: int) -> bool:
+    """Return whether a leaf predicts by naive Bayes now."""
+    if p.I[node + ACTIVE] == 0:
+        return False
+    if p.option[PREDICTION] == BAYES_ADAPTIVE:
+        return p.F[node + BAYES_RIGHT] >= p.F[node + MAJORITY_RIGHT]
+    return p.option[PREDICTION] == BAYES and total(p, node) >= p.number[BAYES_WEIGHT]
+
+
+@inlined
+def learn_below(
+    p: Pool, t: int, leaf: int, X: Any, e: int, order: Any, label: int, weight: float, said: int, naive: int
+) -> None:
+    """`learn_one` of a tree.
+
+    Parameters
+    ----------
+    t
+        The tree's row.
+    leaf
+        The leaf that predicts the event, 0 in a tree without root.
+    said, naive
+        What it predicts by majority and by naive Bayes; see `leaves.learn_leaf`.
+    """
+    F, I = p.F, p.I
+    p.tree[t, LEARNED] += int(weight)
+    node = p.tree[t, ROOT]
+    if node == 0:
+        node = new_leaf(p, 0, 0)
+        p.tree[t, ROOT] = node
+        p.tree[t, ACTIVE_LEAVES] = 1
+    stuck = False
+    while I[node + KIND] != LEAF:
+        child = next_child(p, node, X, e)
+        if child == 0:
+            stuck = True
+            value = X[e, I[node + FEATURE]]
+            if I[node + KIND] == MULTIWAY and value == value:
+                child = new_leaf(p, I[node + DEPTH] + 1, 0)
+                append_child(p, node, child, value)
+                p.tree[t, ACTIVE_LEAVES] += 1
+            else:
+                child = common_child(p, node)
+        node = child
+    if node != leaf:
+        said, naive = UNASKED, UNASKED
+    learn_leaf(p, node, X, e, order, label, weight, said, naive)
+    if stuck or I[node + ACTIVE] == 0:
+        return
+    if I[node + DEPTH] >= p.option[MAX_DEPTH]:
+        I[node + ACTIVE] = 0
+        forget_slots(p, node)
+        p.tree[t, ACTIVE_LEAVES] -= 1
+        p.tree[t, INACTIVE_LEAVES] += 1
+        return
+    seen = total(p, node)
+    if seen - F[node + LAST] >= p.number[GRACE]:
+        children = attempt(p, node, seen)
+        if children > 0:
+            p.tree[t, ACTIVE_LEAVES] += children - 1
+        else:
+            if children < 0:  # deactivated, and at once activated again by _enforce_size_limit
+                forget_slots(p, node)
+            F[node + LAST] = seen
+
+
+@inlined
+def ask_leaf(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int]:
+    """Write a leaf's answer to a row of `room`: to `shares` by majority, to `by_bayes` by naive Bayes.
+
+    Return the class that it predicts by each, or `UNASKED`: naive Bayes is asked only where River asks it, since that
+    changes nominal splitters.
+    """
+    if says_bayes(p, leaf):
+        return UNASKED, label_of(p, leaf, bayes(p, leaf, X, e, by_bayes))
+    return label_of(p, leaf, majority(p, leaf, shares)), UNASKED
+
+
+@inlined
+def row_of_answer(p: Pool, leaf: int, by_bayes: int) -> int:
+    """Return the row of `room` that a leaf answers with after `ask_leaf`, or -1 for an empty answer."""
+    if says_bayes(p, leaf):
+        if by_bayes < 0:
+            return -1
+        return BAYES_ROW
+    if p.I[leaf + CLASSES] == 0:
+        return -1
+    return MAJORITY_ROW

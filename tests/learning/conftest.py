@@ -1,0 +1,27 @@
+"""Ties between categories are broken by the order of appearance here: by River as by the compiled models."""
+
+from collections.abc import Iterator
+
+import pytest
+from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
+
+
+class Ordered(dict):
+    """A set in order of insertion."""
+
+    def add(self, value: object) -> None:
+        self[value] = None
+
+
+@pytest.fixture(autouse=True, scope="package")
+def categories_in_order() -> Iterator[None]:
+    """River keeps the categories of a leaf in a set, whose order depends on PYTHONHASHSEED for texts."""
+    make = NominalSplitterClassif.__init__
+
+    def ordered(self: NominalSplitterClassif) -> None:
+        make(self)
+        self._att_values = Ordered()
+
+    NominalSplitterClassif.__init__ = ordered
+    yield
+    NominalSplitterClassif.__init__ = make

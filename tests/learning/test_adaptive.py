@@ -1,0 +1,70 @@
+"""A HoeffdingAdaptiveTreeClassifier learned in arrays predicts and becomes, bit for bit, what River's does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from river import drift, tree
+
+from glasstream.learning.live import take
+from glasstream.models.catalogue import ClassesInOrder
+from tests.examples import examples
+from tests.learning.equality import Event, check_same
+from tests.learning.streams import data_set, made_streams
+from tests.learning.test_tree import EAGER, SETS
+
+RESTLESS = {
+    **EAGER,
+    "seed": 7,
+    "drift_window_threshold": 5,
+    "switch_significance": 0.9,
+    "drift_detector": drift.ADWIN(delta=0.9, clock=5, min_window_length=3, grace_period=5),
+}
+"""Parameters with which alternates come, take over and are dropped in short streams."""
+
+PARAMETERS: list[dict[str, Any]] = [
+    {},
+    {"leaf_prediction": "mc"},
+    {"leaf_prediction": "nb", "nb_threshold": 10},
+    {"bootstrap_sampling": False},
+    {"split_criterion": "gini", "binary_split": True},
+    {"max_depth": 1},
+    {"merit_preprune": False, "nominal_attributes": ["n0", "n1"]},
+    {"drift_detector": drift.ADWIN(delta=0.8, clock=3, max_buckets=2, min_window_length=2, grace_period=0)},
+]
+
+
+def adaptive_tree(parameters: dict[str, Any]) -> tree.HoeffdingAdaptiveTreeClassifier:
+    model = tree.HoeffdingAdaptiveTreeClassifier(**parameters)
+    model.classes = ClassesInOrder()
+    return model
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+@given(events=made_streams())
+@examples(40)
+def test_made_streams(parameters: dict[str, Any], events: list[Event]) -> None:
+    made = {**RESTLESS, **parameters}
+    check_same(take(adaptive_tree(made)), adaptive_tree(made), events)
+
+
+@pytest.mark.parametrize("name", SETS[:3])
+def test_a_part_of_a_data_set(data_dir: Path, name: str) -> None:
+    check_same(take(adaptive_tree({"seed": 3})), adaptive_tree({"seed": 3}), data_set(data_dir, name, 1_200))
+
+
+def test_many_alternates(data_dir: Path) -> None:
+    events = data_set(data_dir, "elec2", 3_000)
+    live, river = take(adaptive_tree(RESTLESS)), adaptive_tree(RESTLESS)
+    check_same(live, river, events)
+    assert min(river.n_alternate_trees, river.n_switch_alternate_trees, river.n_pruned_alternate_trees) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "parameters", ({"seed": 1}, {"seed": 2, **EAGER}, RESTLESS), ids=("default", "eager", "restless")
+)
+def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
+    check_same(take(adaptive_tree(parameters)), adaptive_tree(parameters), data_set(data_dir, name, 10_000))

@@ -1,0 +1,209 @@
+"""Laws of live models of every family: taking over, giving back, checkpoints, blocks and rows."""
+
+import math
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import drift, forest, metrics, tree
+from river.tree.splitter import ExhaustiveSplitter
+
+from glasstream.errors import FrameError, ModelError, NotCompilable
+from glasstream.learning.live import Columns, LiveModel, take
+from tests.examples import examples
+from tests.learning import test_adaptive, test_forest, test_tree
+from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
+from tests.learning.streams import made_streams
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "tree": lambda: tree.HoeffdingTreeClassifier(**test_tree.EAGER),
+    "adaptive": lambda: test_adaptive.adaptive_tree(test_adaptive.RESTLESS),
+    "forest": lambda: forest.ARFClassifier(**test_forest.RESTLESS),
+}
+every_family = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+
+
+@every_family
+@given(events=made_streams(), share=st.floats(0, 1))
+@examples(25)
+def test_a_river_model_that_has_learned_is_taken_over(
+    make: Callable[[], Any], events: list[Event], share: float
+) -> None:
+    river, cut = make(), int(share * len(events))
+    learn_river(river, events[:cut])
+    live = take(river)
+    check_equal(live.to_river(), river)
+    check_same(live, river, events[cut:])
+
+
+@every_family
+@given(events=made_streams(), share=st.floats(0, 1))
+@examples(25)
+def test_river_goes_on_where_a_live_model_was(make: Callable[[], Any], events: list[Event], share: float) -> None:
+    river, cut = make(), int(share * len(events))
+    live = take(make())
+    learn_river(river, events[:cut])
+    learn_live(live, events[:cut])
+    again = live.to_river()
+    assert learn_river(again, events[cut:]) == learn_river(river, events[cut:])
+    check_equal(again, river)
+
+
+@every_family
+@given(events=made_streams(), share=st.floats(0, 1))
+@examples(25)
+def test_a_checkpoint_goes_on_with_the_same_bits(make: Callable[[], Any], events: list[Event], share: float) -> None:
+    cut = int(share * len(events))
+    live = take(make())
+    learn_live(live, events[:cut])
+    data = live.to_bytes()
+    successor = LiveModel.from_bytes(data)
+    assert successor.to_bytes() == data
+    check_equal(successor.to_river(), live.to_river())
+    assert learn_live(successor, events[cut:]) == learn_live(live, events[cut:])
+    assert successor.to_bytes() == live.to_bytes()
+
+
+@every_family
+@given(events=made_streams(most=150), most=st.integers(1, 40))
+@examples(15)
+def test_the_size_of_blocks_changes_nothing(make: Callable[[], Any], events: list[Event], most: int) -> None:
+    one, other, by_row = take(make()), take(make()), take(make())
+    said = learn_live(one, events)
+    assert learn_live(other, events, most) == said
+    for (x, y), (pairs, _) in zip(events, said, strict=True):
+        assert list(by_row.predict_proba_one(x).items()) == pairs
+        by_row.learn_one(x, y)
+    assert one.to_bytes() == other.to_bytes()
+    check_equal(by_row.to_river(), one.to_river())
+
+
+@every_family
+@given(events=made_streams(most=150), seed=st.integers(0, 1000))
+@examples(15)
+def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: list[Event], seed: int) -> None:
+    live, river, source = take(make()), make(), random.Random(seed)
+    for x, y in events:
+        if source.random() < 0.7:
+            assert list(live.predict_proba_one(x).items()) == list(river.predict_proba_one(x).items())
+        if source.random() < 0.7:
+            live.learn_one(x, y)
+            river.learn_one(x, y)
+    check_equal(live.to_river(), river)
+
+
+@given(events=made_streams(most=150), seed=st.integers(0, 1000))
+@examples(15)
+def test_weights_of_events(events: list[Event], seed: int) -> None:
+    source = random.Random(seed)
+    for name in ("tree", "adaptive"):
+        live, river = take(MODELS[name]()), MODELS[name]()
+        for x, y in events:
+            w = source.randint(1, 4)
+            live.learn_one(x, y, w=w)
+            river.learn_one(x, y, w=w)
+        check_equal(live.to_river(), river)
+
+
+# --- Damage -----------------------------------------------------------------------------------------------------------
+def resealed(data: bytes) -> bytes:
+    """Return a frame whose checksum is that of its content."""
+    return data[:8] + blake2b(data[24:], digest_size=16).digest() + data[24:]
+
+
+@every_family
+@given(events=made_streams(most=120), seed=st.integers(0, 2**32))
+@examples(60)
+def test_damaged_checkpoints_are_refused_or_harmless(make: Callable[[], Any], events: list[Event], seed: int) -> None:
+    live, source = take(make()), random.Random(seed)
+    learn_live(live, events[: len(events) // 2])
+    data = live.to_bytes()
+    for _ in range(20):
+        forged = bytearray(data)
+        for _ in range(source.choice((1, 1, 2, 8))):
+            place = source.randrange(len(forged) // 8) * 8
+            word = source.choice((0, 1, 2, 3, 7, 24, 100, -1, 2**31, 2**62, source.getrandbits(63)))
+            forged[place : place + 8] = word.to_bytes(8, "little", signed=True)
+        with pytest.raises(FrameError):
+            LiveModel.from_bytes(bytes(forged) if bytes(forged) != data else data[:-1])
+        try:
+            successor = LiveModel.from_bytes(resealed(bytes(forged)))
+        except FrameError:
+            continue
+        with suppress(ModelError):  # a forged kind of a feature does not fit the events
+            for columns, labels in blocks(events[len(events) // 2 :]):
+                successor.predict_learn_block(columns, successor.numbers_of(labels))
+        with suppress(FrameError):
+            LiveModel.from_bytes(successor.to_bytes())
+
+
+@every_family
+def test_cut_checkpoints_are_refused(make: Callable[[], Any]) -> None:
+    live = take(make())
+    learn_live(live, [({"a": float(n % 7), "t": "xyz"[n % 3]}, "yn"[n % 2]) for n in range(100)])
+    data = live.to_bytes()
+    for length in range(0, len(data), 13):
+        with pytest.raises(FrameError):
+            LiveModel.from_bytes(data[:length])
+
+
+# --- What stays with River, and what is refused -----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (tree.ExtremelyFastDecisionTreeClassifier(), "ExtremelyFastDecisionTreeClassifier"),
+        (tree.HoeffdingTreeClassifier(splitter=ExhaustiveSplitter()), "splitter: expected GaussianSplitter"),
+        (tree.HoeffdingTreeClassifier(max_size=1.0), "max_size"),
+        (tree.HoeffdingTreeClassifier(remove_poor_attrs=True), "remove_poor_attrs"),
+        (tree.HoeffdingTreeClassifier(stop_mem_management=True), "stop_mem_management"),
+        (tree.HoeffdingTreeClassifier(nominal_attributes=[1]), "nominal_attributes"),
+        (tree.HoeffdingAdaptiveTreeClassifier(), "classes: expected them in order"),
+        (forest.ARFClassifier(metric=metrics.F1()), "metric: expected Accuracy"),
+        (forest.ARFClassifier(drift_detector=drift.KSWIN()), "drift_detector: expected ADWIN or NoDrift"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_supported_is_named(model: Any, reason: str) -> None:
+    with pytest.raises(NotCompilable, match=reason):
+        take(model)
+
+
+def test_a_model_that_has_learned_what_is_not_supported_stays_with_river() -> None:
+    by_number = tree.HoeffdingTreeClassifier()
+    by_number.learn_one({1: 2.0}, "y")
+    mixed = tree.HoeffdingTreeClassifier()
+    mixed.learn_one({"a": 2.0}, "y")
+    mixed.learn_one({"a": 2.0}, 1)
+    for model, reason in ((by_number, "names of features"), (mixed, "classes to be all texts")):
+        with pytest.raises(NotCompilable, match=reason):
+            take(model)
+
+
+@every_family
+def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[], Any]) -> None:
+    live = take(make())
+    learn_live(live, [({"a": 1.0, "t": "x"}, "y"), ({"a": 2.0, "t": "z"}, "n")])
+    data = live.to_bytes()
+    good = np.zeros((1, 1))
+    none = np.array([-1])
+    for columns, labels, weights in (
+        (Columns(("a",), np.array([[math.inf]])), none, None),
+        (Columns(("a",), np.array([[1e200]])), none, None),
+        (Columns(("a", "a"), np.zeros((1, 2))), none, None),
+        (Columns(("a",), np.zeros((1, 2))), none, None),
+        (Columns(("a",), good), np.array([2]), None),
+        (Columns(("a",), good), np.array([-2]), None),
+        (Columns(("a",), good), np.array([0, 0]), None),
+        (Columns(("a",), good), np.array([0]), np.array([0.5])),
+        (Columns(("t",), good), none, None),
+        (Columns(("t",), np.array([[3.0]]), {"t": ("x",)}), none, None),
+    ):
+        with pytest.raises(ModelError):
+            live.predict_learn_block(columns, labels, weights)
+        assert live.to_bytes() == data

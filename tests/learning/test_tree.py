@@ -1,0 +1,83 @@
+"""A HoeffdingTreeClassifier learned in arrays predicts and becomes, bit for bit, what River's does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import tree
+from river.tree.splitter import GaussianSplitter
+
+from glasstream.learning.live import take
+from tests.examples import examples
+from tests.learning.equality import Event, check_same
+from tests.learning.streams import data_set, made_streams
+
+EAGER = {"grace_period": 15, "delta": 0.2, "tau": 0.3}
+"""Parameters with which short streams make deep trees."""
+
+PARAMETERS: list[dict[str, Any]] = [
+    {},
+    {"leaf_prediction": "mc"},
+    {"leaf_prediction": "nb", "nb_threshold": 10},
+    {"split_criterion": "gini"},
+    {"split_criterion": "hellinger"},
+    {"binary_split": True},
+    {"merit_preprune": False},
+    {"max_depth": 2},
+    {"splitter": GaussianSplitter(n_splits=3), "min_branch_fraction": 0.0},
+    {"nominal_attributes": ["n0", "n1", "t3"]},
+    {"max_share_to_split": 0.6},
+]
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+@given(events=made_streams())
+@examples(30)
+def test_made_streams(parameters: dict[str, Any], events: list[Event]) -> None:
+    made = {**EAGER, **parameters}
+    check_same(take(tree.HoeffdingTreeClassifier(**made)), tree.HoeffdingTreeClassifier(**made), events)
+
+
+@given(events=made_streams(most=200), labels=st.sampled_from([(0, 1), (False, True)]))
+@examples(30)
+def test_the_hellinger_distance_of_the_classes_that_it_knows(events: list[Event], labels: tuple[Any, Any]) -> None:
+    made = {**EAGER, "split_criterion": "hellinger"}
+    stream = [(x, labels[y == "y0"]) for x, y in events]
+    check_same(take(tree.HoeffdingTreeClassifier(**made)), tree.HoeffdingTreeClassifier(**made), stream)
+
+
+SETS = ("elec2", "phishing", "keystroke", "outdoor", "poker_hand_25k", "powersupply", "adult", "weather_noaa")
+
+
+@pytest.mark.parametrize("name", SETS[:4])
+def test_a_part_of_a_data_set(data_dir: Path, name: str) -> None:
+    events = data_set(data_dir, name, 1_200)
+    check_same(take(tree.HoeffdingTreeClassifier()), tree.HoeffdingTreeClassifier(), events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    (
+        *SETS,
+        "bank_marketing",
+        "breast_cancer_wdbc",
+        "chess_online",
+        "eeg_eye_state",
+        "german_credit",
+        "higgs_10k",
+        "luxembourg",
+        "ozone_eighthr",
+        "pima_diabetes",
+        "spam_assassin_top500",
+        "usenet1",
+        "usenet2",
+    ),
+)
+@pytest.mark.parametrize("parameters", ({}, EAGER), ids=("default", "eager"))
+def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
+    events = data_set(data_dir, name, 10_000)
+    live = take(tree.HoeffdingTreeClassifier(**parameters))
+    check_same(live, tree.HoeffdingTreeClassifier(**parameters), events)
