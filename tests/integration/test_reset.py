@@ -48,7 +48,10 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     assert [one["published"]["difference"] for one in (*explained, anew)] == [0.0, 0.0, 0.0]
 
     said = commands.well("reset", "s", "--yes", "--wait").out
-    assert "epoch 1: 240 events, 240 rows, version " in said and "the next event of the stream starts epoch 2" in said
+    assert (
+        "epoch 1: 240 events, 240 rows, model version " in said
+        and "the next event of the stream starts epoch 2" in said
+    )
     (state,) = commands.well("state", "show", "--json").records
     told = ("epoch", "seqs", "rows", "aggregated", "behind")
     found = {one["stream"]: tuple(one[name] for name in told) for one in state["streams"]}

@@ -154,7 +154,12 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     cases: list[tuple[str, dict[str, str], str, str]] = [
         ("operator", {"ssl.ca.location": str(other)}, "certificate verify failed", "ssl.ca.location"),
         ("operator", {"sasl.password": GUESS}, "Invalid username or password", "correct kafka.sasl.*"),
-        ("operator", {"sasl.mechanism": "SCRAM-SHA-256"}, "Unsupported SASL mechanism", "mechanism were refused"),
+        (
+            "operator",
+            {"sasl.mechanism": "SCRAM-SHA-256"},
+            "Unsupported SASL mechanism",
+            "refused the user, password or mechanism",
+        ),
         ("operator", {"security.protocol": "SASL_PLAINTEXT"}, "it speaks TLS, and this client does not", "SASL_SSL"),
         ("operator", {"security.protocol": "SSL"}, "it speaks TLS and then hangs up", "SASL_SSL"),
         ("nobody", {}, f"this client is not authorized to see {prefix}", "glasstream topics acls"),
