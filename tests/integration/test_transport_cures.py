@@ -1,6 +1,7 @@
 """What Faust does to messages, offsets and partitions, and that the cures are what prevents it.
 
-Every law is tested with the cure, and once more with the cure taken out, where it must fail.
+Each law is tested with its cure, and once more without it, where it must fail. One test runs with the cure only,
+because the failure without it depends on a race.
 """
 
 import asyncio

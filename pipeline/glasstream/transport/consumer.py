@@ -1,7 +1,8 @@
 """Faust's Kafka consumer, without the behaviours that lose or delay messages.
 
 Each override names the behaviour of faust-streaming 0.15.3 or aiokafka 0.14 that it replaces.
-`tests/integration/test_transport_cures.py` removes the overrides one by one and observes the loss.
+`tests/integration/test_transport_cures.py` removes overrides one by one and observes the loss;
+`tests/integration/test_transport_waits.py` tests what happens while brokers do not answer.
 """
 
 import asyncio
