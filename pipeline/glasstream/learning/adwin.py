@@ -212,6 +212,11 @@ _LENGTH: Final = Struct("<Q")
 _TAIL: Final = Struct("<diQii")
 
 
+def _as_int32(count: int) -> int:
+    """Return a count as River has it, which counts in 32 bits."""
+    return (count + 2**31) % 2**32 - 2**31
+
+
 def read_river(state: bytes, F: Array, I: Array, at: int) -> None:
     """Write what an `AdaptiveWindowing` of River gives as its state into a detector of `MANY_ROWS` zeroed rows.
 
@@ -251,7 +256,7 @@ def write_river(parameters: Array, F: Array, I: Array, at: int) -> bytes:
     clock, most = int(parameters[CLOCK]), int(parameters[BUCKETS_A_ROW])
     rows, room = int(I[at + ROWS]), int(I[at + ROW_ROOM])
     floats = [float(F[at + field]) for field in (TOTAL, VARIANCE, WIDTH, TOTAL_WIDTH)]
-    counts = [int(I[at + field]) for field in (BUCKETS, MOST_BUCKETS, TICK, DETECTIONS)]
+    counts = [_as_int32(int(I[at + field])) for field in (BUCKETS, MOST_BUCKETS, TICK, DETECTIONS)]
     parts = [_HEAD.pack(delta, clock, most, least, grace), _STATE.pack(*floats, *counts, rows)]
     for row in range(rows):
         parts.append(_ROW.pack(most, int(I[at + DETECTOR_HEADER + row])))

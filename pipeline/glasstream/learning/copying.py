@@ -12,6 +12,7 @@ from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
     ALTERNATE,
     BLOCK,
+    BUCKETS,
     BUCKETS_A_ROW,
     BUDGET,
     CASE,
@@ -24,6 +25,7 @@ from glasstream.learning.layout import (
     DEEPEST,
     DEPTH,
     DETECTED,
+    DETECTIONS,
     DETECTOR,
     DETECTOR_HEADER,
     DRIFT,
@@ -39,12 +41,15 @@ from glasstream.learning.layout import (
     IS_TEXT,
     KIND,
     KNOWN,
+    LARGEST_COUNT,
     LEAF,
     LEFT,
     MANY_ROWS,
     MODELS,
+    MOST_BUCKETS,
     MOST_CATEGORIES,
     MOST_CLASSES,
+    MOST_ROWS,
     MOST_SLOTS,
     MULTIWAY,
     NEXT,
@@ -64,6 +69,7 @@ from glasstream.learning.layout import (
     SUBSET,
     SUBSET_SIZE,
     TABLE,
+    TICK,
     USED,
     VALUE,
     WARNING,
@@ -367,15 +373,20 @@ def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
     if _outside(p, at, DETECTOR_HEADER):
         return _BAD
     most, rows, room = int(p.detector[which, BUCKETS_A_ROW]), I[at + ROWS], I[at + ROW_ROOM]
-    if rows < 1 or rows > room or (room != FEW_ROWS and room != MANY_ROWS) or I[at + DETECTED] < 0:
+    if rows < 1 or rows > room or rows > MOST_ROWS or (room != FEW_ROWS and room != MANY_ROWS):
         return _BAD
+    if I[at + DETECTED] < 0 or I[at + DETECTED] > 1:
+        return _BAD
+    for field in (TICK, DETECTIONS, BUCKETS, MOST_BUCKETS):
+        if abs(I[at + field]) > LARGEST_COUNT:
+            return _BAD
     target_room = FEW_ROWS if rows <= FEW_ROWS else MANY_ROWS
     if _outside(p, at, detector_words(most, room)) or _outside(p, FIRST, detector_words(most, target_room)):
         return _BAD
     width = 0.0
     for row in range(rows):
         used = I[at + DETECTOR_HEADER + row]
-        if used < 0 or used > most or (row > 0 and row == rows - 1 and used == 0):
+        if used < 0 or used > most or (used == 0 and rows > 1):
             return _BAD
         width += float(used) * float(1 << row)
     if width != F[at + WIDTH]:

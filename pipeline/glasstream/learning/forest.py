@@ -38,6 +38,8 @@ Pool = Any
 
 _BY_CLASS_ROW = 7
 """Row of `room` with the answer of a tree, by class."""
+_VOTED = 7
+"""Row of `marks`: the classes that have votes, which may be NaN, as River's."""
 
 
 @bare_kernel
@@ -55,6 +57,7 @@ def forest_block(
             for c in range(classes):
                 votes[e, c] = np.nan
                 sequence[e, c] = -1
+                p.marks[_VOTED, c] = 0
         for t in range(p.option[MODELS]):
             leaf, said, naive = 0, UNASKED, UNASKED
             if p.tree[t, ROOT] != 0:
@@ -101,9 +104,10 @@ def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -
             vote = p.room[_BY_CLASS_ROW, c]
             if weighted:
                 vote = vote * accuracy
-            if votes[e, c] == votes[e, c]:
+            if p.marks[_VOTED, c] == 1:
                 votes[e, c] = vote + votes[e, c]
             else:
+                p.marks[_VOTED, c] = 1
                 votes[e, c] = vote
                 sequence[e, known] = c
                 known += 1

@@ -101,7 +101,10 @@ MOST_BUCKETS: Final = 10
 DETECTOR_HEADER: Final = 12
 FEW_ROWS: Final = 12
 MANY_ROWS: Final = 52
-"""Rows of a detector: a window of 2**50 events is longer than any stream."""
+MOST_ROWS: Final = 50
+"""Rows that may be used: a window of 2**50 events is longer than any stream."""
+LARGEST_COUNT: Final = 2**62
+"""Of ticks, detections and buckets."""
 
 # --- Tree: a row of int64 -------------------------------------------------------------------------------------------
 ROOT: Final = 0
