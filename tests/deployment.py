@@ -9,8 +9,8 @@ from pathlib import Path
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from glasstream.command.monitor import PUBLIC, Monitor
-from glasstream.command.run import environment
+from glasstream.runner.monitor import PUBLIC, Monitor
+from glasstream.runner.run import environment
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.transport.progress import read_to_end, watermarks

@@ -30,8 +30,8 @@ import orjson
 import psutil
 
 from glasstream.brokers.choose import open_broker
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 from glasstream.transport.progress import read_to_end

@@ -23,8 +23,8 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from glasstream.command.monitor import Monitor
 from glasstream.errors import BrokerError
+from glasstream.runner.monitor import Monitor
 from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
 

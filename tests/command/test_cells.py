@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glasstream.command.sources import CsvFile
+from glasstream.sources.source import CsvFile
 
 
 def look(folder: Path, text: str, target: str = "y") -> CsvFile:

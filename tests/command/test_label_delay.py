@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from glasstream.command.cli import cli
-from glasstream.command.delayed import LabelDelay
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.errors import InputError
+from glasstream.runner.reference import Reference
+from glasstream.sources.delayed import LabelDelay
 from glasstream_topics import events
 from tests.command.test_reference import BASE, ROWS, mixed
 from tests.late_labels import apart, delays

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.command.monitor import Monitor
 from glasstream.configuration import load
 from glasstream.errors import BrokerError
+from glasstream.runner.monitor import Monitor
 from glasstream.stages.build import connection
 from glasstream_topics import admin
 

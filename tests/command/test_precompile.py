@@ -5,10 +5,10 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 import pytest
 
-from glasstream.command import precompile
-from glasstream.command.precompile import CASES
 from glasstream.configuration import load
 from glasstream.explain.losses import LOSSES
+from glasstream.runner import precompile
+from glasstream.runner.precompile import CASES
 from glasstream.settings import Settings
 from glasstream_topics.methods import METHODS
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream_topics import events
 
 BASE = [

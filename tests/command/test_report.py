@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from glasstream.command.report import Report
+from glasstream.runner.report import Report
 from glasstream_topics import drift, importance, novelty, predictions
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream_topics import events, predictions
 from tests.command.test_reference import BASE, mixed
 from tests.late_labels import apart, delays

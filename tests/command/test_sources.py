@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from glasstream.command.changes import Change
 from glasstream.command.make_source import Asked, make_source
-from glasstream.command.messages import pack
-from glasstream.command.sources import BundledStream, CsvFile, Swapped
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Accepted, Admission, Task
+from glasstream.sources.changes import Change
+from glasstream.sources.messages import pack
+from glasstream.sources.source import BundledStream, CsvFile, Swapped
 from glasstream_topics.events import Event
 
 

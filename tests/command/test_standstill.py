@@ -6,12 +6,12 @@ import pytest
 from rich.console import Console
 
 from glasstream.command import execute as execute_module
-from glasstream.command import run as run_module
 from glasstream.command.exit_codes import STANDSTILL
-from glasstream.command.run import Moves, Patience, Plan, run
-from glasstream.command.sources import BundledStream
 from glasstream.configuration import load
 from glasstream.errors import StalledError, TopicError
+from glasstream.runner import run as run_module
+from glasstream.runner.run import Moves, Patience, Plan, run
+from glasstream.sources.source import BundledStream
 from glasstream.stages.standstill import PATIENCE
 from glasstream.transport.worker import ExitCode
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glasstream.command.table_file import MOST_CATEGORIES, read_table
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
+from glasstream.sources.table_file import MOST_CATEGORIES, read_table
 
 
 def csv(folder: Path, text: str) -> Path:

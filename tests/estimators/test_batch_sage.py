@@ -9,13 +9,13 @@ from river import linear_model
 from glasstream.background.orders import orders
 from glasstream.draws import Purpose, below, stream_key
 from glasstream.errors import SettingsError
-from glasstream.estimators.batch_sage import batch_sage
 from glasstream.estimators.live_model import LiveModel
-from glasstream.estimators.shapley import exact_sage, sage_game, shapley_values
-from glasstream.estimators.window_sage import WindowSAGE
 from glasstream.explain.isage import contributions
 from glasstream.explain.losses import CustomLoss, losses
 from glasstream.models.predictor import Output
+from glasstream.research.batch_sage import batch_sage
+from glasstream.research.shapley import exact_sage, sage_game, shapley_values
+from glasstream.research.window_sage import WindowSAGE
 
 
 class Product:

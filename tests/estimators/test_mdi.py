@@ -12,7 +12,7 @@ from river.tree.nodes.htc_nodes import LeafMajorityClass
 from river.tree.nodes.htr_nodes import LeafMean
 
 from glasstream.errors import ModelError
-from glasstream.estimators.mdi import mean_decrease_impurity
+from glasstream.research.mdi import mean_decrease_impurity
 
 
 def leaf(depth: int, **weights: float) -> LeafMajorityClass:

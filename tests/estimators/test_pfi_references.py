@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from glasstream.errors import SettingsError
-from glasstream.estimators.batch_pfi import batch_pfi
-from glasstream.estimators.exact_pfi import exact_pfi, expected_ipfi
 from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.research.batch_pfi import batch_pfi
+from glasstream.research.exact_pfi import exact_pfi, expected_ipfi
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(2))

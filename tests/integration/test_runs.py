@@ -13,11 +13,11 @@ import orjson
 import pytest
 from river import metrics
 
-from glasstream.command.monitor import Monitor
-from glasstream.command.sources import CsvFile
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
+from glasstream.runner.monitor import Monitor
+from glasstream.sources.source import CsvFile
 from glasstream.stages.build import connection
 from tests.deployment import ROOT, wait_for
 

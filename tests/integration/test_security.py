@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from glasstream.brokers.local import Kafka
 from glasstream.brokers.local.node import free_ports
-from glasstream.command.acls import apply_acls
 from glasstream.configuration import load
 from glasstream.consume import importance
+from glasstream.operate.acls import apply_acls
 from glasstream.operate.doctor.examine import examine
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.transport.worker import ExitCode

@@ -8,9 +8,9 @@ pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 from glasstream.errors import InputError
 from glasstream.gbmap.settings import PAPER_DRIFT
 from glasstream.gbmap.table import Table
-from glasstream.paper.contestants import CONTESTANTS, Contestant, Fitted
-from glasstream.paper.drift import FEWEST, area, drift
-from glasstream.paper.table4 import STAGED, drawn, parted, score
+from glasstream.research.gbmap_paper.contestants import CONTESTANTS, Contestant, Fitted
+from glasstream.research.gbmap_paper.drift import FEWEST, area, drift
+from glasstream.research.gbmap_paper.table4 import STAGED, drawn, parted, score
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -84,7 +84,7 @@ def test_every_number_of_learners_is_judged_as_a_fit_of_so_many(
 ) -> None:
     data, most = table(90, classes=classes), fewest + 3
     parameters = {"max_iter": 20} | {name: most}
-    monkeypatch.setattr("glasstream.paper.table4.drawn", lambda *_: parameters)
+    monkeypatch.setattr("glasstream.research.gbmap_paper.table4.drawn", lambda *_: parameters)
     found = score(data, contestant, 1, 2, folds=3)
     cuts = np.array_split(parted(90, 1, 0)[0], 3)
     means = {}

@@ -23,8 +23,8 @@ from glasstream.command.state import state_commands
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from glasstream.command.sources import Source
     from glasstream.settings import Settings
+    from glasstream.sources.source import Source
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -101,9 +101,9 @@ def run(
     from glasstream.command.console import standard_console
     from glasstream.command.expect import expect_plan
     from glasstream.command.make_source import Asked, make_source
-    from glasstream.command.run import Plan
-    from glasstream.command.run import run as run_pipeline
-    from glasstream.command.sources import BUNDLED_ROWS
+    from glasstream.runner.run import Plan
+    from glasstream.runner.run import run as run_pipeline
+    from glasstream.sources.source import BUNDLED_ROWS
 
     fresh = f"run-{uuid.uuid4().hex[:8]}."
     settings = load_settings(
@@ -133,7 +133,7 @@ def run(
 
 def _delayed(source: "Source", label_delay: str | None, settings: "Settings") -> "Source":
     """Delay the labels of a source if `label_delay` is set."""
-    from glasstream.command.delayed import Delayed, LabelDelay
+    from glasstream.sources.delayed import Delayed, LabelDelay
 
     if label_delay is None:
         return source
@@ -176,8 +176,8 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 @settings_options()
 def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
     """Run one worker of a stage against a broker until it receives a signal to stop."""
-    from glasstream.command.children import die_with_parent
     from glasstream.command.expect import expect_address
+    from glasstream.runner.children import die_with_parent
     from glasstream.stages.build import run as run_stage
 
     if tether:
@@ -261,7 +261,7 @@ def _echo(notices: list[str]) -> None:
 def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
     """Print the committed records of a public topic as JSON, one record per line."""
     from glasstream.command.expect import expect_broker
-    from glasstream.command.tail import tail as follow
+    from glasstream.operate.tail import tail as follow
 
     settings = load_settings(common)
     expect_broker(settings)
@@ -288,9 +288,9 @@ def page(
     **common: Any,
 ) -> int:
     """Serve a page that shows, from the public topics, what the model relies on and how that changed."""
-    from glasstream.command.children import die_with_parent
     from glasstream.command.expect import expect_broker
-    from glasstream.command.page import page as serve
+    from glasstream.page.serve import page as serve
+    from glasstream.runner.children import die_with_parent
 
     if tether:
         die_with_parent()
@@ -310,7 +310,7 @@ def topics() -> None:
 @settings_options()
 def topics_create(**common: Any) -> int:
     """Create every missing topic as its contract requires."""
-    from glasstream.command.topic_commands import create
+    from glasstream.operate.topics import create
 
     for line in create(_topic_settings(common)):
         click.echo(line)
@@ -321,7 +321,7 @@ def topics_create(**common: Any) -> int:
 @settings_options()
 def topics_verify(**common: Any) -> int:
     """Compare the broker's topics with their contracts; exit with code 1 if any differs."""
-    from glasstream.command.topic_commands import verify
+    from glasstream.operate.topics import verify
 
     findings = verify(_topic_settings(common))
     for line in findings:
@@ -335,7 +335,7 @@ def topics_verify(**common: Any) -> int:
 @settings_options("Ignored: this command needs no broker.")
 def topics_show(**common: Any) -> int:
     """Print the contract of every topic."""
-    from glasstream.command.topic_commands import show
+    from glasstream.operate.topics import show
 
     click.echo("\n".join(show(load_settings(common))))
     return 0
@@ -355,7 +355,7 @@ def topics_show(**common: Any) -> int:
 @settings_options()
 def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
     """Print the least access rights that each stage, a producer, a consumer and an operator need."""
-    from glasstream.command.acls import apply_acls, expect_roles, print_acls
+    from glasstream.operate.acls import apply_acls, expect_roles, print_acls
 
     roles = expect_roles(principals)
     settings = _topic_settings(common) if apply else load_settings(common)

@@ -76,12 +76,12 @@ def gbmap(
 
     The test rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
-    import glasstream.paper.contestants  # says what to install, before anything takes time  # noqa: F401
+    import glasstream.research.gbmap_paper.contestants  # says what to install, before anything takes time  # noqa: F401
     from glasstream.command.console import standard_console
-    from glasstream.command.outputs import expect_writable
-    from glasstream.command.table_file import read_table
     from glasstream.ingest.admission import Task
     from glasstream.plots.canvas import drawing
+    from glasstream.runner.outputs import expect_writable
+    from glasstream.sources.table_file import read_table
 
     if out is not None:
         expect_writable(out)
@@ -114,10 +114,10 @@ def _compared(
     from rich.table import Table as Shown
     from rich.text import Text
 
-    from glasstream.command.importance_table import number
     from glasstream.errors import InputError
-    from glasstream.paper.contestants import CONTESTANTS, Fitted, name_of
-    from glasstream.paper.table4 import parted
+    from glasstream.research.gbmap_paper.contestants import CONTESTANTS, Fitted, name_of
+    from glasstream.research.gbmap_paper.table4 import parted
+    from glasstream.runner.tables import number
 
     count, classes = len(table.targets), len(table.classes)
     if count < _FEWEST:

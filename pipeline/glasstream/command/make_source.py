@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from glasstream.command.changes import Change
-from glasstream.command.sources import BUNDLED_ROWS, BundledStream, CsvFile, Source, Swapped
 from glasstream.errors import InputError
+from glasstream.sources.changes import Change
+from glasstream.sources.source import BUNDLED_ROWS, BundledStream, CsvFile, Source, Swapped
 
 
 class Asked(NamedTuple):

@@ -91,8 +91,8 @@ def table4(
 
     Every model is tuned by random search. The whole table takes many hours; --results keeps finished results.
     """
-    from glasstream.paper.contestants import CONTESTANTS
-    from glasstream.paper.sets import SETS, TABLE_4
+    from glasstream.research.gbmap_paper.contestants import CONTESTANTS
+    from glasstream.research.gbmap_paper.sets import SETS, TABLE_4
 
     chosen = _chosen(models, CONTESTANTS, "--models")
     names = _chosen(datasets, tuple(SETS), "--datasets", TABLE_4)
@@ -143,7 +143,7 @@ def drift(
     share that the method states.
     """
     from glasstream.ingest.admission import Task
-    from glasstream.paper.sets import DRIFT, SETS
+    from glasstream.research.gbmap_paper.sets import DRIFT, SETS
 
     of_numbers = tuple(name for name, one in SETS.items() if one.task is Task.REGRESSION)
     names = _chosen(datasets, of_numbers, "--datasets", DRIFT)
@@ -167,7 +167,7 @@ class _Table4:
         self.folder = folder
 
     def __call__(self, asked: Asked) -> Asked:
-        from glasstream.paper.table4 import score
+        from glasstream.research.gbmap_paper.table4 import score
 
         table = _read(self.folder, asked["data"], asked["rows"])
         scored = score(table, asked["model"], asked["split"], asked["candidates"], seed=asked["seed"])
@@ -181,15 +181,15 @@ class _Drift:
         self.folder = folder
 
     def __call__(self, asked: Asked) -> Asked:
-        from glasstream.paper.drift import drift as drifted
+        from glasstream.research.gbmap_paper.drift import drift as drifted
 
         table = _read(self.folder, asked["data"], asked["rows"])
         return asdict(drifted(table, asked["seed"], feature=asked["feature"]))
 
 
 def _read(folder: Path, name: str, rows: int | None) -> "Table":
-    from glasstream.command.table_file import read_table
-    from glasstream.paper.sets import SETS, TARGET
+    from glasstream.research.gbmap_paper.sets import SETS, TARGET
+    from glasstream.sources.table_file import read_table
 
     one = SETS[name]
     return read_table(folder / f"{name}.csv.gz", TARGET, one.task, one.categories, rows)
@@ -199,8 +199,8 @@ def _done(
     asked: Sequence[Asked], work: Callable[[Asked], Asked], processes: int, results: Path | None
 ) -> list[tuple[Asked, Asked]]:
     """Return all tasks with their results. Run the tasks that are not finished yet, and report progress."""
-    from glasstream.command.finished import Finished
-    from glasstream.command.pool import each
+    from glasstream.research.gbmap_paper.finished import Finished
+    from glasstream.research.gbmap_paper.tasks import each
 
     finished = Finished(results)
     left = [one for one in asked if finished.get(one) is None]
@@ -235,8 +235,8 @@ def _table_4(
     from rich.table import Table as Shown
 
     from glasstream.ingest.admission import Task
-    from glasstream.paper.contestants import name_of
-    from glasstream.paper.sets import SETS
+    from glasstream.research.gbmap_paper.contestants import name_of
+    from glasstream.research.gbmap_paper.sets import SETS
 
     shown = Shown(
         title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates per model and split",
@@ -263,7 +263,7 @@ def _drift_table(names: Iterable[str], seeds: int, found: list[tuple[Asked, Aske
 
     from rich.table import Table as Shown
 
-    from glasstream.paper.sets import SETS
+    from glasstream.research.gbmap_paper.sets import SETS
 
     shown = Shown(
         title=f"Drift, 003, 4.5: area under the ROC curve, median (least to largest) of {seeds} seeds",
@@ -300,7 +300,7 @@ def _range(came: Sequence[Mapping[str, Any]], key: str) -> str:
 
 
 def _tell_differences(console: "Console", names: Iterable[str]) -> None:
-    from glasstream.paper.sets import SETS
+    from glasstream.research.gbmap_paper.sets import SETS
 
     for name in names:
         if SETS[name].differs:

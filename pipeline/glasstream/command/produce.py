@@ -1,9 +1,9 @@
 """`glasstream produce`: write a source to the `events` topic of a running deployment."""
 
-from glasstream.command.messages import pack
-from glasstream.command.replay import Replay
-from glasstream.command.sources import Source
+from glasstream.runner.replay import Replay
 from glasstream.settings import Settings
+from glasstream.sources.messages import pack
+from glasstream.sources.source import Source
 from glasstream.stages.build import connection
 
 

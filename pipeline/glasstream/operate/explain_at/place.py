@@ -12,7 +12,7 @@ from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.novelty.settings import NoveltySettings
-from glasstream.operate.starting_point import StartingPoint
+from glasstream.operate.explain_at.starting_point import StartingPoint
 from glasstream_topics.labels import Label
 
 

@@ -10,7 +10,7 @@ from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.settings import LearnSettings
 from glasstream.models import snapshot as codec
 from glasstream.models.predictor import Predictor
-from glasstream.operate.starting_point import StartingPoint
+from glasstream.operate.explain_at.starting_point import StartingPoint
 from glasstream_topics.requests import ExplainRequest
 
 _KEY = b"what leaves no process needs no secret"

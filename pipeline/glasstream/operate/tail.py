@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
-from glasstream.command.monitor import PUBLIC
 from glasstream.errors import BrokerError, InputError
 from glasstream.learn.dead_letters import DeadLetter
+from glasstream.runner.monitor import PUBLIC
 from glasstream.settings import Settings
 from glasstream.stages.build import connection
 

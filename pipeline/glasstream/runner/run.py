@@ -16,18 +16,18 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from glasstream.brokers.choose import Broker, TopicRequest, open_broker
-from glasstream.command.children import PAGE, Children
-from glasstream.command.messages import pack
-from glasstream.command.monitor import Monitor, written
-from glasstream.command.outputs import OutputDirectory
-from glasstream.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
-from glasstream.command.report import Report
-from glasstream.command.sources import Source
 from glasstream.configuration import SECRET_SETTINGS, to_environment
 from glasstream.errors import StalledError, TopicError
 from glasstream.learn.dead_letters import DeadLetter
+from glasstream.runner.children import PAGE, Children
+from glasstream.runner.monitor import Monitor, written
+from glasstream.runner.outputs import OutputDirectory
+from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
+from glasstream.runner.report import Report
 from glasstream.secret import FILE
 from glasstream.settings import Checkpoint, Settings
+from glasstream.sources.messages import pack
+from glasstream.sources.source import Source
 from glasstream.stages.build import connection, hmac_key
 from glasstream_topics import admin, events
 
@@ -171,7 +171,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 
 
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
-    from glasstream.command.reference import Reference  # imports River and numba, which otherwise only the workers need
+    from glasstream.runner.reference import Reference  # imports River and numba, which otherwise only the workers need
 
     report = Report(console, plan.total, novelty=settings.detects_novelty)
     reference = Reference(settings)

@@ -8,7 +8,7 @@ from glasstream.errors import AuthenticationError, FrameError, ModelError
 from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
-from glasstream.operate.stream_epoch import StreamEpoch
+from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import read_records
 from glasstream.stages.build import connection
 from glasstream.stages.names import topic

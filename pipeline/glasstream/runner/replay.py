@@ -32,7 +32,7 @@ class Replay:
     connection, settings, stream
         Connection to the broker, configuration, and name of the stream.
     messages
-        Pairs (value, number of events) from `glasstream.command.messages.pack`.
+        Pairs (value, number of events) from `glasstream.sources.messages.pack`.
     bytes_ahead
         Most bytes on the topic that the learner has not consumed; None sets no limit.
     """

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.errors import SettingsError
-from glasstream.estimators.batch_pfi import batch_pfi
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.losses import Loss, loss_for
 from glasstream.ingest.admission import Task
+from glasstream.research.batch_pfi import batch_pfi
 
 
 class IntervalPFI:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from glasstream.command.csv_file import Event, Look
-from glasstream.command.sources import Source
 from glasstream.draws import Purpose, below, stream_key
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
+from glasstream.sources.csv_file import Event, Look
+from glasstream.sources.source import Source
 
 _LABEL_DELAY = int(Purpose.LABEL_DELAY)
 _RANDOM = "random:"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from glasstream.command.csv_file import CsvFile
 from glasstream.errors import InputError
 from glasstream.gbmap.rows import Floats
 from glasstream.gbmap.table import Table
 from glasstream.ingest.admission import Task, label
 from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.sources.csv_file import CsvFile
 
 MOST_CATEGORIES = 100
 """Largest number of distinct texts in a column. Each text becomes a feature of its own."""

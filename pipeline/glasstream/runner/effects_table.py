@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from glasstream.command.importance_table import number
+from glasstream.runner.tables import number
 from glasstream_topics.effects import Effect
 
 _COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")

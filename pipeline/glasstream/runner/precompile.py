@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from glasstream.aggregator.stream import StreamAggregator
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.gbmap.neighbours import LARGE
 from glasstream.ingest.message import Message
 from glasstream.models.arrays import Array
 from glasstream.models.warm_up import warm_up
 from glasstream.novelty.stream import StreamDetector
+from glasstream.runner.reference import Reference
 from glasstream.stages.fitter import warm_up as warm_up_fitter
 from glasstream_topics import contributions, events, frames, requests
 from glasstream_topics.contributions import Contributions

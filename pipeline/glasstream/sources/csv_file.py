@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from glasstream.command import cells
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
+from glasstream.sources import cells
 
 LOOK = 1_000
 """Number of rows of a CSV file to examine before replaying it."""

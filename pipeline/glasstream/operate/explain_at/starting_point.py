@@ -6,7 +6,7 @@ from glasstream.errors import FrameError, StateError
 from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import StreamState, opened
 from glasstream.models.authentication import Key
-from glasstream.operate.stream_epoch import StreamEpoch
+from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import latest, offsets
 from glasstream.stages.build import connection
 from glasstream.stages.names import differences, fingerprint, topic

@@ -8,10 +8,10 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
-from glasstream.command.divergence import Divergence
-from glasstream.command.effects_table import effects_table
-from glasstream.command.importance_table import History, importance_table, number
 from glasstream.errors import InputError
+from glasstream.runner.divergence import Divergence
+from glasstream.runner.effects_table import effects_table
+from glasstream.runner.tables import History, importance_table, number
 from glasstream_topics import drift, effects, importance
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance

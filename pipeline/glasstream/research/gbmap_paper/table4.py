@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glasstream.gbmap.table import Table
-from glasstream.paper.contestants import Contestant, Fitted
+from glasstream.research.gbmap_paper.contestants import Contestant, Fitted
 
 FOLDS: Final = 5
 TEST_SHARE: Final = 0.25

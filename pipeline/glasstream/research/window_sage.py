@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.errors import SettingsError
-from glasstream.estimators.batch_sage import BatchSAGE, batch_sage
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.losses import Loss, loss_for
 from glasstream.ingest.admission import Task
+from glasstream.research.batch_sage import BatchSAGE, batch_sage
 
 
 class WindowSAGE:

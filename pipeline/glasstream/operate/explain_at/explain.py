@@ -11,11 +11,11 @@ from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
-from glasstream.operate.place import Counted, Placed, place
-from glasstream.operate.relearn import relearn
-from glasstream.operate.sent import Published, Sent, published, sent
-from glasstream.operate.starting_point import StartingPoint, find_starting_point
-from glasstream.operate.stream_epoch import StreamEpoch, load_stream_epoch
+from glasstream.operate.explain_at.from_log import relearn
+from glasstream.operate.explain_at.from_topics import Published, Sent, published, sent
+from glasstream.operate.explain_at.place import Counted, Placed, place
+from glasstream.operate.explain_at.starting_point import StartingPoint, find_starting_point
+from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch
 from glasstream.operate.topic_reader import read_records
 from glasstream.settings import Settings
 from glasstream.stages.build import connection

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from glasstream.command.sources import Event
 from glasstream.errors import InputError
+from glasstream.sources.source import Event
 from glasstream_topics import events
 
 

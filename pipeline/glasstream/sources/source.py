@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from glasstream.command.changes import Change
-from glasstream.command.csv_file import CsvFile, Event, Look
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
+from glasstream.sources.changes import Change
+from glasstream.sources.csv_file import CsvFile, Event, Look
 
 __all__ = ["BundledStream", "CsvFile", "Event", "Look", "Source", "Swapped"]
 
