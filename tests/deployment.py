@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from glasstream.runner.monitor import PUBLIC, Monitor
 from glasstream.runner.run import environment
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end, watermarks
 from glasstream_topics import admin, checkpoints, events
 from tests.fork_server import Forked, fork_server

@@ -7,9 +7,8 @@ import pytest
 
 from glasstream.configuration import SECRET_SETTINGS, load
 from glasstream.errors import SettingsError
-from glasstream.page.serve import page_token
 from glasstream.runner.run import environment as of_children
-from glasstream.stages.build import hmac_key
+from glasstream.secret import hmac_key, page_token
 
 SECRET = "0123456789abcdef-secret"
 

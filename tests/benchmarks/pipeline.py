@@ -51,7 +51,7 @@ from glasstream.runner.replay import Replay
 from glasstream.runner.run import create_topics, environment
 from glasstream.settings import Publish, Settings
 from glasstream.sources.messages import pack
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream_topics import admin, importance
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

@@ -9,7 +9,7 @@ from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.configuration import load
 from glasstream.errors import BrokerError
 from glasstream.runner.monitor import Monitor
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream_topics import admin
 
 RECORD = b"x" * 500_000

@@ -18,7 +18,7 @@ from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
 from glasstream.runner.monitor import Monitor
 from glasstream.sources.source import CsvFile
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from tests.deployment import ROOT, wait_for
 
 from .conftest import Run

@@ -12,6 +12,7 @@ from glasstream.configuration import load
 from glasstream.operate.doctor.cluster import kind
 from glasstream.operate.doctor.finding import DoctorContext, Level
 from glasstream.operate.doctor.layout import contracts, copies
+from glasstream.operate.topics import create, verify
 from glasstream.settings import Settings
 from glasstream_topics import admin as topic_admin
 from glasstream_topics.admin import Deviation

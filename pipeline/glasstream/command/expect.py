@@ -116,8 +116,8 @@ def _address(settings: Settings) -> str | None:
 
 def _page(settings: Settings) -> list[str]:
     from glasstream.page.access import Access
-    from glasstream.page.serve import page_token
     from glasstream.page.tls import tls
+    from glasstream.secret import page_token
 
     try:
         Access(settings.page.host, page_token(os.environ))

@@ -39,7 +39,7 @@ def explain_at(
     from glasstream.command.explanation import as_record, show
     from glasstream.operate.explain_at.explain import TOLERANCE
     from glasstream.operate.explain_at.explain import explain_at as explained_again
-    from glasstream.stages.build import hmac_key
+    from glasstream.secret import hmac_key
 
     settings = load_settings(common)
     key = hmac_key(os.environ)

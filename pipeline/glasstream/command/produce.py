@@ -4,7 +4,7 @@ from glasstream.runner.replay import Replay
 from glasstream.settings import Settings
 from glasstream.sources.messages import pack
 from glasstream.sources.source import Source
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 
 
 def produce(settings: Settings, source: Source, rows_per_message: int) -> int:

@@ -8,7 +8,7 @@ from glasstream.errors import BrokerError, InputError
 from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.monitor import PUBLIC
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 
 _ASK_SECONDS = 10.0
 

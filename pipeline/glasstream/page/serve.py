@@ -6,16 +6,16 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from glasstream.page.access import Access
 from glasstream.page.reading import Topics
 from glasstream.page.server import PageServer
 from glasstream.page.store import Store
 from glasstream.page.tls import tls
-from glasstream.secret import secret
+from glasstream.secret import page_token
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 
 
 def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) -> None:
@@ -72,14 +72,3 @@ def _show(address: str) -> None:
 
     if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(address)
-
-
-def page_token(environment: Mapping[str, str]) -> str | None:
-    """Return the token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
-
-    Raises
-    ------
-    SettingsError
-        The secret cannot be read.
-    """
-    return secret(environment, "GLASSTREAM_PAGE_TOKEN")

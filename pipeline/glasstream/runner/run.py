@@ -24,11 +24,11 @@ from glasstream.runner.monitor import Monitor, written
 from glasstream.runner.outputs import OutputDirectory
 from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
 from glasstream.runner.report import Report
-from glasstream.secret import FILE
+from glasstream.secret import FILE, hmac_key
 from glasstream.settings import Checkpoint, Settings
 from glasstream.sources.messages import pack
 from glasstream.sources.source import Source
-from glasstream.stages.build import connection, hmac_key
+from glasstream.transport.connection import connection
 from glasstream_topics import admin, events
 
 _POLL_SECONDS = 0.05

@@ -13,6 +13,7 @@ from faust.types.auth import AuthProtocol
 from yarl import URL
 
 from glasstream.errors import SettingsError
+from glasstream.settings import Settings
 from glasstream_topics.access import READERS
 
 #: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
@@ -125,3 +126,10 @@ class Connection:
         )
         credentials.protocol = AuthProtocol.SASL_SSL if name == "SASL_SSL" else AuthProtocol.SASL_PLAINTEXT
         return credentials
+
+
+def connection(settings: Settings) -> Connection:
+    """Return the connection to the broker of the settings."""
+    said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
+    extra = {**said, **settings.kafka}
+    return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)

@@ -18,8 +18,8 @@ from glasstream.operate.explain_at.starting_point import StartingPoint, find_sta
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch
 from glasstream.operate.topic_reader import read_records
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
 from glasstream.stages.names import topic
+from glasstream.transport.connection import connection
 from glasstream_topics import events, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.frames import Array

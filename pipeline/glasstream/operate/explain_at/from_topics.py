@@ -10,8 +10,8 @@ from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import read_records
-from glasstream.stages.build import connection
 from glasstream.stages.names import topic
+from glasstream.transport.connection import connection
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.contributions import Contributions

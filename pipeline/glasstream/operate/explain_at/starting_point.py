@@ -8,8 +8,8 @@ from glasstream.learn.checkpoint import StreamState, opened
 from glasstream.models.authentication import Key
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import latest, offsets
-from glasstream.stages.build import connection
 from glasstream.stages.names import differences, fingerprint, topic
+from glasstream.transport.connection import connection
 from glasstream_topics import checkpoints, events
 from glasstream_topics.checkpoints import Checkpoint, Identity
 from glasstream_topics.chunks import room_for

@@ -7,8 +7,8 @@ import msgspec
 from glasstream.errors import InputError, SettingsError
 from glasstream.operate.topic_reader import latest
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
 from glasstream.stages.names import differences, fingerprint, known_state, topic
+from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress_learner import Setting, StreamProgress
