@@ -34,7 +34,7 @@ from glasstream.brokers.local import local_kafka
 from glasstream.configuration import load
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
-from glasstream.sources.source import CsvFile
+from glasstream.sources.csv_file import CsvFile
 from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
 from tests.integration.test_health import metrics

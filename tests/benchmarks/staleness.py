@@ -37,7 +37,7 @@ from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream.settings import SnapshotOptions
-from glasstream.sources.source import BundledStream
+from glasstream.sources.bundled import BundledStream
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"

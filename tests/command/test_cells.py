@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glasstream.sources.source import CsvFile
+from glasstream.sources.csv_file import CsvFile
 
 
 def look(folder: Path, text: str, target: str = "y") -> CsvFile:

@@ -8,9 +8,11 @@ import pytest
 from glasstream.command.make_source import Asked, make_source
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Accepted, Admission, Task
+from glasstream.sources.bundled import BundledStream
 from glasstream.sources.changes import Change
+from glasstream.sources.csv_file import CsvFile
 from glasstream.sources.messages import pack
-from glasstream.sources.source import BundledStream, CsvFile, Swapped
+from glasstream.sources.swapped import Swapped
 from glasstream_topics.events import Event
 
 

@@ -11,7 +11,7 @@ from glasstream.configuration import load
 from glasstream.errors import StalledError, TopicError
 from glasstream.runner import run as run_module
 from glasstream.runner.run import Moves, Patience, Plan, run
-from glasstream.sources.source import BundledStream
+from glasstream.sources.bundled import BundledStream
 from glasstream.stages.standstill import PATIENCE
 from glasstream.transport.worker import ExitCode
 

@@ -17,7 +17,7 @@ from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
 from glasstream.runner.monitor import Monitor
-from glasstream.sources.source import CsvFile
+from glasstream.sources.csv_file import CsvFile
 from glasstream.transport.connection import connection
 from tests.deployment import ROOT, wait_for
 

@@ -11,8 +11,8 @@ import pytest
 
 from glasstream.configuration import load
 from glasstream.runner.reference import Reference
+from glasstream.sources.bundled import BundledStream
 from glasstream.sources.messages import pack
-from glasstream.sources.source import BundledStream
 from glasstream_topics import events
 
 CHANGE, SEEDS = 10_000, range(1, 11)

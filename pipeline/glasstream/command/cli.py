@@ -103,7 +103,7 @@ def run(
     from glasstream.command.make_source import Asked, make_source
     from glasstream.runner.run import Plan
     from glasstream.runner.run import run as run_pipeline
-    from glasstream.sources.source import BUNDLED_ROWS
+    from glasstream.sources.bundled import BUNDLED_ROWS
 
     fresh = f"run-{uuid.uuid4().hex[:8]}."
     settings = load_settings(

@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from glasstream.errors import InputError
+from glasstream.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream.sources.changes import Change
-from glasstream.sources.source import BUNDLED_ROWS, BundledStream, CsvFile, Source, Swapped
+from glasstream.sources.csv_file import CsvFile
+from glasstream.sources.source import Source
+from glasstream.sources.swapped import Swapped
 
 
 class Asked(NamedTuple):

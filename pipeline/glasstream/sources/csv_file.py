@@ -9,30 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
 from glasstream.sources import cells
+from glasstream.sources.source import Event, Look
 
 LOOK = 1_000
 """Number of rows of a CSV file to examine before replaying it."""
 CLASSES = 20
 """A target of whole numbers with at most this many distinct values counts as a class."""
-
-Event = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Result of a first look at the target of a source."""
-
-    task: Task
-    classes: int
-    """Number of distinct classes seen; 0 for regression."""
-    why: str
-    numbers: bool = False
-    """Whether the target holds numbers."""
 
 
 @dataclass(slots=True)

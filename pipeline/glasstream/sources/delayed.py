@@ -8,8 +8,7 @@ from typing import Any
 from glasstream.draws import Purpose, below, stream_key
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
-from glasstream.sources.csv_file import Event, Look
-from glasstream.sources.source import Source
+from glasstream.sources.source import Event, Look, Source
 
 _LABEL_DELAY = int(Purpose.LABEL_DELAY)
 _RANDOM = "random:"
