@@ -10,7 +10,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from glasstream.runner.monitor import PUBLIC, Monitor
-from glasstream.runner.run import environment
+from glasstream.runner.prepare import environment
 from glasstream.settings import Settings
 from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end, watermarks

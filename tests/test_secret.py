@@ -7,7 +7,7 @@ import pytest
 
 from glasstream.configuration import SECRET_SETTINGS, load
 from glasstream.errors import SettingsError
-from glasstream.runner.run import environment as of_children
+from glasstream.runner.prepare import environment as of_children
 from glasstream.secret import hmac_key, page_token
 
 SECRET = "0123456789abcdef-secret"

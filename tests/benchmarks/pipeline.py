@@ -47,8 +47,8 @@ from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
 from glasstream.runner.children import Children
 from glasstream.runner.monitor import Monitor
+from glasstream.runner.prepare import create_topics, environment
 from glasstream.runner.replay import Replay
-from glasstream.runner.run import create_topics, environment
 from glasstream.settings import Publish, Settings
 from glasstream.sources.messages import pack
 from glasstream.transport.connection import connection

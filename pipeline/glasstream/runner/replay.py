@@ -10,7 +10,9 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from glasstream.errors import BrokerError
 from glasstream.settings import Settings
-from glasstream.transport.connection import Connection
+from glasstream.sources.messages import pack
+from glasstream.sources.source import Source
+from glasstream.transport.connection import Connection, connection
 from glasstream_topics import events
 
 EMBEDDED_MESSAGE_BYTES = 900_000
@@ -136,3 +138,25 @@ class Replay:
         self._under_way.append((offset, len(value)))
         if value == events.FLUSH:
             self.end = (partition, offset)
+
+
+def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
+    """Write all events and the flush mark, and return the number of events.
+
+    Raises
+    ------
+    BrokerError
+        The broker refuses a message.
+    InputError
+        A message would be larger than the topic takes.
+    """
+    replay = Replay(
+        connection(settings),
+        settings,
+        source.stream,
+        pack(source.events(), rows_per_message, settings.limits.message_bytes),
+    )
+    while replay.end is None:
+        replay.step(0, wait=0.02)
+    replay.close()
+    return replay.sent

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from glasstream.errors import InputError
 from glasstream.runner.divergence import Divergence
-from glasstream.runner.effects_table import effects_table
-from glasstream.runner.tables import History, importance_table, number
+from glasstream.runner.tables import History, effects_table, importance_table, number
 from glasstream_topics import drift, effects, importance
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance

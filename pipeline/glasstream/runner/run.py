@@ -1,7 +1,5 @@
 """`glasstream run`: run all stages on this machine, replay a source through them, and report."""
 
-import os
-import secrets
 import signal
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -15,17 +13,16 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
-from glasstream.brokers.choose import Broker, TopicRequest, open_broker
-from glasstream.configuration import SECRET_SETTINGS, to_environment
+from glasstream.brokers.choose import open_broker
 from glasstream.errors import StalledError, TopicError
 from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.children import PAGE, Children
 from glasstream.runner.monitor import Monitor, written
 from glasstream.runner.outputs import OutputDirectory
+from glasstream.runner.prepare import create_topics, environment, for_embedded, without_checkpoints
 from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
 from glasstream.runner.report import Report
-from glasstream.secret import FILE, hmac_key
-from glasstream.settings import Checkpoint, Settings
+from glasstream.settings import Settings
 from glasstream.sources.messages import pack
 from glasstream.sources.source import Source
 from glasstream.transport.connection import connection
@@ -34,8 +31,6 @@ from glasstream_topics import admin, events
 _POLL_SECONDS = 0.05
 _DRAINING_SECONDS = 2.0
 """Seconds between two lines that say what an interrupted run waits for."""
-_NO_ANCHOR = 10**15
-"""Number of events beyond that of any run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,63 +380,6 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
         f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
         f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
     )
-
-
-def create_topics(broker: Broker, settings: Settings) -> None:
-    """Create the missing topics of the prefix.
-
-    Raises
-    ------
-    TopicError, BrokerError
-        The broker refuses, or an existing topic does not fit its contract.
-    """
-    if broker.kind == "embedded":
-        descriptions = admin.show(settings.partitions, settings.prefix)
-        broker.create_topics(TopicRequest(one.name, one.partitions, one.config) for one in descriptions)
-        return
-    client = AdminClient({**settings.kafka, "bootstrap.servers": broker.bootstrap})
-    replication = settings.topics.replication if broker.kind == "given" else 1
-    admin.create(client, settings.partitions, settings.prefix, settings.topic_overrides, replication=replication)
-
-
-def for_embedded(settings: Settings) -> Settings:
-    """Return settings that librdkafka's mock cluster can hold: 5 MiB per partition, far below 1 MB per message."""
-    mib = 1024 * 1024
-    return msgspec.structs.replace(
-        without_checkpoints(settings),
-        limits=msgspec.structs.replace(
-            settings.limits,
-            rows_ahead=min(settings.limits.rows_ahead, 5_000),
-            request_bytes=min(settings.limits.request_bytes, 3 * mib),
-            snapshot_bytes=min(settings.limits.snapshot_bytes, mib),
-            snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
-        ),
-        block=msgspec.structs.replace(settings.block, bytes=min(settings.block.bytes, mib // 4)),
-        worker=msgspec.structs.replace(
-            settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
-        ),
-    )
-
-
-def without_checkpoints(settings: Settings) -> Settings:
-    """Return settings for stages whose state no later run will continue."""
-    return msgspec.structs.replace(
-        settings,
-        checkpoint=Checkpoint(seconds=0.0),
-        novelty=msgspec.structs.replace(settings.novelty, anchor=_NO_ANCHOR),
-    )
-
-
-def environment(settings: Settings) -> dict[str, str]:
-    """Return the environment of the stages: the settings, a new HMAC key if none is set, and one numba thread each."""
-    variables = {**os.environ, **to_environment(settings)}
-    for name in SECRET_SETTINGS:  # they have been read already
-        variables.pop(name + FILE, None)
-    if hmac_key(os.environ) is None:
-        variables["GLASSTREAM_HMAC_KEY"] = secrets.token_hex(32)
-    variables.setdefault("NUMBA_NUM_THREADS", "1")
-    variables["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return variables
 
 
 def _as_json(topic: str, message: Message) -> bytes:

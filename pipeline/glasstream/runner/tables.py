@@ -1,8 +1,11 @@
-"""Table of the importance of each feature, and of its largest change."""
+"""Tables at the end of a run: importance of each feature with its largest change, and effects on the prediction."""
+
+from collections.abc import Iterable
 
 from rich.table import Table
 from rich.text import Text
 
+from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
 
 History = list[tuple[int, dict[str, float]]]
@@ -15,6 +18,7 @@ _FOLDED = ("feature", "between rows")
 """Columns that may wrap on a narrow terminal; numbers stay whole."""
 _NARROWEST = 12
 """Smallest width of a feature's name in characters, on any terminal."""
+_EFFECT_COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")
 
 
 def importance_table(stream: str, newest: Importance, history: History) -> Table:
@@ -42,6 +46,24 @@ def importance_table(stream: str, newest: Importance, history: History) -> Table
         table.add_column(name, overflow="fold", min_width=narrowest, justify="left" if name == "feature" else "right")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
+    """Build a table of curves, most important first, with the lowest and highest values and their positions."""
+    ordered = sorted(effects, key=lambda effect: (-effect.importance, effect.feature, effect.output or ""))
+    newest = max((effect.row for effect in ordered), default=0)
+    table = Table(title=Text(f"{stream}: effects after row {newest:,} (ipdp)"), title_justify="left")
+    for place, name in enumerate(_EFFECT_COLUMNS):
+        table.add_column(name, overflow="fold", justify="left" if place < 2 else "right")
+    for effect in ordered:
+        ends = (min, max)
+        places = [end(range(len(effect.curve)), key=effect.curve.__getitem__) for end in ends]
+        cells = [effect.feature, effect.output or "–", number(effect.importance)]
+        for place in places:
+            at = effect.grid[place]
+            cells += [number(effect.curve[place]), f"{at:.6g}" if isinstance(at, float) else str(at)]
+        table.add_row(*(Text(cell) for cell in cells))
     return table
 
 
