@@ -1,4 +1,4 @@
-"""`glasstream topics acls`: print the access rights of each role as Kafka's commands, or create them on the broker."""
+"""Access rights of each role: as Kafka's commands, or created on the broker."""
 
 from collections.abc import Iterator, Mapping
 

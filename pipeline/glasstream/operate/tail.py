@@ -1,4 +1,4 @@
-"""`glasstream tail TOPIC`: print the committed records of a public topic as lines of JSON."""
+"""Follow a public topic: its committed records as lines of JSON."""
 
 from collections.abc import Iterator
 

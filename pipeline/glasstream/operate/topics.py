@@ -1,4 +1,4 @@
-"""Commands `glasstream topics ...` that need a broker, and the contracts of the topics."""
+"""Create the topics of a deployment, compare them with their contracts, and describe the contracts."""
 
 from confluent_kafka.admin import AdminClient
 

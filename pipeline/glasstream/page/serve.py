@@ -1,4 +1,4 @@
-"""`glasstream page`: show the public topics in a browser."""
+"""Serve the page until a signal ends it, and open it in a browser."""
 
 import asyncio
 import logging

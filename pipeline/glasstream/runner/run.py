@@ -1,4 +1,4 @@
-"""`glasstream run`: run all stages on this machine, replay a source through them, and report."""
+"""Run all stages on this machine, replay a source through them, and report."""
 
 import signal
 import time

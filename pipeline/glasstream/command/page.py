@@ -1,0 +1,38 @@
+"""`glasstream page`: show the public topics in a browser."""
+
+from typing import Any
+
+import click
+
+from glasstream.command.options import load_settings, settings_options
+
+
+@click.command()
+@click.option("--host", help="Address to listen on. Any other than the default needs a token.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on.  [default: 8642, or a free port]")
+@click.option("--tls-cert", help="Serve the page over TLS with the certificate in this PEM file.")
+@click.option("--tls-key", help="PEM file with the private key of the certificate.  [default: the file of --tls-cert]")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
+@settings_options()
+def page(
+    host: str | None,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    open_browser: bool,
+    tether: bool,
+    **common: Any,
+) -> int:
+    """Serve a page that shows, from the public topics, what the model relies on and how that changed."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.page.serve import page as serve
+    from glasstream.runner.children import die_with_parent
+
+    if tether:
+        die_with_parent()
+    given = {"page.host": host, "page.port": port, "page.tls_cert": tls_cert, "page.tls_key": tls_key}
+    settings = load_settings(common, given)
+    expect_broker(settings)
+    serve(settings, open_browser=open_browser, say=click.echo)
+    return 0

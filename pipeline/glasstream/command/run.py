@@ -1,0 +1,134 @@
+"""`glasstream run`: run all stages on this machine, and show what the model relies on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.options import change_options, label_options, load_settings, settings_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from glasstream.settings import Settings
+    from glasstream.sources.source import Source
+
+
+@click.command()
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
+)
+@click.option("--target", help="Column of the CSV file that the model predicts.")
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    help="Kind of prediction.  [default: derived from the target]",
+)
+@click.option("--model", help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
+@click.option("--explain", help="Methods to run, separated by commas: ipfi, isage, ipdp, novelty.  [default: ipfi]")
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
+@click.option("--seed", type=int, help="Random seed for the model, the sampling and the bundled stream.  [default: 1]")
+@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@click.option(
+    "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
+)
+@click.option(
+    "--rows-per-message",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Number of events per Kafka message.",
+)
+@change_options
+@label_options
+@click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Folder in which --broker local keeps its data after the run."
+)
+@click.option("--page", is_flag=True, help="Show the run on a page in the browser.")
+@click.option(
+    "--hold/--no-hold",
+    default=None,
+    help="With --page, keep the page open after the last event until Ctrl-C.  [default: --hold on a terminal]",
+)
+@settings_options(
+    "Broker to use: embedded (in this process), local (a Kafka started on this machine), none (no Kafka), "
+    "or HOST:PORT,... of a running Kafka.  [default: embedded]"
+)
+def run(
+    csv_file: Path | None,
+    target: str | None,
+    task: str | None,
+    model: str | None,
+    explain: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    explainers: int,
+    rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
+    label_delay: str | None,
+    out: Path | None,
+    data: Path | None,
+    page: bool,
+    hold: bool | None,
+    **common: Any,
+) -> int:
+    """Learn and explain a stream with all stages on this machine, and show what the model relies on."""
+    import uuid
+
+    from glasstream.command.console import standard_console
+    from glasstream.command.expect import expect_plan
+    from glasstream.command.make_source import Asked, delay_labels, make_source
+    from glasstream.runner.run import Plan
+    from glasstream.runner.run import run as run_pipeline
+    from glasstream.sources.bundled import BUNDLED_ROWS
+
+    fresh = f"run-{uuid.uuid4().hex[:8]}."
+    settings = load_settings(
+        common,
+        {"seed": seed, "model.name": model, "model.task": task, "explain.methods": explain},
+        defaults={"prefix": fresh},
+    )
+    expect_plan(settings, explainers, out, data, page=page)
+    source = delay_labels(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+    )
+    console = standard_console()
+    settings = _looked_at(source, settings, console)
+    plan = Plan(
+        source=source,
+        total=rows or (None if csv_file else BUNDLED_ROWS),
+        rows_per_message=rows_per_message,
+        explainers=explainers,
+        out=out,
+        keep_topics=settings.prefix != fresh,
+        data=data,
+        page=page,
+        hold=page and (console.is_interactive if hold is None else hold),
+    )
+    return run_pipeline(settings, plan, console)
+
+
+def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":
+    """Complete the settings with the task that the source suggests."""
+    import msgspec
+
+    from glasstream.ingest.admission import Task
+
+    asked = Task(settings.model.task) if settings.model.task else None
+    look = source.look(asked)
+    settings.learn().factory(look.task)  # report a model that cannot be made before anything starts
+    settings.aggregator()
+    if settings.detects_novelty:
+        settings.novelty_detector()
+    if asked is None:
+        console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
+    while source.notices:
+        console.print(source.notices.pop(0), style="dim", markup=False)
+    model = msgspec.structs.replace(
+        settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2
+    )
+    return msgspec.structs.replace(settings, model=model)

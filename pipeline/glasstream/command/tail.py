@@ -1,0 +1,24 @@
+"""`glasstream tail TOPIC`: print the committed records of a public topic as lines of JSON."""
+
+from typing import Any
+
+import click
+
+from glasstream.command.options import load_settings, settings_options
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--from-start", is_flag=True, help="Start with the oldest record on the topic instead of at its end.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Exit after this many records.")
+@settings_options()
+def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
+    """Print the committed records of a public topic as JSON, one record per line."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.operate.tail import tail as follow
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    for line in follow(settings, topic, from_start=from_start, most=most):
+        click.echo(line)
+    return 0
