@@ -167,7 +167,8 @@ def test_a_constant_target_is_no_error(tmp_path: Path) -> None:
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(bent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("glasstream.gbmap.estimators", "glasstream.research.gbmap_paper.contestants"):
+    paper = "glasstream.research.gbmap_paper"
+    for name in ("glasstream.gbmap.estimators", f"{paper}.contestants", f"{paper}.table4", f"{paper}.comparison"):
         importlib.import_module(name)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)

@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 
 from glasstream.command.cli import cli
 from glasstream.errors import InputError, SettingsError, StageError
-from glasstream.research.gbmap_paper.finished import Finished
 from glasstream.research.gbmap_paper.sets import DRIFT, SETS, TABLE_4
-from glasstream.research.gbmap_paper.tasks import each
+from glasstream.research.gbmap_paper.tasks import Finished, each
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 

@@ -4,11 +4,16 @@ The rows are cut in half in the order of one feature, which is then dropped. The
 second what it meets later. The chosen feature is the one whose split raises the model's loss most.
 """
 
-from dataclasses import dataclass, replace
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table as Shown
 
 from glasstream.errors import InputError
 from glasstream.gbmap.encoding import Encoding, scale_of
@@ -18,6 +23,8 @@ from glasstream.gbmap.map import BoostedMap
 from glasstream.gbmap.rows import Floats
 from glasstream.gbmap.settings import PAPER_DRIFT, GbmapSettings
 from glasstream.gbmap.table import Table
+from glasstream.research.gbmap_paper.sets import SETS, read_set
+from glasstream.research.gbmap_paper.tasks import Json
 
 QUANTILE: Final = 0.95
 """Quantile of the losses on a2. A row with a larger loss should be flagged."""
@@ -175,3 +182,50 @@ def area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
     if not hits or not others:
         raise InputError("drift: expected rows above the quantile and below it, got one sort only")
     return float((ranks[positive].sum() - hits * (hits + 1) / 2) / (hits * others))
+
+
+class DriftExperiment:
+    """One task of the drift experiment, which any process can run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, asked: Json) -> Json:
+        table = read_set(self.folder, asked["data"], asked["rows"])
+        return asdict(drift(table, asked["seed"], feature=asked["feature"]))
+
+
+def show_drift(names: Iterable[str], seeds: int, found: list[tuple[Json, Json]]) -> Shown:
+    """Return the table of the areas under the ROC curve beside those of the paper."""
+    shown = Shown(
+        title=f"Drift, 003, 4.5: area under the ROC curve, median (least to largest) of {seeds} seeds",
+        title_justify="left",
+    )
+    columns = ("data", "GBMAP", "paper", "Euclidean", "paper", "dropped (seeds)", "drift", "positives", "flags/stated")
+    for column in columns:
+        shown.add_column(column, justify="left" if column in ("data", "dropped (seeds)") else "right")
+    for name in names:
+        came = [result for one, result in found if one["data"] == name]
+        features = Counter(result["feature"] for result in came).most_common()
+        shown.add_row(
+            name,
+            _range(came, "gbmap"),
+            f"{SETS[name].auc:.2f}",
+            _range(came, "euclidean"),
+            f"{SETS[name].auc_euclidean:.2f}",
+            ", ".join(f"{feature} ({count})" for feature, count in features),
+            _range(came, "drift"),
+            _range(came, "positives"),
+            _range([{"ratio": one["flagged"] / one["stated"]} for one in came], "ratio"),
+        )
+    return shown
+
+
+def _range(came: Sequence[Mapping[str, Any]], key: str) -> str:
+    """Format the median and the range of a number.
+
+    >>> _range([{"x": 0.5}, {"x": 0.75}, {"x": 0.25}], "x")
+    '0.50 (0.25 to 0.75)'
+    """
+    values = [float(one[key]) for one in came]
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"

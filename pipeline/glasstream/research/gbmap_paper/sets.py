@@ -1,9 +1,12 @@
 """The paper's data sets: its reported scores, and how the files differ from its data (003, Tables 1 and 4)."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from glasstream.gbmap.table import Table
 from glasstream.ingest.admission import Task
+from glasstream.sources.table_file import read_table
 
 TARGET: Final = "target"
 """Name of the target column in each file."""
@@ -80,3 +83,9 @@ TABLE_4: Final = tuple(name for name in SETS if name != "california_housing")
 """Data sets on which test scores are compared."""
 DRIFT: Final = ("air_quality", "abalone", "concrete", "cpu_small", "california_housing")
 """Data sets on which drift detection is evaluated."""
+
+
+def read_set(folder: Path, name: str, rows: int | None) -> Table:
+    """Read a data set from its file `NAME.csv.gz` in a folder; at most so many rows."""
+    one = SETS[name]
+    return read_table(folder / f"{name}.csv.gz", TARGET, one.task, one.categories, rows)

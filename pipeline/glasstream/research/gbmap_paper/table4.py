@@ -1,14 +1,20 @@
 """Measure test scores with hyperparameters found by random search (003, 4.1, 4.3, Tables 2 and 4)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table as Shown
 
 from glasstream.gbmap.table import Table
-from glasstream.research.gbmap_paper.contestants import Contestant, Fitted
+from glasstream.ingest.admission import Task
+from glasstream.research.gbmap_paper.contestants import Contestant, Fitted, name_of
+from glasstream.research.gbmap_paper.sets import SETS, read_set
+from glasstream.research.gbmap_paper.tasks import Json
 
 FOLDS: Final = 5
 TEST_SHARE: Final = 0.25
@@ -16,6 +22,9 @@ TEST_SHARE: Final = 0.25
 
 STAGED: Final[Mapping[Contestant, tuple[str, int]]] = {"gbmap": ("n_learners", 2), "boosting": ("max_iter", 100)}
 """Parameter that counts learners or trees, and its smallest value. The fit uses the largest value."""
+
+WITHIN: Final = 2.0
+"""Number of standard errors by which a score may fall short of the paper's."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -133,3 +142,39 @@ def _fitted(
         parameters=parameters,
         seed=split,
     )
+
+
+class Table4:
+    """One task of Table 4, which any process can run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, asked: Json) -> Json:
+        table = read_set(self.folder, asked["data"], asked["rows"])
+        scored = score(table, asked["model"], asked["split"], asked["candidates"], seed=asked["seed"])
+        return {"test": scored.test, "validation": scored.validation, "parameters": dict(scored.parameters)}
+
+
+def show_table4(
+    names: Iterable[str], models: Sequence[str], splits: int, candidates: int, found: list[tuple[Json, Json]]
+) -> Shown:
+    """Return the table of the mean scores beside those of the paper."""
+    shown = Shown(
+        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates per model and split",
+        title_justify="left",
+    )
+    for column in ("data", "model", "score", "here", "standard error", "paper", "(here - paper) / s.e.", ""):
+        shown.add_column(column, justify="left" if column in ("data", "model", "score", "") else "right")
+    for name in names:
+        classification = SETS[name].task is Task.CLASSIFICATION
+        for model in models:
+            tests = [came["test"] for one, came in found if (one["data"], one["model"]) == (name, model)]
+            ours, error, theirs = fmean(tests), stdev(tests) / len(tests) ** 0.5, float(getattr(SETS[name], model))
+            distance = f"{(ours - theirs) / error:+.1f}" if error > 0 else ""
+            verdict = ("reached" if ours >= theirs - WITHIN * error else "below") if model == "gbmap" else ""
+            measure = "accuracy" if classification else "R²"
+            numbers = (f"{ours:.3f}", f"{error:.4f}", f"{theirs:.3f}", distance)
+            shown.add_row(name, name_of(model, classification), measure, *numbers, verdict)  # type: ignore[arg-type]
+        shown.add_section()
+    return shown
