@@ -11,10 +11,8 @@ from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.models.authentication import Key
 from glasstream.models.predictor import Predictor
-from glasstream.operate.explain_at.from_log import relearn
+from glasstream.operate.explain_at.from_log import Counted, Placed, StartingPoint, find_starting_point, place, relearn
 from glasstream.operate.explain_at.from_topics import Published, Sent, published, sent
-from glasstream.operate.explain_at.place import Counted, Placed, place
-from glasstream.operate.explain_at.starting_point import StartingPoint, find_starting_point
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch
 from glasstream.operate.topic_reader import read_records
 from glasstream.settings import Settings
