@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
-from glasstream.aggregator.normalised import normalised
-from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.estimators.ipfi import IncrementalPFI, normalised
 from glasstream.models.predictor import CLASSIFICATION, Output
 from glasstream.research.batch_pfi import batch_pfi
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from glasstream.background.sampling_distribution import collision_probability, sampling_distribution
 from glasstream.draws import stream_key
+from glasstream.research.exact_pfi import collision_probability, sampling_distribution
 
 
 def drawn_at(sampling: str, size: int, row: int, runs: int) -> np.ndarray:
