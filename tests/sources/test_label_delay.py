@@ -13,7 +13,7 @@ from glasstream.errors import InputError
 from glasstream.runner.reference import Reference
 from glasstream.sources.delayed import LabelDelay
 from glasstream_topics import events
-from tests.command.test_reference import BASE, ROWS, mixed
+from tests.runner.test_reference import BASE, ROWS, mixed
 from tests.late_labels import apart, delays
 
 EXPLANATIONS = ("importance", "effects", "drift", "novelty")

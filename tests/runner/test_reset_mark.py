@@ -8,7 +8,7 @@ import orjson
 from glasstream.configuration import load
 from glasstream.runner.reference import Reference
 from glasstream_topics import events, predictions
-from tests.command.test_reference import BASE, mixed
+from tests.runner.test_reference import BASE, mixed
 from tests.late_labels import apart, delays
 from tests.novelty.logs import BASE as NOVELTY
 
