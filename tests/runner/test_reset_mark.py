@@ -8,9 +8,9 @@ import orjson
 from glasstream.configuration import load
 from glasstream.runner.reference import Reference
 from glasstream_topics import events, predictions
-from tests.runner.test_reference import BASE, mixed
 from tests.late_labels import apart, delays
 from tests.novelty.logs import BASE as NOVELTY
+from tests.runner.test_reference import BASE, mixed
 
 NOVELTY = [*NOVELTY, "explain.methods=ipfi,isage,ipdp,novelty"]
 Log = list[tuple[bytes, bytes]]

@@ -13,8 +13,8 @@ from glasstream.errors import InputError
 from glasstream.runner.reference import Reference
 from glasstream.sources.delayed import LabelDelay
 from glasstream_topics import events
-from tests.runner.test_reference import BASE, ROWS, mixed
 from tests.late_labels import apart, delays
+from tests.runner.test_reference import BASE, ROWS, mixed
 
 EXPLANATIONS = ("importance", "effects", "drift", "novelty")
 NOVELTY = ["explain.methods=ipfi,isage,ipdp,novelty", "novelty.window=60", "novelty.stride=80", "novelty.delay=40",
