@@ -65,7 +65,7 @@ def topics_show(**common: Any) -> int:
 @settings_options()
 def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
     """Print the least access rights that each stage, a producer, a consumer and an operator need."""
-    from glasstream.operate.acls import apply_acls, expect_roles, print_acls
+    from glasstream.operate.topics import apply_acls, expect_roles, print_acls
 
     roles = expect_roles(principals)
     settings = _topic_settings(common) if apply else load_settings(common)
