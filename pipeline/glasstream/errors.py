@@ -15,6 +15,9 @@ GlasstreamError
 ├── AuthenticationError           the HMAC of pickled state does not verify, or there is no key to verify it
 ├── BrokerError                   there is no broker, or it cannot do what is asked
 │   └── UnavailableError          brokers do not answer, or too few are up: retrying helps
+├── StageError                    a worker cannot continue, for reasons outside its state
+│   ├── StalledError              a rebalance or a run makes no progress within the longest time it may take
+│   └── StageDiedError            a stage ended, and `run` does not restart it
 └── StateError                    a stage cannot resume from the committed state
     ├── FencedError               another worker has taken over this partition
     └── LostInputError            the broker no longer has input that is needed again

@@ -57,7 +57,7 @@ def test_events_without_a_label_are_counted() -> None:
     one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
     one.table(1.0)
     assert "3 events in 1.0 s, 3 of them came without a label (learned only if one came later)" in shown.getvalue()
-    assert "no labelled event so far; nothing explained" in shown.getvalue()
+    assert "no labelled event so far; no explanations" in shown.getvalue()
 
 
 def test_novelty_is_counted_if_it_is_asked_for() -> None:
@@ -93,7 +93,7 @@ def test_a_stream_that_has_begun_anew_is_shown_as_of_then() -> None:
     one.table(1.0)
     assert one.predicted == 54
     assert "3 events" in shown.getvalue() and "mae 0.5" in shown.getvalue()
-    assert "nothing explained" in shown.getvalue()
+    assert "no explanations" in shown.getvalue()
 
 
 def test_labelled_events_are_not_mentioned() -> None:
@@ -148,4 +148,4 @@ def test_alarms_are_counted() -> None:
     assert "drift alarms: 0\n" in shown.getvalue()
     one.add("drift", [alarm(1_200, "a"), alarm(1_100, None), alarm(2_300, "a")])
     one.table(1.0)
-    assert "drift alarms: 3 (a 2, the loss 1), from row 1,100 to 2,300\n" in shown.getvalue()
+    assert "drift alarms: 3 (2 on a, 1 on the loss), rows 1,100 to 2,300\n" in shown.getvalue()

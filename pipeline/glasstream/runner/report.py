@@ -210,8 +210,12 @@ class Report:
             counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
-            reason = f"only {labelled:,} have a label, and explanations start later (explain.start)" if labelled else ""
-            self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
+            reason = (
+                f": explanations start after more than {labelled:,} labelled events (explain.start, explain.reservoir)"
+                if labelled
+                else ""
+            )
+            self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{reason}")
             self._tell_novelty(stream)
             return
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
@@ -284,14 +288,14 @@ def _alarms(alarms: list[tuple[int, str | None]]) -> str:
     """Describe alarms: their number, subjects and rows.
 
     >>> _alarms([]), _alarms([(10_051, "loan"), (10_147, None), (10_200, "loan")])
-    ('0', '3 (loan 2, the loss 1), from row 10,051 to 10,200')
+    ('0', '3 (2 on loan, 1 on the loss), rows 10,051 to 10,200')
     """
     if not alarms:
         return "0"
     rows = [row for row, _ in alarms]
     counts = Counter(feature or "the loss" for _, feature in alarms).most_common()
-    of = ", ".join(f"{name} {count}" for name, count in counts)
-    return f"{len(alarms):,} ({of}), from row {min(rows):,} to {max(rows):,}"
+    of = ", ".join(f"{count} on {name}" for name, count in counts)
+    return f"{len(alarms):,} ({of}), rows {min(rows):,} to {max(rows):,}"
 
 
 def _leaders(stream: _Stream) -> str:
