@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.command.exit_codes import DIFFERS
-from glasstream.command.options import data_option, load_settings, settings_options
+from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 from glasstream_topics.events_dead import Reason
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def _place(context: click.Context, parameter: click.Parameter, value: tuple[str,
 
 
 _at = click.option("--at", "places", multiple=True, callback=_place, metavar="PARTITION@OFFSET",
-                   help="Only the dead letter at this place of events.dead. Can be repeated.")  # fmt: skip
+                   help="Only this dead letter of events.dead, such as 1@3. Can be repeated.")  # fmt: skip
 
 
-@click.group()
+@click.group(short_help="List, print and replay dead letters (rejected input).")
 def dead() -> None:
     """List, print and replay dead letters: the rejected input on `events.dead`."""
 
@@ -51,7 +51,7 @@ def dead() -> None:
 @_reason
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """Count dead letters, and the rejected elements of arrays, by stream and reason."""
     from datetime import UTC, datetime
@@ -103,7 +103,7 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, with the whole original message."
 )
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def show(
     stream: str | None,
     reason: str | None,
@@ -148,7 +148,7 @@ def show(
 @click.option("--force", is_flag=True, help="Also send dead letters that have already been replayed.")
 @click.option("--dry-run", is_flag=True, help="Count the dead letters without sending them.")
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def replay(
     stream: str | None,
     reason: str | None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@click.command()
+@click.command(short_help="Check a deployment and say how to repair it.")
 @click.option(
     "--probe/--no-probe",
     default=True,

@@ -6,31 +6,32 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.command.exit_codes import DIFFERS
-from glasstream.command.options import data_option, load_settings, settings_options
+from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from glasstream.operate.explain_at.explain import Source
 
 
-@click.command("explain-at")
+@click.command("explain-at", short_help="Repeat explanations and compare them with the published ones.")
 @click.argument("stream")
 @click.argument("seqs", metavar="SEQ...", type=click.IntRange(min=0), nargs=-1, required=True)
 @click.option(
     "--from",
     "source",
     type=click.Choice(["topics", "log"]),
-    help="What to explain from: the block and the snapshot on the topics, or the events, which are learned again. "
-    "[default: the block and the snapshot if the topics still hold them, else the events]",
+    help="topics: use the block and the snapshot that the topics hold. log: learn the events again, which is slow.  "
+    "[default: topics if they still hold both, else log]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with every number in full.")
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def explain_at(
     stream: str, seqs: tuple[int, ...], source: "Source | None", as_json: bool, data: Path | None, **common: Any
 ) -> int:
-    """Explain events of a stream again, with their model and background rows from the log.
+    """Explain events of a stream again, with the model and the background rows that were used at the time.
 
-    The command compares the contributions with the published ones; the exit code is 1 if they differ.
+    SEQ is the number of an event in its stream: the field `seq` of `predictions` and other records. The command
+    compares the contributions with the published ones; the exit code is 1 if they differ.
     """
     import os
 

@@ -18,7 +18,7 @@ _MOST_SEED = 2**32 - 1
 """Largest seed that scikit-learn accepts."""
 
 
-@click.command()
+@click.command(short_help="Fit GBMAP to a CSV file and compare it with other models.")
 @click.option(
     "--csv",
     "csv_file",
@@ -40,7 +40,7 @@ _MOST_SEED = 2**32 - 1
     type=click.Choice([*PRESETS]),
     default="paper-drift",
     show_default=True,
-    help="Preset of GBMAP hyperparameters.",
+    help="Hyperparameters of GBMAP: those of the paper's drift, scaling or feature experiments.",
 )
 @click.option(
     "--test", "share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,

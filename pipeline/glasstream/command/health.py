@@ -9,7 +9,7 @@ NOT_READY = 1
 """Exit code if the worker says that it is not ready, or nothing answers."""
 
 
-@click.command()
+@click.command(short_help="Ask whether a worker or page is ready.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 A_BROKER = "Addresses of a running Kafka, as HOST:PORT,..."
+A_BROKER_OR_DATA = "Addresses of a running Kafka, as HOST:PORT,..., or `local` together with --data."
 
 
-def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
-    """Add the options that set settings; `broker` is the help text of `--broker`."""
+def settings_options(broker: str = A_BROKER, prefix: str = "glasstream.") -> Callable[[F], F]:
+    """Add the options that set settings, with the help text of `--broker` and the default of `--prefix`."""
 
     def add(command: F) -> F:
         for option in (
@@ -25,10 +26,14 @@ def settings_options(broker: str = A_BROKER) -> Callable[[F], F]:
                 "assignments",
                 multiple=True,
                 metavar="KEY=VALUE",
-                help="Set the setting KEY to VALUE. Can be repeated.",
+                help="Set a setting to a value, such as explain.alpha=0.01; ops/docs/settings.md lists the settings. "
+                "Can be repeated.",
             ),
             click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings."),
-            click.option("--prefix", help="Prefix of all topic names, consumer groups and transactional ids."),
+            click.option(
+                "--prefix",
+                help=f"Prefix of all topic names, consumer groups and transactional ids.  [default: {prefix}]",
+            ),
             click.option("--broker", help=broker),
         ):
             command = option(command)
@@ -42,7 +47,8 @@ def data_option(command: F) -> F:
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="With --broker local, the folder of an earlier `run --data`. The command starts a Kafka on it.",
+        help="With --broker local, the folder that an earlier `run --data` wrote. The command runs Kafka on that data "
+        "until it ends.",
     )(command)
 
 
@@ -57,13 +63,13 @@ def change_options(command: F) -> F:
         click.option(
             "--at",
             type=click.IntRange(min=0),
-            help="Number of the event at which --swap takes effect. Without --swap, the bundled stream switches "
-            "to another labelling function at this event.",
+            help="Number of the event from which --swap takes effect. Without --swap, the event at which the labelling "
+            "rule of the bundled stream changes.  [default without --swap: half of the run]",
         ),
         click.option(
             "--swap",
             metavar="A,B",
-            help="Inject drift: exchange the values of these two features from the event of --at on.",
+            help="Inject drift: swap the values of these two features, from the event given by --at on.",
         ),
     ):
         command = option(command)

@@ -7,8 +7,12 @@ import click
 from glasstream.command.options import load_settings, settings_options
 
 
-@click.command()
-@click.option("--host", help="Address to listen on. Any other than the default needs a token.  [default: 127.0.0.1]")
+@click.command(short_help="Show in a browser what the model relies on.")
+@click.option(
+    "--host",
+    help="Address to listen on. An address that other machines can reach needs a token in GLASSTREAM_PAGE_TOKEN.  "
+    "[default: 127.0.0.1]",
+)
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on.  [default: 8642, or a free port]")
 @click.option("--tls-cert", help="Serve the page over TLS with the certificate in this PEM file.")
 @click.option("--tls-key", help="PEM file with the private key of the certificate.  [default: the file of --tls-cert]")

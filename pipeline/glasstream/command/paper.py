@@ -54,7 +54,7 @@ def paper() -> None:
 @click.option(
     "--models", default="gbmap,linear,boosting", show_default=True, help="Models to compare, separated by commas."
 )
-@click.option("--rows", type=click.IntRange(min=20), help="Use only the first rows of each data set, this many.")
+@click.option("--rows", type=click.IntRange(min=20), help="Use only this many rows from the start of each data set.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -75,9 +75,10 @@ def table4(
     processes: int,
     results: Path | None,
 ) -> int:
-    """Repeat Table 4 of 003: compare test scores with a linear model and with gradient boosting.
+    """Repeat Table 4 of the GBMAP paper (Patron et al. 2024).
 
-    Every model is tuned by random search. The whole table takes many hours; --results keeps finished results.
+    It compares the test scores of GBMAP, of a linear model and of gradient boosting. Every model is tuned
+    by random search. The whole table takes many hours; --results keeps finished results.
     """
     from glasstream.research.gbmap_paper.contestants import CONTESTANTS
     from glasstream.research.gbmap_paper.sets import SETS, TABLE_4
@@ -114,7 +115,7 @@ def table4(
     help="Number of random seeds, each for one cut of the rows and its fits.",
 )
 @click.option("--feature", help="Feature to split the rows by.  [default: the feature that causes the most drift]")
-@click.option("--rows", type=click.IntRange(min=160), help="Use only the first rows of each data set, this many.")
+@click.option("--rows", type=click.IntRange(min=160), help="Use only this many rows from the start of each data set.")
 @_processes
 @_results
 def drift(
@@ -126,11 +127,11 @@ def drift(
     processes: int,
     results: Path | None,
 ) -> int:
-    """Repeat the drift experiment of 003, 4.5: detect, without labels, the rows that the model fails on.
+    """Repeat the drift experiment of the GBMAP paper (Patron et al. 2024, section 4.5).
 
-    "drift" is the rise of the mean loss that the split causes, in variances of the target. "positives" is the share of
-    rows to be detected. "flags/stated" is the share of flagged rows among those that did not drift, divided by the
-    share that the method states.
+    It detects, without labels, the rows on which the model fails. "drift" is how much the split raises the mean loss,
+    divided by the variance of the target. "positives" is the share of rows to be detected. "flags/stated" is the share
+    of false alarms among the rows that did not drift, divided by the share that the method promises.
     """
     from glasstream.ingest.admission import Task
     from glasstream.research.gbmap_paper.drift import DriftExperiment, show_drift

@@ -9,7 +9,7 @@ import click
 _FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(short_help="Draw the records that a run wrote with --out.")
 def plot() -> None:
     """Draw the records that a run wrote with --out (needs the extra `plot`)."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from glasstream.sources.source import Source
 
 
-@click.command()
+@click.command(short_help="Run all stages on this machine and show the results.")
 @click.option(
     "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
 )
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--model", help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
 @click.option("--explain", help="Methods to run, separated by commas: ipfi, isage, ipdp, novelty.  [default: ipfi]")
 @click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
-@click.option("--seed", type=int, help="Random seed for the model, the sampling and the bundled stream.  [default: 1]")
+@click.option(
+    "--seed", type=int, help="Random seed for the model, the explanations and the bundled stream.  [default: 1]"
+)
 @click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
 @click.option(
     "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
@@ -53,7 +55,8 @@ if TYPE_CHECKING:
 )
 @settings_options(
     "Broker to use: embedded (in this process), local (a Kafka started on this machine), none (no Kafka), "
-    "or HOST:PORT,... of a running Kafka.  [default: embedded]"
+    "or HOST:PORT,... of a running Kafka.  [default: embedded]",
+    "a random one, whose topics are removed at the end",
 )
 def run(
     csv_file: Path | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from glasstream.command.options import data_option, load_settings, settings_options
+from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +22,7 @@ def state_commands() -> None:
 @click.option("--stream", help="Show only this stream.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """Show how far each stage has read and processed, per partition and per stream."""
     import msgspec

@@ -6,14 +6,15 @@ import click
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.command.options import load_settings, settings_options
+from glasstream_topics.access import ROLES
 
 if TYPE_CHECKING:
     from glasstream.settings import Settings
 
 
-@click.group()
+@click.group(short_help="Create, check and describe the topics.")
 def topics() -> None:
-    """Create the topics, check them, and print their contracts."""
+    """Create the topics, check them, and print how each must be configured."""
 
 
 @topics.command("create")
@@ -57,14 +58,15 @@ def topics_show(**common: Any) -> int:
     "principals",
     multiple=True,
     metavar="ROLE=NAME",
-    help="Kafka principal that has this role. Can be repeated.  [default: User:glasstream-ROLE]",
+    help=f"Kafka principal of a role: {', '.join(ROLES[:-1])} or {ROLES[-1]}. Can be repeated.  "
+    "[default: User:glasstream-ROLE]",
 )
 @click.option(
     "--apply", is_flag=True, help="Create the access rules on the broker instead of printing Kafka's commands for them."
 )
 @settings_options()
 def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
-    """Print the least access rights that each stage, a producer, a consumer and an operator need."""
+    """Print the minimum access rights of each stage, and of a producer, a consumer and an operator."""
     from glasstream.operate.topics import apply_acls, expect_roles, print_acls
 
     roles = expect_roles(principals)

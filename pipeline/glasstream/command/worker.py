@@ -7,7 +7,7 @@ import click
 from glasstream.command.options import load_settings, settings_options
 
 
-@click.command()
+@click.command(short_help="Run one worker of a stage.")
 @click.argument("stage", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"]))
 @click.option(
     "--instance", help="Fixed name of this worker. A worker that restarts under the same name rejoins its group faster."
@@ -15,12 +15,17 @@ from glasstream.command.options import load_settings, settings_options
 @click.option(
     "--new-epoch",
     is_flag=True,
-    help="If the settings differ from those of the saved state, start a new epoch instead of failing.",
+    help="If settings or versions differ from those of the saved state, discard that state and start a new epoch "
+    "instead of failing. Start every stage with this option.",
 )
 @click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
 @settings_options()
 def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
-    """Run one worker of a stage against a broker until it receives a signal to stop."""
+    """Run one worker of a stage until it receives a signal to stop.
+
+    Every deployment needs a learner, an explainer and an aggregator. The stage `novelty` scores events, and the stage
+    `labels` forwards labels that arrive on a topic of their own.
+    """
     from glasstream.command.expect import expect_address
     from glasstream.runner.children import die_with_parent
     from glasstream.stages.build import run as run_stage
