@@ -39,7 +39,7 @@ def test_a_secret_comes_from_its_variable_or_a_file_and_never_from_both(name: st
     assert read({name: SECRET}) == SECRET
     assert read({variable: str(file)}) == SECRET
     assert read({name: "", variable: str(file)}) == SECRET
-    with pytest.raises(SettingsError, match=f"{name}: expected it or {variable}, got both; unset one") as both:
+    with pytest.raises(SettingsError, match=f"{name} and {variable} are both set; unset one") as both:
         read({name: SECRET, variable: str(file)})
     assert SECRET not in str(both.value)
 

@@ -30,12 +30,12 @@ def test_every_error_of_every_source_is_reported_at_once(tmp_path: Path) -> None
         )
     findings = "\n".join(caught.value.findings)
     for expected in (
-        "explain.alpha: expected `float` <= 1.0, got 2",
+        "explain.alpha: expected a number <= 1.0, got 2",
         "explain.nothing: expected one of alpha, draws",
-        "unknown.key: expected a key of the configuration",
-        "explain.draws: expected `int`",
-        "sede: expected a key of the configuration",
-        "publish.every: expected `int` >= 1, got '0'",
+        "unknown.key: there is no such setting; ops/docs/settings.md lists the settings",
+        "explain.draws: expected a whole number",
+        "sede: there is no such setting; did you mean seed? (GLASSTREAM_SEDE)",
+        "publish.every: expected a whole number >= 1, got '0'",
         "--set: expected KEY=VALUE, got 'no equals sign'",
         "model.task: ",
     ):
@@ -72,7 +72,7 @@ def test_a_value_where_a_table_belongs(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(file=file, environment={"GLASSTREAM_BLOCK": "3"}, assignments=["limits=3"])
     assert caught.value.findings == [
-        "GLASSTREAM_BLOCK: expected one variable a setting, such as GLASSTREAM_BLOCK_ROWS",
+        "GLASSTREAM_BLOCK: block is a group of settings; set one variable for each, such as GLASSTREAM_BLOCK_ROWS",
         f"publish: expected a table of settings (publish.every, ...), got the integer 3 ({file})",
         f"kafka: expected a table of settings (kafka.security.protocol, ...), got the boolean true ({file})",
         "limits: expected a table of settings (limits.message_bytes, ...), got the text '3' (--set limits=3)",
@@ -88,8 +88,8 @@ def test_a_pattern_is_told_in_words() -> None:
     with pytest.raises(SettingsError) as error:
         load(assignments=["explain.methods=shap", "prefix=a b"])
     assert error.value.findings == [
-        "explain.methods: expected one or more of ipfi, isage, ipdp, with commas between them, and novelty beside them "
-        "if wanted, got 'shap' (--set explain.methods=shap)",
+        "explain.methods: expected one or more of ipfi, isage, ipdp, separated by commas, optionally with novelty, "
+        "got 'shap' (--set explain.methods=shap)",
         "prefix: expected 1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-', got 'a b' (--set prefix=a b)",
     ]
 

@@ -8,7 +8,8 @@ sources are reported together.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -117,7 +118,9 @@ def _from_environment(environment: Mapping[str, str], findings: list[str]) -> di
         key = f"{section}.{rest}" if section in _SECTIONS and rest else name
         if key == "kafka" or key in _SECTIONS:
             example = f"{key}_{_example(key)}".replace(".", "_").upper()
-            findings.append(f"{variable}: expected one variable a setting, such as {ENVIRONMENT}{example}")
+            findings.append(
+                f"{variable}: {key} is a group of settings; set one variable for each, such as {ENVIRONMENT}{example}"
+            )
         elif name.startswith("kafka_"):
             values[_kafka_key(variable)] = (environment[variable], variable)
         else:
@@ -168,12 +171,19 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
         elif key in known and key not in _SECTIONS:
             _convert(key, value, known[key], source, top, key, findings)
         else:
-            wanted = "expected a key of the configuration, got an unknown one"
-            findings.append(f"{key}: {wanted} ({source}){_service_link(source)}")
+            close = get_close_matches(key, [*known, *_keys()], 1)
+            wanted = f"did you mean {close[0]}?" if close else "ops/docs/settings.md lists the settings"
+            findings.append(f"{key}: there is no such setting; {wanted} ({source}){_service_link(source)}")
     if findings:
         return None
     sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
     return Settings(**top, **sections, kafka=kafka)
+
+
+def _keys() -> Iterator[str]:
+    """Yield the keys of the settings in sections."""
+    for section, struct in _SECTIONS.items():
+        yield from (f"{section}.{field}" for field in struct.__struct_fields__)
 
 
 def _convert(
@@ -186,6 +196,8 @@ def _convert(
             choice for part in (wanted, *get_args(wanted)) if get_origin(part) is Literal for choice in get_args(part)
         ]
         said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
+        for kind, noun in _NOUNS.items():
+            said = said.replace(f"`{kind}`", noun)
         for part in get_args(wanted):
             if isinstance(part, msgspec.Meta) and part.description and isinstance(value, str):
                 said = f"expected {part.description}"
@@ -203,6 +215,8 @@ _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$
 """Endings of the environment variables that Kubernetes sets in each container for Services in its namespace."""
 
 
+_NOUNS = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text", "null": "nothing"}
+"""Words for the types that msgspec names in its errors."""
 _KINDS = {bool: "the boolean", int: "the integer", float: "the number", str: "the text", list: "the array"}
 
 

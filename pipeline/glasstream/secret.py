@@ -23,7 +23,7 @@ def secret(environment: Mapping[str, str], name: str) -> str | None:
     """
     given, path = environment.get(name, "").strip(), environment.get(name + FILE, "")
     if given and path:
-        raise SettingsError([f"{name}: expected it or {name}{FILE}, got both; unset one of them"])
+        raise SettingsError([f"{name} and {name}{FILE} are both set; unset one of them"])
     if not path:
         return given or None
     try:
@@ -56,8 +56,8 @@ def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
     if not keys or min(map(len, keys)) < KEY_BYTES:
         raise SettingsError(
             [
-                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key (several are separated by "
-                "commas or line ends), got fewer; `openssl rand -hex 32` makes one"
+                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key, got fewer; `openssl rand -hex "
+                "32` prints a good key. Separate several keys by commas or line ends"
             ]
         )
     return keys

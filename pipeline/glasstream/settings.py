@@ -27,7 +27,7 @@ NOVELTY = "novelty"
 """Value of `explain.methods` that starts the novelty detector. It is not an explanation method."""
 
 _METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
-_SOME_METHODS = f"one or more of {', '.join(METHODS)}, with commas between them, and {NOVELTY} beside them if wanted"
+_SOME_METHODS = f"one or more of {', '.join(METHODS)}, separated by commas, optionally with {NOVELTY}"
 
 _NAME = "1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-'"
 """Description of the pattern, for error messages."""

@@ -62,15 +62,15 @@ def test_nobody_at_the_address() -> None:
         held.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers, and nobody else can
         address = f"127.0.0.1:{held.getsockname()[1]}"
         said = refusal(address, deadline_s=0.3)
-    assert f"expected a Kafka at {address}; no answer in 0.3 s" in said
-    assert "--broker local" in said
+    assert f"no broker answers at {address} within 0.3 s" in said
+    assert "--broker" not in said, "the callers accept different brokers"
 
 
 def test_somebody_who_does_not_speak_kafka() -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
-        assert "no answer in 0.3 s" in refusal(f"127.0.0.1:{mute.getsockname()[1]}", deadline_s=0.3)
+        assert "within 0.3 s" in refusal(f"127.0.0.1:{mute.getsockname()[1]}", deadline_s=0.3)
 
 
 @pytest.mark.parametrize(

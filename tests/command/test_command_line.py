@@ -31,6 +31,19 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "glasstream", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "Explain models while they learn" in done.stdout
+
+
+def test_the_list_of_commands_cuts_no_summary() -> None:
+    lines = CliRunner().invoke(cli, ["--help"], terminal_width=80).output.partition("Commands:\n")[2].splitlines()
+    assert len(lines) == len(cli.commands)
+    assert not [line for line in lines if line.endswith("...")]
+
+
 def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
     """The load of a heavy module, as far as the command can tell: it says so, and then takes long."""
     script = textwrap.dedent(
@@ -95,7 +108,7 @@ def test_an_out_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("broker", ["embedded", "none"])
 def test_several_explainers_need_a_kafka(broker: str) -> None:
-    with pytest.raises(SettingsError, match=r"--explainers: expected 1 .*, got 2; use --broker local"):
+    with pytest.raises(SettingsError, match=r"--explainers: .*, got 2; use --broker local"):
         expect(broker=broker, explainers=2)
     expect(broker="local", explainers=2)
 
@@ -122,6 +135,8 @@ def test_the_help_of_broker_says_what_the_command_can_use() -> None:
     assert "embedded" in of_broker("run") and "none" in of_broker("run")
     for command in (("worker",), ("produce",), ("tail",), ("topics", "create"), ("topics", "verify")):
         assert of_broker(*command) == "Addresses of a running Kafka, as HOST:PORT,..."
+    for command in (("dead", "list"), ("explain-at",), ("reset",), ("state", "show")):
+        assert of_broker(*command).endswith("or `local` together with --data.")
 
 
 def test_topics_show_leaves_nothing_out() -> None:
@@ -136,9 +151,12 @@ def test_topics_show_leaves_nothing_out() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--broker", "local"), "--data: expected the folder of an earlier `run --broker local --data`, got None"),
-        (("--broker", "local", "--data", "/no/such"), "--data: expected the folder of an earlier"),
-        (("--broker", "h:1", "--data", "/tmp"), "--data: expected with --broker local only, got it with --broker h:1"),
+        (("--broker", "local"), "--broker local needs --data, the folder that `run --broker local --data` wrote"),
+        (("--broker", "local", "--data", "/no/such"), "wrote; /no/such is not a folder"),
+        (
+            ("--broker", "h:1", "--data", "/tmp"),
+            "--data: it works only with --broker local, and this command uses --broker h:1",
+        ),
         (("--broker", "embedded"), "broker: expected HOST:PORT,... of a running Kafka"),
     ],
 )

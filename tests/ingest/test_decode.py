@@ -62,7 +62,7 @@ def test_a_bad_message_is_rejected_whole_with_its_reason(value: bytes | None, re
     assert not decoded.flush
     assert [found.reason for found in decoded.rejected] == [reason]
     assert decoded.rejected[0].index is None
-    assert "expected" in decoded.rejected[0].detail
+    assert ("not valid JSON" if reason is Reason.NOT_JSON else "expected") in decoded.rejected[0].detail
 
 
 def test_a_message_over_the_limit_is_rejected_unread() -> None:

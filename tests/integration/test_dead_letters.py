@@ -72,7 +72,7 @@ def test_dead_letters_are_mended_and_sent_again_once(deploy: Deploy, monkeypatch
 
     # nothing is sent that would come back
     said = commands.run("dead", "replay", "--reason", "not_json")
-    assert said.code == DIFFERS and "1 not sent: not_json" in said.out and "expected JSON" in said.err
+    assert said.code == DIFFERS and "1 not sent: not_json" in said.out and "not valid JSON" in said.err
     assert not replayed(deployment)
     name = "tests.integration.test_dead_letters:halve"
     dry = commands.well("dead", "replay", "--reason", "wrong_partition", "--dry-run").out

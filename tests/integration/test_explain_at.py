@@ -163,7 +163,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     # what cannot be asked
     for arguments, what in (
         (("s", UNLABELLED), "has no label"),
-        (("s", 3), "expected the seq of an explained row, got 3"),
+        (("s", 3), "event 3 has no explanation"),
         (("s", count), f"expected a seq from 0 to {count - 1}"),
         (("nobody", 3), "expected a stream that the learner has seen"),
     ):

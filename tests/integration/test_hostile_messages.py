@@ -338,7 +338,7 @@ def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_it
         if "health and metrics" not in deployment.log("explainer-1"):
             return False
         status, body = ask(address(deployment, "explainer-1") + "/readyz")
-        return status == 503 and "its HMAC does not fit" in body and "GLASSTREAM_HMAC_KEY" in body
+        return status == 503 and "its HMAC does not match" in body and "GLASSTREAM_HMAC_KEY" in body
 
     wait_for("it says what it lacks", lambda: alive(deployment) and stalled())
     told = metrics(deployment, "explainer-1")
@@ -374,7 +374,7 @@ def test_a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(kafka: str, p
 
 def test_a_topic_that_cannot_be_looked_at_is_said_and_worked_on(kafka: str, prefix: str, caplog) -> None:
     SizeCheck(connection(load(assignments=[f"broker={kafka}"])), f"{prefix}none").check()
-    assert f"cannot read how large messages on {prefix}none may be" in caplog.text
+    assert f"cannot read max.message.bytes of {prefix}none" in caplog.text
 
 
 @pytest.mark.slow

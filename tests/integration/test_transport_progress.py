@@ -110,7 +110,7 @@ def test_a_second_producer_of_the_same_name_fences_the_first(kafka: str, state: 
     first.open(60)
     first.commit([ProducerRecord(state, b"a", b"1", 0)])
     second.open(60)
-    with pytest.raises(FencedError, match="does not own its partition any more"):
+    with pytest.raises(FencedError, match="does not own the partition any more"):
         first.commit([ProducerRecord(state, b"a", b"2", 0)])
     second.commit([ProducerRecord(state, b"b", b"3", 0)])
     first.close()

@@ -101,6 +101,8 @@ def test_the_filters_that_are_there() -> None:
     repaired_nan = repair(nan, nan_as_null, RULES, LIMIT)
     assert isinstance(repaired_nan, Repaired)
     assert orjson.loads(repaired_nan.value) == [{"x": {"a": None, "b": None, "c": 1}, "y": 0}]
+    for beyond in (b'{"x": {"a": ', b'[{"x": {"a": 1}}', b"[" * 1_000, b'[{"x": {"a": "\xff"}}]'):
+        assert reason(letter(beyond, "not_json"), nan_as_null) in ("not_json", "not_utf8"), beyond[:20]
     unknown = letter(b'{"x": {"a": 1}, "z": 3}', "unknown_key")
     assert sent(unknown, filter_named("known-keys")) == {"x": {"a": 1}}
     assert filter_named("nan-as-null") is nan_as_null and filter_named("json:loads") is json.loads
@@ -114,7 +116,9 @@ def test_a_filter_that_is_none_is_refused(name: str) -> None:
 
 def test_a_filter_that_raises_or_gives_no_json_is_named_with_the_letter() -> None:
     one = letter(b'{"x": {"a": 1}}')
-    with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: the filter raised KeyError: 'b'"):
+    with pytest.raises(
+        InputError, match=r"p\.events\.dead\[1\]@3: the filter raised KeyError: 'b'; let it return None"
+    ):
         repair(one, lambda event: event["b"], RULES, LIMIT)
     with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: .*expected JSON"):
         repair(one, lambda event: {"x": {"a": object()}}, RULES, LIMIT)

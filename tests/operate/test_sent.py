@@ -82,7 +82,7 @@ def test_blocks_models_and_contributions_are_found(topics: Topics) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "why"), [(None, "set GLASSTREAM_HMAC_KEY"), (b"another key of 16 bytes or more", "its HMAC does not fit")]
+    ("key", "why"), [(None, "set GLASSTREAM_HMAC_KEY"), (b"another key of 16 bytes or more", "its HMAC does not match")]
 )
 def test_a_sealed_model_that_cannot_be_opened_is_named(topics: Topics, key: bytes | None, why: str) -> None:
     found = sent(stream_epoch(), {12}, key)

@@ -69,4 +69,4 @@ def test_a_column_without_values_is_said(tmp_path: Path) -> None:
 def test_a_file_without_labels_is_said(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("a,y\n1,\n2,\n", encoding="utf-8")
-    assert CsvFile(path, "y", "s").look(None).why.startswith("its target is empty in the first 2 rows")
+    assert CsvFile(path, "y", "s").look(None).why.startswith("a guess, because its target is empty in the first 2 rows")

@@ -76,10 +76,13 @@ def test_rows_limits(tmp_path: Path) -> None:
     [
         ("", "expected a header line, got an empty file"),
         ("a,y\n", "expected rows below the header, got none"),
-        ("a,b\n1,2\n", "expected a target column 'y', got a, b"),
-        ("a;b;y\n1;2;3\n", "got a;b;y; the columns seem to be separated by ';'; write the file with commas"),
+        ("a,b\n1,2\n", "has no column 'y'; its columns are a, b"),
+        (
+            "a;b;y\n1;2;3\n",
+            "its columns are a;b;y; the columns seem to be separated by ';'; write the file with commas",
+        ),
         ("a\ty\n1\t2\n", r"the columns seem to be separated by '\t'; write the file with commas"),
-        ("a;b,c\n1,2\n", "got a;b, c; name the column to predict with --target"),
+        ("a;b,c\n1,2\n", "its columns are a;b, c; name one of them with --target"),
         ('"a";"y"\n1;2\n', "expected CSV in UTF-8 with commas"),
         ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
         ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
@@ -196,12 +199,12 @@ def test_a_gradual_swap_depends_on_seed_stream_and_event_alone() -> None:
 @pytest.mark.parametrize(
     ("csv_file", "asked", "said"),
     [
-        (None, Asked("age,loan"), "expected --at N with it"),
+        (None, Asked("age,loan"), "--swap: it needs --at N"),
         (None, Asked("age", 5), "--swap: expected two features, A,B, got 'age'"),
         (None, Asked("age,age", 5), "--swap: expected two features"),
         (None, Asked(None, 300), r"--at: expected one of the 300 events of the run, 0 to 299, got 300"),
-        ("events.csv", Asked(None, 5), "--at: expected --swap A,B with it"),
-        ("events.csv", Asked(None, None, 5), "expected --at N with it"),
+        ("events.csv", Asked(None, 5), "--at: with --csv, it needs --swap A,B"),
+        ("events.csv", Asked(None, None, 5), "--width: it needs --at N"),
     ],
 )
 def test_changes_that_cannot_be_made(csv_file: str | None, asked: Asked, said: str) -> None:

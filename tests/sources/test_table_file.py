@@ -47,7 +47,7 @@ def test_codes_can_be_named_as_categories(tmp_path: Path) -> None:
         ("a,y\n1,up\n2,down\n", Task.REGRESSION, r"expected numbers for regression, got 'up'; set --task class"),
         ("a,y\n1,0.5\n2,1\n", Task.CLASSIFICATION, r"expected classes .*, got 0\.5; set --task regression"),
         ("a,y\n,1\n,2\n", None, r"expected a value in a column other than 'y', got none"),
-        ("a,b\n1,2\n", None, r"expected a target column 'y', got a, b"),
+        ("a,b\n1,2\n", None, r"has no column 'y'; its columns are a, b"),
         ("a,y\n", None, r"expected rows below the header, got none"),
         (
             "a,y\n" + "".join(f"name-{k},{k % 2}\n" for k in range(MOST_CATEGORIES + 1)),

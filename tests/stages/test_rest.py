@@ -108,7 +108,7 @@ def test_the_key_is_changed_through_restarts(model: str) -> None:
     asyncio.run(cluster.run())
     assert dict(cluster.published) == reference(cluster.log, more)
     cluster.key = old
-    with pytest.raises(StateError, match="its HMAC does not fit"):
+    with pytest.raises(StateError, match="its HMAC does not match"):
         asyncio.run(cluster.run())
 
 

@@ -118,8 +118,8 @@ def _given(spec: str, client: Mapping[str, str], deadline_s: float) -> Broker:
         ) from error
     if not answered:
         raise BrokerError(
-            f"expected a Kafka at {bootstrap}; no answer in {deadline_s:g} s. Check that it runs, that the address is "
-            "one that it advertises to clients, and its security settings; or use --broker local, or embedded."
+            f"no broker answers at {bootstrap} within {deadline_s:g} s. Check that Kafka runs, that the address is one "
+            "that it advertises to clients, and the security settings (kafka.security.protocol)."
         )
     return _Real(bootstrap, "given", client)
 

@@ -31,13 +31,12 @@ def expect_plan(
         findings.append(finding)
     if explainers > 1 and settings.broker == "embedded":
         findings.append(
-            f"--explainers: expected 1 with the embedded broker, which allows one member per group, got {explainers}; "
-            "use --broker local"
+            f"--explainers: the embedded broker supports only one explainer, got {explainers}; use --broker local"
         )
     if explainers > 1 and settings.broker == "none":
         findings.append(f"--explainers: expected 1 without Kafka, got {explainers}; use --broker local")
     if data is not None and settings.broker != "local":
-        findings.append(f"--data: expected with --broker local only, got it with --broker {settings.broker}")
+        findings.append(_data_without_local(settings))
     if page and settings.broker == "none":
         findings.append(
             "--page: expected a broker whose topics the page can read, got --broker none; use --broker embedded"
@@ -93,14 +92,19 @@ def reached(settings: Settings, data: Path | None) -> Iterator[Settings]:
     """
     if settings.broker != "local":
         if data is not None:
-            raise SettingsError([f"--data: expected with --broker local only, got it with --broker {settings.broker}"])
+            raise SettingsError([_data_without_local(settings)])
         expect_broker(settings)
         yield settings
         return
     if data is None or not data.is_dir():
-        raise SettingsError([f"--data: expected the folder of an earlier `run --broker local --data`, got {data}"])
+        got = "" if data is None else f"; {data} is not a folder"
+        raise SettingsError([f"--broker local needs --data, the folder that `run --broker local --data` wrote{got}"])
     with open_broker("local", data=data) as broker:
         yield msgspec.structs.replace(settings, broker=broker.bootstrap)
+
+
+def _data_without_local(settings: Settings) -> str:
+    return f"--data: it works only with --broker local, and this command uses --broker {settings.broker}"
 
 
 def _address(settings: Settings) -> str | None:

@@ -32,9 +32,9 @@ def make_source(
         The options contradict each other.
     """
     if csv_file is None and target is not None:
-        raise InputError("--target: expected --csv FILE with it, got none; the bundled stream has its own target")
+        raise InputError("--target: it needs --csv FILE; the bundled stream has its own target")
     if csv_file is not None and target is None:
-        raise InputError("--csv: expected --target NAME with it, the column to predict, got none")
+        raise InputError("--csv: it needs --target NAME, the column to predict")
     if stream == "":
         raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
@@ -62,12 +62,13 @@ def _change(asked: Asked, rows: int | None, seed: int, stream: str, *, bundled: 
     at = asked.at
     if at is None:
         if asked.swap is not None or (asked.width is not None and not bundled):
-            raise InputError("--swap, --width: expected --at N with it, the event at which the change starts, got none")
+            option = "--width" if asked.swap is None else "--swap"
+            raise InputError(f"{option}: it needs --at N, the event at which the change starts")
         if asked.width is None:
             return None
         at = (rows or BUNDLED_ROWS) // 2
     if asked.swap is None and not bundled:
-        raise InputError("--at: expected --swap A,B with it, the two columns of the file to exchange, got none")
+        raise InputError("--at: with --csv, it needs --swap A,B, the two columns of the file to swap")
     if rows is not None and at >= rows:
         raise InputError(f"--at: expected one of the {rows:,} events of the run, 0 to {rows - 1:,}, got {at:,}")
     return Change(at, asked.width or 0, seed, stream)

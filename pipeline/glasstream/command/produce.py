@@ -8,7 +8,7 @@ import click
 from glasstream.command.options import change_options, label_options, load_settings, settings_options
 
 
-@click.command()
+@click.command(short_help="Write a CSV file or the bundled stream to `events`.")
 @click.option(
     "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
 )
@@ -54,8 +54,8 @@ def produce(
     _echo(source.notices)
     if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
         click.echo(
-            f"{look.why}: the learner treats a numeric target as regression; to classify, "
-            "set model.task=classification on the learner",
+            f"{look.why}. The deployment treats a numeric target as regression; to classify, start every stage with "
+            "--set model.task=classification",
             err=True,
         )
     count = write(settings, source, rows_per_message)

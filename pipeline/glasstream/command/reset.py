@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from glasstream.command.options import data_option, load_settings, settings_options
+from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
     from glasstream.operate.reset import Mark
@@ -15,7 +15,7 @@ _LONG = 20
 """Number of looks, half a second apart, after which the command explains why it waits."""
 
 
-@click.command()
+@click.command(short_help="Start the next epoch of one stream.")
 @click.argument("stream")
 @click.option("--yes", is_flag=True, help="Reset without asking for confirmation.")
 @click.option(
@@ -24,9 +24,9 @@ _LONG = 20
     help="Wait until the learner, the aggregator and the novelty detector have passed the reset mark.",
 )
 @data_option
-@settings_options()
+@settings_options(A_BROKER_OR_DATA)
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
-    """Make the stages forget one stream and start its next epoch here; other streams continue.
+    """Make the stages forget one stream and start its next epoch. Other streams continue.
 
     The command writes a reset mark to `events`. The stages treat the next event of the stream as its first. Published
     records stay.
@@ -66,7 +66,7 @@ def _agreed() -> bool:
     try:
         return click.confirm("reset the stream?")
     except click.Abort as error:
-        raise InputError("reset: expected an answer, got none; use --yes to reset without confirmation") from error
+        raise InputError("reset: not confirmed; use --yes where nobody can answer the question") from error
 
 
 def _wait(mark: "Mark", settings: "Settings") -> None:

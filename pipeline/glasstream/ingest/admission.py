@@ -110,7 +110,8 @@ class Admission:
         if self.target_kind is not None and kind is not self.target_kind:
             return (
                 Reason.TARGET_KIND,
-                f"expected `y` to be {_NAME[self.target_kind]} as before in this stream, got {_NAME[kind]}",
+                f"expected `y` to be {_NAME[self.target_kind]} like the earlier labels of this stream, got "
+                f"{_NAME[kind]}; to change the kind of labels, reset the stream",
             )
         task = self.task or (Task.REGRESSION if kind is float else Task.CLASSIFICATION)
         target: str | float | None

@@ -124,7 +124,7 @@ def _each(value: bytes) -> Decoded:
 
 
 _SPACE = b" \t\r\n"
-_NO_JSON = "expected JSON (NaN, Infinity and numbers beyond a double are not), got: {}"
+_NO_JSON = "not valid JSON: {}. NaN, Infinity and numbers beyond a double are not JSON; send null instead"
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 
@@ -169,7 +169,8 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
         return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
     unknown = sorted(element.keys() - _KEYS)
     if unknown:
-        return Reason.UNKNOWN_KEY, f"expected the keys id, ts, x, y, got also {', '.join(map(repr, unknown[:3]))}"
+        found = ", ".join(map(repr, unknown[:3]))
+        return Reason.UNKNOWN_KEY, f"expected only the keys id, ts, x and y, got also {found}; features belong in `x`"
     event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
     wrong = _wrong_beside_x(event_id, ts, y)
     if "x" not in element and "y" in element and event_id is not None:

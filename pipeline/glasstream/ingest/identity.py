@@ -54,9 +54,9 @@ def stream_name(message: Message, rules: StreamRules, known: Collection[str]) ->
         if expected != message.partition:
             return (
                 Reason.WRONG_PARTITION,
-                f"expected stream {name!r} on partition {expected} ({rules.partitioner} of its key), "
-                f"got it on {message.partition}; set `partitioner: murmur2_random` in a librdkafka producer "
-                "(its default is CRC32), or topics.partitioner = crc32 for a topic written that way",
+                f"stream {name!r} belongs on partition {expected} ({rules.partitioner} of its key), but this message "
+                f"is on partition {message.partition}; set partitioner=murmur2_random in a librdkafka producer (its "
+                "default is CRC32), or set topics.partitioner=crc32 in Glasstream if all producers use CRC32",
             )
     if name not in known and len(known) >= rules.streams:
         return (

@@ -75,12 +75,13 @@ class Waiting(Generic[Kept]):
         if found is None:
             return (
                 Reason.UNKNOWN_ID,
-                f"expected the `id` of an event without `y` among the newest {self.window} of the stream "
-                f"(labels.window), got {event_id!r:.60}: it has not come yet, is older, or never waited",
+                f"no event with the id {event_id!r:.60} waits for a label: it has not arrived yet, it came with a "
+                f"label, it was rejected, or it is not among the newest {self.window} events of the stream "
+                "(labels.window)",
             )
         seq, kept = found
         if kept is None:
-            return Reason.DOUBLED_LABEL, f"expected one label an event, got another of {event_id!r:.60}, seq {seq}"
+            return Reason.DOUBLED_LABEL, f"the event with the id {event_id!r:.60} (seq {seq}) already has a label"
         target = admission.target(label.y)
         if isinstance(target, tuple):
             return target

@@ -139,7 +139,7 @@ def opened(checkpoint: Checkpoint, *, key: Key | None) -> StreamState:
     try:
         body = verified(checkpoint, key=key)
     except AuthenticationError as error:
-        raise StateError(f"{what} is not opened: {error}") from error
+        raise StateError(f"cannot open {what}: {error}") from error
     try:
         state = pickle.loads(body)  # noqa: S301 - authentic
     except Exception as error:

@@ -82,7 +82,10 @@ _STATE: Final = (
 """Attributes of the state that a successor needs, if no block is open."""
 _NEWEST: Final = "newest"
 """Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
-_THIRD_CLASS: Final = "a third class came: the binary model is replaced by one-vs-rest over fresh clones of it"
+_THIRD_CLASS: Final = (
+    "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
+    "start with one"
+)
 _CHECKED_ROWS = 10
 """Number of rows on which a model that is not compiled is checked once."""
 
@@ -209,8 +212,9 @@ class StreamLearner:
         self.waiting.add(event_id, seq, kept)
         if self.waiting.missed > missed:
             self._say(
-                f"an event's label did not come within labels.window = {self.waiting.window} events, or another event "
-                "came under its id; such events are predicted and not learned, and counted (said once)"
+                f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
+                "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
+                "line is not repeated"
             )
 
     def flush(self) -> None:
@@ -435,7 +439,8 @@ class StreamLearner:
             check_splits(deepcopy(predictor), rows)
         except ModelError as error:
             self._say(
-                f"its predictions are not a function of the row, so its explanations can not be repeated: {error}"
+                "the model's predictions are not a function of the row, so its explanations cannot be repeated; seed "
+                f"the model, or use another one: {error}"
             )
 
     def _first_model(self, target: str | float) -> StreamModel:

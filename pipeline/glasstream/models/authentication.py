@@ -64,8 +64,8 @@ def open_sealed(data: bytes | memoryview, *, kind: str, stream: str, key: Key | 
     what = f"{kind} of stream {stream!r}"
     if not any(hmac.compare_digest(tag, _tag(signed, one)) for one in _keys(kind, stream, key)):
         raise AuthenticationError(
-            f"{what}: its HMAC does not fit, it is not opened; all stages need the key of the one that wrote it "
-            "(GLASSTREAM_HMAC_KEY, or the key file)"
+            f"{what}: its HMAC does not match, so it was written with another key or has been changed; give all stages "
+            "the same GLASSTREAM_HMAC_KEY (or key file)"
         )
     (length,) = _LENGTH.unpack_from(signed)  # authentic from here on
     start = _LENGTH.size + length

@@ -78,10 +78,19 @@ class Unrepaired:
 def nan_as_null(given: Any) -> Any:
     """Read NaN, Infinity and -Infinity, which JSON does not have, as null: the feature is absent.
 
+    Return bytes that are not JSON for another reason as they are.
+
     >>> nan_as_null(b'{"x": {"a": NaN, "b": 1}}')
     {'x': {'a': None, 'b': 1}}
+    >>> nan_as_null(b'{"x": ')
+    b'{"x": '
     """
-    return json.loads(given, parse_constant=lambda _: None) if isinstance(given, bytes) else given
+    if not isinstance(given, bytes):
+        return given
+    try:
+        return json.loads(given, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return given
 
 
 def known_keys(given: Any) -> Any:
@@ -161,7 +170,10 @@ def repair(
     except (InputError, ContractError) as error:
         raise InputError(f"{letter.place}: {error}") from error
     except Exception as error:
-        raise InputError(f"{letter.place}: the filter raised {type(error).__name__}: {error}") from error
+        raise InputError(
+            f"{letter.place}: the filter raised {type(error).__name__}: {error}; let it return None for what it cannot "
+            "repair, or select other dead letters with --at or --reason"
+        ) from error
     if value is None and letter.value is not None:
         return Unrepaired(LEFT_OUT, "the filter removed it")
     key = letter.key if to is None else events.key(to)
@@ -186,10 +198,10 @@ def _value(letter: Letter, function: RepairFunction | None) -> bytes | None:
     chosen = sorted(index for index, _ in (listed or enumerate(elements)))
     if beyond := [index for index in chosen if index >= len(elements)]:
         raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)}")
-    if function is None:
-        return b"[" + b",".join(elements[index] for index in chosen) + b"]"
-    left = [element for index in chosen if (element := function(_content(elements[index]))) is not None]
-    return _as_bytes(left) if left else None
+    left = [elements[index] for index in chosen]
+    if function is not None:
+        left = [content for element in left if (content := _as_bytes(function(_content(element)))) is not None]
+    return b"[" + b",".join(left) + b"]" if left or function is None else None
 
 
 def _elements(value: bytes) -> list[bytes] | None:

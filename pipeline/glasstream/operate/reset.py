@@ -40,9 +40,9 @@ def known(found: State, stream: str) -> tuple[Stream, int]:
     for one in found.streams:
         if one.stream == stream:
             return one, sum(behind for partition, behind in left.items() if partition == one.partition)
-    there = ", ".join(repr(one.stream) for one in found.streams) or "none"
+    there = ", ".join(repr(one.stream) for one in found.streams) or "no stream"
     waiting = f"; it is {sum(left.values()):,} messages behind" if any(left.values()) else ""
-    raise InputError(f"expected a stream that the learner has seen, got {stream!r}; there are {there}{waiting}")
+    raise InputError(f"the learner has not seen a stream {stream!r}; it has seen {there}{waiting}")
 
 
 def send_mark(settings: Settings, stream: str) -> Mark:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
-from glasstream.errors import BrokerError, InputError
+from glasstream.errors import BrokerError, InputError, TopicError
 from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.monitor import PUBLIC
 from glasstream.settings import Settings
@@ -19,7 +19,9 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
     Raises
     ------
     InputError
-        The public topic does not exist.
+        There is no public topic of this name.
+    TopicError
+        The broker does not have the topic.
     BrokerError
         The topic cannot be read.
     """
@@ -30,8 +32,8 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
     full = settings.prefix + name
     found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]
     if found.error is not None or not found.partitions:
-        raise InputError(
-            f"tail: expected topic {full} on {settings.broker}, got none; create it with `glasstream topics create`"
+        raise TopicError(
+            f"{settings.broker} has no topic {full}; check --prefix, or create it with `glasstream topics create`"
         )
     start = OFFSET_BEGINNING if from_start else OFFSET_END
     reader.assign([TopicPartition(full, partition, start) for partition in found.partitions])

@@ -210,12 +210,8 @@ class Report:
             counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
-            reason = (
-                f": explanations start after more than {labelled:,} labelled events (explain.start, explain.reservoir)"
-                if labelled
-                else ""
-            )
-            self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{reason}")
+            few = f": {labelled:,} labelled events are too few (explain.start, explain.reservoir)" if labelled else ""
+            self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{few}")
             self._tell_novelty(stream)
             return
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.

@@ -111,9 +111,10 @@ class Moves:
             self._place, self._moved, self._told = place, now, now
         elif now - self._moved >= self._patience.end:
             raise StalledError(
-                f"nothing has moved for {now - self._moved:.0f} s: {where()}. Sending possibly lost records again had "
-                "no effect, so the run ends; the records published so far are in --out. The stages' own lines above "
-                "may say why. Otherwise run it again with --broker local, which loses nothing on a busy machine"
+                f"nothing has moved for {now - self._moved:.0f} s: {where()}. Glasstream has sent possibly lost "
+                "records again, without effect, and ends the run. The folder of --out, if you gave one, has the "
+                "records published so far. The log lines of the stages above may name the cause. If this run used "
+                "the embedded broker, try --broker local, which loses nothing on a busy machine"
             )
         elif now - self._told >= self._patience.notice:
             self._told = now

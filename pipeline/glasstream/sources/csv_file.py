@@ -64,7 +64,10 @@ class CsvFile:
             few = kind == "number" and None not in distinct and len(distinct) <= CLASSES
             task = Task.CLASSIFICATION if kind != "number" or few else Task.REGRESSION
             if not targets:
-                why = f"its target is empty in the first {len(head):,} rows; set --task to choose"
+                why = (
+                    f"a guess, because its target is empty in the first {len(head):,} rows; set --task "
+                    "classification or --task regression"
+                )
             elif kind == "number":
                 numbers = "whole numbers" if few else "numbers"
                 why = f"its target has {len(set(targets)):,} distinct {numbers} in the first {len(head):,} rows"
@@ -193,11 +196,11 @@ class CsvFile:
                 f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice"
             )
         if self.target not in header:
-            todo = "name the column to predict with --target"
+            todo = "name one of them with --target"
             if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
                 todo = f"the columns seem to be separated by {other!r}; write the file with commas"
             raise InputError(
-                f"{self.path}: expected a target column {self.target!r}, got {', '.join(header)[:200]}; {todo}"
+                f"{self.path} has no column {self.target!r}; its columns are {', '.join(header)[:200]}; {todo}"
             )
         if len(header) < 2:
             raise InputError(f"{self.path}: expected at least one column beside the target, got none")
@@ -211,5 +214,8 @@ class CsvFile:
                 continue  # a blank line
             line: int = reader.line_num  # type: ignore[attr-defined]  # it is a csv.reader
             if len(row) != width:
-                raise InputError(f"{self.path}, line {line}: expected {width} cells as in the header, got {len(row)}")
+                raise InputError(
+                    f"{self.path}, line {line}: expected {width} cells as in the header, got {len(row)}; put texts "
+                    "that contain commas in quotes"
+                )
             yield line, row

@@ -82,7 +82,7 @@ class AggregatorProgress:
         try:
             record = progress_aggregator.decode(key, value)
         except RecordError as error:
-            log.warning("progress.aggregator[%d]@%d is ignored: %s", partition, offset, error)
+            log.warning("skipping unreadable record progress.aggregator[%d]@%d: %s", partition, offset, error)
             return
         if not isinstance(record, progress_aggregator.StreamProgress):
             return

@@ -60,8 +60,9 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
     if settings.checkpoint.seconds and key is None:
         raise SettingsError(
             [
-                "checkpoint.seconds: expected a key that seals checkpoints, got none; set GLASSTREAM_HMAC_KEY or "
-                "GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds = 0 (a restart then learns everything again)"
+                "GLASSTREAM_HMAC_KEY is not set, but checkpoints need a key. Set it, or GLASSTREAM_HMAC_KEY_FILE, to "
+                "the same key for all workers (`openssl rand -hex 32` prints a new one); or set checkpoint.seconds=0: "
+                "a restart then learns everything again"
             ]
         )
 

@@ -17,9 +17,9 @@ def dead_record(settings: Settings, letter: DeadLetter) -> ProducerRecord:
 
     def without_original() -> ProducerRecord:
         log.warning(
-            "%s refused a dead letter of %d bytes, so this one names only the place of its original; set "
-            "max.message.bytes of the topic to %s (`glasstream topics verify` shows it), or lower limits.dead_bytes "
-            "to what the topic accepts",
+            "%s refused a dead letter of %d bytes, so the learner writes it without the original message; to keep "
+            "originals, set max.message.bytes of the topic to %s (`glasstream topics verify` shows it), or lower "
+            "limits.dead_bytes to what the topic accepts",
             name,
             events_dead.size(letter.key, letter.value, letter.headers),
             events_dead.TOPIC.config["max.message.bytes"],

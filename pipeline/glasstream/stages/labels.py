@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 #: Remedy when labels are lost before they were moved.
 LOST_LABELS = (
-    "lengthen the retention of the topic; to continue with the labels that the broker still has, stop the workers of "
-    f"this stage, delete the topic {progress_labels.TOPIC.name} and create it again (`glasstream topics create`)"
+    "lengthen the retention of the topic; to continue with the labels that the broker still has, stop the label "
+    f"forwarders, delete the topic <prefix>{progress_labels.TOPIC.name}, create it again (`glasstream topics create`), "
+    "and start the label forwarders again"
 )
 
 

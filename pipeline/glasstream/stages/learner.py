@@ -317,12 +317,14 @@ class LearnerTask:
         stall = self._stalls.get(name)
         if stall is None:
             return ""
-        learner = self.core.streams[name].learner
+        since = self.core.streams[name].learner.seqs - stall.seqs
+        ago = f" {since:,} events ago" if since > 0 else ""
+        often = "once" if stall.times == 1 else f"{stall.times} times"
         return (
-            f"stream {name!r}: row {stall.row:,} is not aggregated although row {max(0, stall.rows - 1):,} was learned "
-            f"{max(0, learner.seqs - stall.seqs):,} events ago; {stall.blocks:,} requests and the snapshots that they "
-            f"need have been published again, {stall.times} time(s) so far; check that the explainers and the "
-            f"aggregator are ready, and what they log about {topic(self.settings, requests.TOPIC.name)} and "
+            f"stream {name!r}: row {stall.row:,} is not aggregated, although rows up to {max(0, stall.rows - 1):,} "
+            f"were learned{ago}; {stall.blocks:,} requests and the snapshots that they need were sent again {often}; "
+            "check that the explainers and the aggregator are ready (`glasstream doctor`), and what they log about "
+            f"{topic(self.settings, requests.TOPIC.name)} and "
             f"{topic(self.settings, contributions.TOPIC.name)}"
         )
 
@@ -347,8 +349,9 @@ class LearnerTask:
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             log.warning(
-                "stream %r: the aggregator has stood still at row %d for %.0f s with rows outstanding; publishing its "
-                "%d requests and the snapshots again, in case a record was lost (%d so far)",
+                "stream %r: the aggregator has made no progress at row %d for %.0f s; sending %d requests and their "
+                "snapshots again, in case a record was lost (attempt %d); check that an explainer and an aggregator "
+                "are running (`glasstream doctor`)",
                 name, row, lasted, stall.blocks, stall.times,
             )  # fmt: skip
 

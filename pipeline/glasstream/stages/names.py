@@ -96,9 +96,9 @@ def agreed_epoch(
     changed = differences(found, ours)
     if changed and not settings.worker.new_epoch:
         raise StateError(
-            f"{where}: expected the settings under which the state was made, but these differ: "
-            f"{'; '.join(changed)}; set them back, start a new epoch with --new-epoch on every stage, "
-            "or use another --prefix"
+            f"{where}: these settings or versions differ from those of the saved state: {'; '.join(changed)}. Restore "
+            "them; or start every stage with --new-epoch, which starts over without the saved state; or use another "
+            "--prefix"
         )
     return epoch + 1 if changed else epoch
 

@@ -108,8 +108,8 @@ class Patience:
         if since is None or self._clock() - since < self._seconds:
             return None
         return (
-            f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). It continues when as "
-            "many brokers are back as min.insync.replicas requires"
+            f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). The worker continues by "
+            "itself when enough brokers answer (to write: as many as min.insync.replicas)"
         )
 
 

@@ -65,8 +65,10 @@ def check_topics(
             findings.append(f"{name} has {len(found[name].partitions)} partitions instead of {partitions}")
     if findings:
         raise TopicError(
-            f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. "
-            "Create them with `glasstream topics create`; list the differences with `glasstream topics verify`"
+            f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. Check "
+            "--prefix. `glasstream topics create` creates missing topics. If partitions differ, set topics.events "
+            "and topics.requests to the numbers that the topics have, or use another --prefix. `glasstream topics "
+            "verify` lists all differences"
         )
 
 

@@ -65,9 +65,9 @@ class SizeCheck:
                 error.args[0].str() if isinstance(error, KafkaException) else f"the broker does not report {_SETTING}"
             )
             log.warning(
-                "cannot read how large messages on %s may be (%s): keep its %s at or below %d, or grant "
-                "describe-configs (`glasstream topics acls`)",
-                self._topic, reason, _SETTING, LIMIT,
+                "cannot read %s of %s (%s): grant DescribeConfigs (`glasstream topics acls` prints the command); until "
+                "then, make sure that it is at most %d",
+                _SETTING, self._topic, reason, LIMIT,
             )  # fmt: skip
             return
         if int(found) > LIMIT:

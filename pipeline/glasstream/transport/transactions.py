@@ -278,8 +278,9 @@ class TransactionalProducer:
             raise ReplacedError(f"{self._id}: {cause.str()}") from error
         if fenced:
             raise FencedError(
-                f"another worker has opened {self._id}: this one does not own its partition any more. It was paused "
-                "longer than its session timeout, or two workers have the same name"
+                f"another worker has taken over {self._id}, so this worker does not own the partition any more. Either "
+                "this worker paused for longer than worker.session_seconds, or two workers use the same --instance: "
+                "give each its own"
             ) from error
         return cause
 

@@ -143,9 +143,9 @@ def explain_at(
     for seq in seqs:
         if seq not in sources:
             raise InputError(
-                f"stream {stream!r}: expected the seq of an explained row, got {seq}: rows before row "
-                f"{of.settings.start} are not explained (explain.start, explain.reservoir), nor are events on which "
-                f"the model raised an error (reason model_error on {topic(settings, 'events.dead')})"
+                f"stream {stream!r}: event {seq} has no explanation. Explanations start at row {of.settings.start} "
+                "(explain.start, explain.reservoir), and leave out events on which the model raised an error (reason "
+                f"model_error on {topic(settings, 'events.dead')})"
             )
         way, block, model = sources[seq]
         parts = answers.setdefault(id(block), [])
