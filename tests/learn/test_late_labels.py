@@ -212,7 +212,7 @@ def test_what_leaves_the_window_is_counted_and_its_label_comes_too_late() -> Non
     ]  # fmt: skip
     stream = learner.streams["s"].learner
     assert (stream.rows, stream.seqs, stream.waiting.missed) == (5, 8, 3)
-    assert sum("did not come within labels.window = 5" in line for line in outbox.notices) == 1
+    assert sum("got no label within labels.window = 5" in line for line in outbox.notices) == 1
     assert "labels.window" in next(one.detail for letter in dead for one in letter.found)
 
 

@@ -265,7 +265,7 @@ def test_a_learner_whose_first_events_are_gone_refuses() -> None:
 def test_changed_settings_are_refused_by_name(stage: str) -> None:
     pipeline = Pipeline(settings()).run(log(42))
     pipeline.settings = settings("explain.alpha=0.05", "seed=4", "block.rows=7")
-    with pytest.raises(StateError, match=r"explain\.alpha: was 0\.001, is 0\.05; seed: was \d+, is 4;") as refused:
+    with pytest.raises(StateError, match=r"explain\.alpha: was 0\.001, is 0\.05; seed: was \d+, is 4\.") as refused:
         restart(pipeline, stage, events.partition(b"one", 2))
     assert "block.rows" not in str(refused.value)
 

@@ -1,0 +1,17 @@
+"""What `glasstream tail` refuses."""
+
+import pytest
+
+from glasstream.brokers.choose import open_broker
+from glasstream.configuration import load
+from glasstream.errors import InputError, TopicError
+from glasstream.operate.tail import tail
+
+
+def test_a_topic_that_is_not_there_is_told_apart_from_one_that_cannot_be() -> None:
+    with open_broker("embedded") as broker:
+        settings = load(assignments=[f"broker={broker.bootstrap}", "prefix=p."])
+        with pytest.raises(TopicError, match=r"has no topic p\.drift; check --prefix, or create it"):
+            next(tail(settings, "drift", from_start=True, most=1))
+        with pytest.raises(InputError, match="expected one of events, labels"):
+            next(tail(settings, "nothing", from_start=True, most=1))
