@@ -121,6 +121,18 @@ def test_a_worker_is_not_ready_while_a_partition_has_no_owner_and_a_standby_is_w
     assert "partition 1 of in has no owner" in (health.unready() or "")
 
 
+def test_a_worker_logs_once_that_brokers_are_away_and_once_that_they_are_back(caplog: pytest.LogCaptureFixture) -> None:
+    view, away = View("group", "in"), Unknown("no broker answered within 8 s", away=True)
+    with caplog.at_level("INFO"):
+        for one in (look({0: "a", 1: "a"}, ends={("in", 0): 1}), look(away), look(away)):
+            view.see(one)
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "brokers do not answer: no broker answered within 8 s; this worker waits" in caplog.text
+        for _ in range(2):
+            view.see(look({0: "a", 1: "a"}, ends={("in", 0): 1}))
+    assert [record.message for record in caplog.records[1:]] == ["brokers answer again"]
+
+
 def test_a_worker_is_not_ready_while_brokers_are_away() -> None:
     stage = worker(Lane(0, 1))
     away = Unknown("no broker answered within 8 s", away=True)

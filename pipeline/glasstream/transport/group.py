@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,6 +18,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from glasstream.transport.connection import Connection
+
+log = logging.getLogger(__name__)
 
 #: Seconds between two reports.
 LOOK_INTERVAL = 10.0
@@ -96,7 +99,11 @@ class View:
         """Process a report, and return the partitions whose log was truncated."""
         owners = look.owners
         self.away = owners.reason if isinstance(owners, Unknown) and owners.away else None
-        self.silent = None if look.ends else self.away
+        silent, self.silent = self.silent, None if look.ends else self.away
+        if self.silent is not None and silent is None:
+            log.warning("brokers do not answer: %s; this worker waits and continues by itself", self.silent)
+        elif self.silent is None and silent is not None:
+            log.info("brokers answer again")
         self._see_input(look)
         cuts = [cut for place, end in look.ends.items() if (cut := self._see_end(place, end)) is not None]
         self.ends.update({partition: end for (topic, partition), end in look.ends.items() if topic == self._topic})
