@@ -165,7 +165,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
         (("s", UNLABELLED), "has no label"),
         (("s", 3), "event 3 has no explanation"),
         (("s", count), f"expected a seq from 0 to {count - 1}"),
-        (("nobody", 3), "expected a stream that the learner has seen"),
+        (("nobody", 3), "the learner has not seen a stream 'nobody'"),
     ):
         said = commands.run("explain-at", *arguments)
         assert isinstance(said.error, InputError) and what in str(said.error), said

@@ -9,7 +9,7 @@ TOPICS = (progress_learner.TOPIC, progress_aggregator.TOPIC, progress_novelty.TO
 
 
 def test_it_is_as_the_learner_last_said() -> None:
-    settings, said = load(), "stream 's': row 150 is not aggregated although row 399 was learned 20 events ago"
+    settings, said = load(), "stream 's': row 150 is not aggregated, although rows up to 399 were learned 20 events ago"
     records = [
         PartitionProgress(epoch=0, first_offset=0, offset=9, used=0, fingerprint={}),
         *(StreamProgress(stream=name, epoch=0, seqs=400, rows=400, first_offset=0, after=0, stalled=stalled)

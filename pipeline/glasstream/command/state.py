@@ -38,10 +38,8 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     if stream is not None:
         mine = [one for one in found.streams if one.stream == stream]
         if not mine:
-            there = ", ".join(repr(one.stream) for one in found.streams) or "none"
-            raise InputError(
-                f"--stream: expected a stream that the learner has seen, got {stream!r}; there are {there}"
-            )
+            there = ", ".join(repr(one.stream) for one in found.streams) or "no stream"
+            raise InputError(f"--stream: the learner has not seen a stream {stream!r}; it has seen {there}")
         found = msgspec.structs.replace(found, streams=mine)
     if as_json:
         click.echo(msgspec.json.encode(found))

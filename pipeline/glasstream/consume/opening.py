@@ -75,8 +75,8 @@ def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
         found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
     except KafkaException as error:
         raise BrokerError(
-            f"expected a Kafka at {bootstrap}, got: {error.args[0].str()}. Check that it runs, that the address is one "
-            "that it advertises to clients, and its security settings (kafka={...})"
+            f"no broker answers at {bootstrap}: {error.args[0].str()}. Check that Kafka runs, that the address is one "
+            "that it advertises to clients, and the security settings (kafka={...})"
         ) from error
     if found.error is not None and found.error.code() not in (
         KafkaError.UNKNOWN_TOPIC_OR_PART,

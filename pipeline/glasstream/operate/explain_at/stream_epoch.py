@@ -58,10 +58,10 @@ def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
         found = progress_learner.restore(latest(link, [(name, partition)])[name, partition])
     progress = found.streams.get(stream)
     if found.partition is None or progress is None:
-        there = ", ".join(map(repr, sorted(found.streams))) or "none"
+        there = ", ".join(map(repr, sorted(found.streams))) or "no stream"
         raise InputError(
-            f"stream {stream!r}: expected a stream that the learner has seen; partition {partition} of "
-            f"{settings.prefix}events has {there}; `glasstream state show` lists all streams"
+            f"the learner has not seen a stream {stream!r}; on its partition {partition} of {settings.prefix}events, "
+            f"it has seen {there}; `glasstream state show` lists all streams"
         )
     if progress.epoch < found.partition.epoch:
         raise InputError(
