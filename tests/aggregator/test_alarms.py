@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from glasstream.aggregator.settings import AggregatorSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.aggregator import alarms
 from glasstream.aggregator.curves import Curves
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream.drift.adwin import Adwin
 from glasstream.drift.settings import DriftSettings

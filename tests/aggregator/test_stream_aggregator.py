@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import orjson
 import pytest
+from glasstream.aggregator.settings import AggregatorSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.aggregator.partition import PartitionAggregator
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream_topics import effects, importance
 from glasstream_topics.contributions import Contributions, flush_item

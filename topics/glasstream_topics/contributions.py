@@ -3,7 +3,7 @@
 Records arrive in any order and possibly more than once. The aggregator orders them by the rows' numbers alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, get_args
 
@@ -19,12 +19,6 @@ VERSION: Final = 1
 _FRAME_KIND: Final = "contributions"
 _VALUES: Final = "values/"  # begins the name of every array of contributions
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts
-
-LARGEST: Final = 1e125
-"""Largest absolute value of a number. Fourth powers of larger values are too close to overflow."""
-_LARGEST_SQUARED: Final = 1e63  # limit for numbers that the loss squares
-_SQUARES: Final = ("squared", "brier")
-_OF_NUMBERS: Final = ("squared", "absolute")
 
 TOPIC: Final = Topic(
     name="contributions",
@@ -65,7 +59,7 @@ class Contributions:
     seqs
         int64[count]: the rows' events, all different.
     values
-        results of the methods, by the names and shapes of `glasstream_topics.methods.GIVEN`; empty unless `kind` is
+        results of the methods, by the names and shapes of `glasstream_topics.methods.VALUES`; empty unless `kind` is
         `ok`.
     loss
         name of the loss of which contributions are differences.
@@ -223,7 +217,7 @@ def _check(record: Contributions) -> None:
     count, d = len(record.seqs), len(record.names)
     findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
     sizes = {"count": count, "d": d, "k": max(1, len(record.classes))}
-    findings += methods.findings(record.values, methods.GIVEN, sizes, "values")
+    findings += methods.findings(record.values, methods.VALUES, sizes, "values")
     if record.kind == "ok" and "loss" not in record.values:
         findings.append("values: expected the loss of every row, got none")
     if len(set(record.names)) != d or len(record.kinds) != d:
@@ -255,42 +249,10 @@ def _check(record: Contributions) -> None:
         )
 
 
-def _check_values(record: Contributions) -> list[str]:
-    """Return findings about indices that are out of bounds, and numbers that would make estimates infinite."""
-    findings: list[str] = []
-    squared = _LARGEST_SQUARED if record.loss in _SQUARES else LARGEST
-    for name, array in record.values.items():
-        most = squared if name in ("isage.prediction", "isage.target") else LARGEST
-        if not name.startswith("ipdp") and not bool((np.abs(array) <= most).all()):
-            findings.append(f"expected numbers within ±{most:g} as {name}")
-    first, target, curves = (record.values.get(name) for name in ("isage.first", "isage.target", "ipdp"))
-    if first is not None and not bool(((first >= 0) & (first < max(1, len(record.names)))).all()):
-        findings.append("expected the first feature of every order to be one of the features")
-    if target is not None and (record.classes or record.loss not in _OF_NUMBERS):
-        known = (target >= -1) & (target < len(record.classes)) & (target == np.floor(target))
-        if not bool(known.all()):
-            findings.append(f"expected targets that are indices of {len(record.classes)} classes, or -1")
-    if curves is not None:
-        points = record.values["ipdp.points"]
-        if curves.shape[2:] != (points.shape[1], len(record.outputs)) or points.shape[1] > methods.MOST_POINTS:
-            findings.append(
-                f"expected curves of {points.shape[1]} points, at most {methods.MOST_POINTS}, for each of "
-                f"{len(record.outputs)} outputs, got {curves.shape[2:]}"
-            )
-        else:
-            findings += _check_curves(record, points, curves)
-    return findings
-
-
-def _check_curves(record: Contributions, points: Array, curves: Array) -> list[str]:
-    """Return findings about points without a prediction, and categories without a text."""
-    findings: list[str] = []
-    there = ~np.isnan(points)
-    answered = (np.abs(curves.transpose(0, 2, 1, 3)) <= LARGEST).all(axis=3)
-    if not bool((~there | (answered & (np.abs(points) <= LARGEST))).all()):
-        findings.append(f"expected points and answers within ±{LARGEST:g}")
-    for slot in (slot for slot, kind in enumerate(record.kinds) if kind == _TEXT):
-        codes = np.unique(points[:, :, slot][there[:, :, slot]]).tolist()
-        if not all(code in record.texts.get(slot, ()) for code in codes):
-            findings.append(f"expected the texts of the categories {codes} of slot {slot}, got some of them")
-    return findings
+def _check_values(record: Contributions) -> Iterator[str]:
+    """Yield findings about indices that are out of bounds, and numbers that would make estimates infinite."""
+    yield from methods.too_large(record.values, [name for name in record.values if name == "loss"])
+    for method in methods.methods_of(record.values):
+        if not method.gaps:
+            yield from methods.too_large(record.values, method.values)
+        yield from method.check_values(record)

@@ -83,7 +83,7 @@ class ExplainRequest:
     y
         float64[count]: index into `classes`, or the target number.
     draws
-        what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.TAKEN`.
+        what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.DRAWS`.
     new_categories
         per slot of kind text, the categories that the snapshot of `version` does not know.
     texts
@@ -305,7 +305,7 @@ def _check(request: ExplainRequest) -> None:
     findings += frames.mismatch("seqs", request.seqs, "int64", (count,))
     findings += frames.mismatch("x", request.x, "float64", (count, d))
     findings += frames.mismatch("y", request.y, "float64", (count,))
-    findings += methods.findings(request.draws, methods.TAKEN, {"count": count, "d": d}, "draws")
+    findings += methods.findings(request.draws, methods.DRAWS, {"count": count, "d": d}, "draws")
     if len(set(request.names)) != d or len(request.kinds) != d:
         findings.append(f"expected {d} different names and as many kinds, got {request.names} and {request.kinds}")
     for slot, (first_code, texts) in request.new_categories.items():
@@ -351,27 +351,14 @@ def _check_rows(request: ExplainRequest) -> list[str]:
             findings.append(f"expected labels that are indices of {len(request.classes)} classes")
     elif not bool(np.isfinite(request.y).all()):
         findings.append("expected finite labels")
-    order = request.draws.get("isage.order")
-    if order is not None and not bool((np.sort(order, axis=1) == np.arange(order.shape[1])).all()):
-        findings.append("expected every order of features to be a permutation")
+    for method in methods.methods_of(request.draws):
+        findings += method.check_draws(request)
     if (request.grid is not None) != ("ipdp.row" in request.draws):
         findings.append(f"expected grids and how they are to be read together, got {request.grid}")
-    return findings + _check_sizes(request)
-
-
-def _check_sizes(request: ExplainRequest) -> list[str]:
-    """Return findings about sizes with which a reader would index or allocate beyond bounds."""
-    findings: list[str] = []
-    d, grid = len(request.names), request.grid
-    values, rows = request.draws.get("ipfi"), request.draws.get("isage")
-    if values is not None and values.shape[1] < 1:
-        findings.append("draws of ipfi: expected at least one value a feature, got none")
-    if rows is not None and d > 1 and (rows.shape[1] not in (1, d - 1) or rows.shape[2] < 1):
-        findings.append(f"draws of isage: expected rows for all steps or for each of {d - 1}, got {rows.shape[1:3]}")
-    if grid is not None:
-        most = methods.MOST_POINTS
-        if not (2 if grid.equidistant else 1) <= grid.knots <= most or not 2 <= grid.points <= most:
-            findings.append(f"expected grids of 2 to {most} knots and points, got {grid}")
+    if request.grid is not None:
+        (knots, points, equidistant), most = request.grid, methods.MOST_POINTS
+        if not (2 if equidistant else 1) <= knots <= most or not 2 <= points <= most:
+            findings.append(f"expected grids of 2 to {most} knots and points, got {request.grid}")
     return findings
 
 

@@ -148,10 +148,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
-    settings.learn().factory(look.task)  # report a model that cannot be made before anything starts
-    settings.aggregator()
-    if settings.detects_novelty:
-        settings.novelty_detector()
+    settings.model.factory(settings.seed)(look.task)  # report a model that cannot be made before anything starts
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
     while source.notices:
@@ -185,10 +182,7 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
     expect_address(settings)
     if stage == "learner":
-        settings.learn()  # report a model that cannot be made as a usage error
-    if stage == "novelty":
-        settings.novelty_detector()
-    settings.aggregator()
+        settings.model.factory(settings.seed)  # report a model that cannot be made as a usage error
     return int(run_stage(stage, settings))
 
 

@@ -27,7 +27,7 @@ OnRecords = Callable[[str, list[Message]], None]
 
 def written(settings: Settings) -> tuple[str, ...]:
     """Return the public topics to which a run with these settings writes."""
-    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.detects_novelty)
+    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.explain.detects_novelty)
 
 
 @dataclass(slots=True)

@@ -173,7 +173,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
     from glasstream.command.reference import Reference  # imports River and numba, which otherwise only the workers need
 
-    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
     reference = Reference(settings)
     key = events.key(plan.source.stream)
     started = time.monotonic()
@@ -220,7 +220,7 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             children.add("aggregator", "aggregator-1")
             for number in range(plan.explainers):
                 children.add("explainer", f"explainer-{number + 1}")
-            if settings.detects_novelty:
+            if settings.explain.detects_novelty:
                 children.add("novelty", "novelty-1")
             children.add("learner", "learner-1")
             _replay(settings, plan, console, children, interrupts, embedded=embedded)
@@ -253,7 +253,7 @@ def _replay(
     *,
     embedded: bool,
 ) -> None:
-    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
     limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
     link = connection(settings)
     stream = plan.source.stream
@@ -327,7 +327,7 @@ def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
     """Return the offset up to which all readers of `events` have consumed a partition."""
     progress = monitor.progress
     consumed = progress.consumed.get(partition, 0)
-    return min(consumed, progress.watched.get(partition, 0)) if settings.detects_novelty else consumed
+    return min(consumed, progress.watched.get(partition, 0)) if settings.explain.detects_novelty else consumed
 
 
 def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
@@ -337,21 +337,24 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
     to the first estimates.
     """
     progress, every = monitor.progress, settings.publish.every
-    outstanding = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.aggregated.get(stream, 0)))
-    allowed = settings.start + 2.0 * every
+    outstanding = max(
+        0, progress.rows.get(stream, 0) - max(settings.explain.first_row, progress.aggregated.get(stream, 0))
+    )
+    allowed = settings.explain.first_row + 2.0 * every
     if monitor.round_bytes("predictions"):
         behind = [
-            monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.detects_novelty else []))
+            monitor.behind(topic)
+            for topic in ("predictions", *(["novelty"] if settings.explain.detects_novelty else []))
         ]
         allowed = EMBEDDED_BYTES_UNREAD / monitor.round_bytes("predictions") - max(behind)
-    for topic, records in (("importance", len(settings.methods)), ("effects", 1)):
+    for topic, records in (("importance", len(settings.explain.names)), ("effects", 1)):
         published = monitor.round_bytes(topic) * records
         if published:
             rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
             unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a marker
             allowed = min(allowed, rounds * every - outstanding - every * unread)
         elif records and progress.published.get(stream, -1) < 0:
-            allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
+            allowed = min(allowed, settings.explain.first_row + 2.0 * every - progress.rows.get(stream, 0))
     return allowed
 
 
@@ -364,14 +367,14 @@ def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> 
     if _consumed(monitor, partition, settings) <= offset:
         return False
     rows = progress.rows.get(stream, 0)
-    return rows <= settings.start or (
+    return rows <= settings.explain.first_row or (
         progress.aggregated.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
     )
 
 
 def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
     progress = monitor.progress
-    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.detects_novelty else ""
+    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.explain.detects_novelty else ""
     return (
         f"{replay.sent:,} events written, {progress.rows.get(stream, 0):,} learned, "
         f"{progress.aggregated.get(stream, 0):,} aggregated{watched}"

@@ -17,8 +17,7 @@ from glasstream.errors import ModelError
 from glasstream.explain.variants import replaced
 from glasstream.jit import kernel
 from glasstream.models.predictor import REGRESSION, Predictor
-from glasstream_topics.contributions import LARGEST
-from glasstream_topics.methods import MOST_OUTPUTS
+from glasstream_topics.methods import LARGEST, MOST_OUTPUTS
 
 Floats = NDArray[np.float64]
 

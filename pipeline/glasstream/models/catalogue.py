@@ -6,8 +6,11 @@ name a model.
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct
+
+from glasstream.changes import ChangesBoth, ChangesExplanations
 from glasstream.errors import ModelError
 from glasstream.ingest.admission import Task
 
@@ -68,6 +71,39 @@ def _linear(task: Task, seed: int) -> RiverModel:
 
 
 _NAMED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that each stream learns.
+
+    Attributes
+    ----------
+    name
+        ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, a callable that returns a River model.
+    task
+        ``classification`` or ``regression``. If unset, the first labelled event of a stream decides.
+    many_classes
+        Expect more than two classes: wrap a binary model in one-vs-rest from the start.
+    """
+
+    name: ChangesExplanations[str] = "forest"
+    task: ChangesBoth[Literal["classification", "regression"] | None] = None
+    many_classes: ChangesExplanations[bool] = False
+
+    @property
+    def chosen_task(self) -> Task | None:
+        """The task that is set; None if the first labelled event decides."""
+        return Task(self.task) if self.task else None
+
+    def factory(self, seed: int) -> ModelFactory:
+        """Return the factory of the model.
+
+        Raises
+        ------
+        ModelError
+            The model cannot be made.
+        """
+        return model_factory(self.name, seed)
 
 
 def model_factory(name: str, seed: int) -> ModelFactory:

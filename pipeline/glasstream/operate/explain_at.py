@@ -146,8 +146,8 @@ def explain_at(
         if seq not in sources:
             raise InputError(
                 f"stream {stream!r}: expected the seq of an explained row, got {seq}: rows before row "
-                f"{of.settings.start} are not explained (explain.start, explain.reservoir), nor are events on which "
-                f"the model raised an error (reason model_error on {topic(settings, 'events.dead')})"
+                f"{of.settings.explain.first_row} are not explained (explain.start, explain.reservoir), nor are events "
+                f"on which the model raised an error (reason model_error on {topic(settings, 'events.dead')})"
             )
         way, block, model = sources[seq]
         parts = answers.setdefault(id(block), [])
@@ -185,7 +185,7 @@ def _counted(
     except StateError as error:
         notes.append(str(error))
         return None, Counted({}, {})
-    return begin, place(of.settings.novelty_detector(), begin, _messages(of, begin), seqs)
+    return begin, place(of.settings, begin, _messages(of, begin), seqs)
 
 
 def _expect_explained(of: StreamEpoch, seq: int, counted: Counted, there: Sent) -> None:
@@ -220,7 +220,7 @@ def _learned(
             f"learner's versions, but these differ: {'; '.join(of.differing)}; run this with the same packages and "
             "model"
         )
-    return relearn(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
+    return relearn(of.settings, of.stream, of.partition, begin, _messages(of, begin), seqs)
 
 
 def _place(seqs: Array, seq: int) -> int:

@@ -11,8 +11,8 @@ from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message
 from glasstream.ingest.waiting import Joined, Waiting
-from glasstream.novelty.settings import NoveltySettings
 from glasstream.operate.starting_point import StartingPoint
+from glasstream.settings import Settings
 from glasstream_topics.labels import Label
 
 
@@ -52,9 +52,7 @@ class Counted:
     texts: dict[str, tuple[str, ...]]
 
 
-def place(
-    settings: NoveltySettings, begin: StartingPoint, messages: Iterable[Message], seqs: Collection[int]
-) -> Counted:
+def place(settings: Settings, begin: StartingPoint, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
     """Find events by their numbers.
 
     Parameters
@@ -65,19 +63,17 @@ def place(
         Messages of this one stream, in order.
     """
     last = max(seqs)
-    admission, table = Admission(settings.task, limits=settings.class_limits), FeatureTable(settings.limits)
-    waiting: Waiting[Any] = Waiting(settings.labels_window)
+    admission, table = Admission(settings.model.chosen_task, limits=settings.limits), FeatureTable(settings.limits)
+    waiting: Waiting[Any] = Waiting(settings.labels.window)
     if begin.state is not None:
         state = begin.state
-        admission = Admission(
-            state.task, begin.seq, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
-        )
+        admission = Admission(state.task, begin.seq, state.target_kind, settings.limits, dict.fromkeys(state.classes))
         table = deepcopy(begin.state.features)
         waiting = deepcopy(begin.state.waiting)
     found: dict[int, Placed] = {}
     for message in messages:
         used = begin.at.used if message.offset == begin.at.offset else 0
-        decoded = decode(message.value, settings.message_bytes)
+        decoded = decode(message.value, settings.limits.message_bytes)
         if decoded.reset:
             break
         for index, event in decoded.events[used:]:

@@ -7,17 +7,17 @@ from glasstream.explain.sizes import pieces
 from glasstream.ingest.message import Message
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
-from glasstream.learn.settings import LearnSettings
 from glasstream.models import snapshot as codec
 from glasstream.models.predictor import Predictor
 from glasstream.operate.starting_point import StartingPoint
+from glasstream.settings import Settings
 from glasstream_topics.requests import ExplainRequest
 
 _KEY = b"what leaves no process needs no secret"
 
 
 def relearn(
-    settings: LearnSettings,
+    settings: Settings,
     stream: str,
     partition: int,
     begin: StartingPoint,

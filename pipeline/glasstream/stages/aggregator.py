@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -57,7 +56,7 @@ class AggregatorTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self.core = PartitionAggregator(self.partition, settings.aggregator())
+        self.core = PartitionAggregator(self.partition, settings)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and ignore rows that it already includes.
@@ -83,7 +82,7 @@ class AggregatorTask:
             if progress.epoch >= epoch:
                 with known_state(where):
                     state = restored.state(name)
-                mine = replace(self.settings.aggregator(), epoch=progress.epoch)
+                mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
                 self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
         self.core.next_offset = self._sent_offset = found.offset
         return found.offset
@@ -123,7 +122,7 @@ class AggregatorTask:
             raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
         if block.kind != "ok":
             return
-        methods = self.settings.methods
+        methods = self.settings.explain.names
         given = {method_of(name) for name in block.values}
         if not given.issuperset(methods):
             raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
@@ -191,7 +190,9 @@ class AggregatorTask:
             yield Sample(catalogue.RECORDS, self.published[name], (name, place))
         for name, stream in self.core.streams.items():
             yield Sample(catalogue.AGGREGATED, stream.next_row, (name,))
-            yield Sample(catalogue.UNEXPLAINED, stream.next_row - stream.settings.start - stream.explained, (name,))
+            yield Sample(
+                catalogue.UNEXPLAINED, stream.next_row - stream.settings.explain.first_row - stream.explained, (name,)
+            )
             yield Sample(catalogue.COVERAGE, stream.coverage, (name,))
             yield Sample(catalogue.AGGREGATOR_WAITING, stream.waiting, (name,))
             yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))

@@ -207,7 +207,7 @@ class Backlog:
         if self._progress.changes != self._seen:
             self._advance()
         limits = self._settings.limits
-        aggregated = self._aggregated(stream, self._settings.start)
+        aggregated = self._aggregated(stream, self._settings.explain.first_row)
         return (
             rows - aggregated > limits.rows_ahead
             or self._request_bytes > limits.request_bytes

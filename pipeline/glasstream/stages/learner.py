@@ -125,8 +125,7 @@ class LearnerTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self._learn = settings.learn()
-        self.core = PartitionLearner(self.partition, self._learn)
+        self.core = PartitionLearner(self.partition, settings)
         self._backlog = Backlog(settings, self._key, self._progress)
         self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
@@ -144,7 +143,7 @@ class LearnerTask:
         found = restored.partition
         if found is None:
             self._first_offset = low
-            self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=low)
             return low
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         if epoch > found.epoch:
@@ -157,7 +156,7 @@ class LearnerTask:
             if self.settings.checkpoint.seconds:
                 self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
             self._first_offset = begin
-            self.core = PartitionLearner(self.partition, self._learn, first_offset=begin)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=begin)
             return begin
         if found.offset > high:
             raise LostInputError(
@@ -183,7 +182,7 @@ class LearnerTask:
                 f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
                 f"{begin}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
-        self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
+        self.core = PartitionLearner(self.partition, self.settings, first_offset=begin, silent_until=sent)
         for name, stream in streams.items():
             if stream.epoch > epoch and name not in states:
                 self.core.begin(name, stream.epoch, stream.first_offset)
@@ -343,7 +342,7 @@ class LearnerTask:
                 continue
             learner = self.core.streams[name].learner
             row = self._progress.aggregated(name, learner.epoch)
-            row = self.settings.start if row is None else min(row, learner.rows)
+            row = self.settings.explain.first_row if row is None else min(row, learner.rows)
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             log.warning(
@@ -449,7 +448,7 @@ class LearnerTask:
             yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
             aggregated = self._progress.aggregated(name, learner.epoch)
-            aggregated = self.settings.start if aggregated is None else aggregated
+            aggregated = self.settings.explain.first_row if aggregated is None else aggregated
             yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - aggregated), of)
             yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)

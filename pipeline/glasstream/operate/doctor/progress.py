@@ -37,7 +37,7 @@ def progress(context: DoctorContext) -> list[Finding]:
         there = state(settings)
     except GlasstreamError as error:
         return [*found, fail("state", str(error), "read the lines above")]
-    if not settings.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
+    if not settings.explain.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
         there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
     found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
@@ -81,7 +81,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage != "novelty" or settings.detects_novelty:
+        elif stage != "novelty" or settings.explain.detects_novelty:
             do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
             found.append(warn(check, f"none in group {options(stage, settings).group}", do))
     return found
