@@ -31,7 +31,7 @@ import orjson
 from glasstream.command.reference import Reference
 from glasstream.ingest.message import Message
 from glasstream.novelty.fit import Request, fit
-from glasstream.novelty.settings import MapSettings
+from glasstream.novelty.settings import NoveltySettings
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
@@ -312,9 +312,9 @@ class Explaining:
 class Inline:
     """Fits maps at once, in place of a process."""
 
-    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+    def submit(self, request: Request, settings: NoveltySettings, seed: int) -> "Future[bytes]":
         made: Future[bytes] = Future()
-        made.set_result(fit(request, settings))
+        made.set_result(fit(request, settings, seed))
         return made
 
 

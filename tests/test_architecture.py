@@ -9,11 +9,13 @@ SOURCE = ROOT / "pipeline" / "glasstream"
 CONTRACT = ROOT / "topics" / "glasstream_topics"
 CORE = (
     "ingest", "models", "background", "learn", "learning", "explain", "aggregator", "drift", "estimators", "checks",
-    "gbmap", "novelty",
+    "gbmap", "novelty", "methods",
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",
     SOURCE / "jit.py",
+    SOURCE / "settings.py",
+    SOURCE / "changes.py",
     *(path for folder in CORE for path in (SOURCE / folder).rglob("*.py")),
     *(SOURCE / "page" / f"{name}.py" for name in ("access", "history", "parts", "store", "stream", "viewer")),
     *(path for path in CONTRACT.glob("*.py") if path.name not in ("admin.py", "reference.py", "schema.py")),
@@ -28,7 +30,6 @@ SHELL = (
     "glasstream.command",
     "glasstream.stages",
     "glasstream.transport",
-    "glasstream.settings",
     "glasstream.configuration",
 )
 

@@ -58,7 +58,7 @@ class Learner:
         given = (f"model.name={model}", f"seed={SEED}", "model.task=classification", f"explain.methods={methods}")
         settings = load(assignments=given)
         self.partition = events.partition(b"s", settings.topics.events)
-        self.core = PartitionLearner(self.partition, settings.learn())
+        self.core = PartitionLearner(self.partition, settings)
         self.offset = self.snapshots = 0
 
     def learn(self, turn: list[dict]) -> float:

@@ -144,7 +144,7 @@ class Deployment:
                 sys.exit(f"{name}: not through after {DEADLINE_S:.0f} s")
         writer.join()
         reader.close()
-        first = self.settings.start
+        first = self.settings.explain.first_row
         return [read[row] - written[row] for row in range(first, len(stream))]
 
     def through(self, name: str, stream: list[Event]) -> Timed:

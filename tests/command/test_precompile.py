@@ -1,13 +1,13 @@
 """What the image compiles ahead covers what there is to choose. Whether stages compile more: `tests.ops.test_image`."""
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
 import pytest
 
 from glasstream.command import precompile
 from glasstream.command.precompile import CASES
-from glasstream.configuration import load
+from glasstream.configuration import choices_of, load
 from glasstream.explain.losses import LOSSES
 from glasstream.settings import Settings
 from glasstream_topics.methods import METHODS
@@ -26,9 +26,8 @@ def _choices() -> dict[str, set[Any]]:
     for section in msgspec.structs.fields(Settings):
         if isinstance(section.type, type) and issubclass(section.type, msgspec.Struct):
             for field in msgspec.structs.fields(section.type):
-                for part in (field.type, *get_args(field.type)):
-                    if get_origin(part) is Literal:
-                        found[f"{section.name}.{field.name}"] = set(get_args(part))
+                if choices := choices_of(field.type):
+                    found[f"{section.name}.{field.name}"] = set(choices)
     return found
 
 

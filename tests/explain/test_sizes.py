@@ -43,7 +43,7 @@ def learned(
     settings: Settings, log: list[bytes], *, cut_each: bool = False
 ) -> tuple[list[ExplainRequest], dict[int, Predictor]]:
     """The blocks, and the models by version."""
-    learner = PartitionLearner(0, settings.learn())
+    learner = PartitionLearner(0, settings)
     models: dict[int, Predictor] = {}
     for offset, value in enumerate(log):
         for _ in learner.consume(Message("events", 0, offset, "ströme".encode(), value)):

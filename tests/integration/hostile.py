@@ -53,7 +53,7 @@ class Genuine:
     def of(cls, settings: Settings, key: bytes, values: Iterable[bytes]) -> "Genuine":
         made = cls()
         partition = events.partition(key, settings.topics.events)
-        learner = PartitionLearner(partition, settings.learn())
+        learner = PartitionLearner(partition, settings)
         for offset, value in enumerate(values):
             for _ in learner.consume(Message("events", partition, offset, key, value)):
                 for one in learner.outbox.snapshots:

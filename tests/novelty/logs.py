@@ -24,7 +24,7 @@ BASE = (
 
 @cache
 def watch(*assignments: str) -> NoveltySettings:
-    return load(assignments=[*BASE, *assignments]).novelty_detector()
+    return load(assignments=[*BASE, *assignments])
 
 
 def mixed(count: int, *, classes: int = 2, shift: int | None = None, labels: float = 0.6) -> list[dict[str, Any]]:

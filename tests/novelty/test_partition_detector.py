@@ -70,7 +70,7 @@ def test_learner_and_novelty_detector_count_the_same_events_where_classes_are_re
     made = [{**one, "y": f"class {n % (1 + n // 30)}"} for n, one in enumerate(mixed(300))]
     log = [*packed(made, 7), Message("events", 0, 1_000, b"s", b'{"x":{"a":1},"y":"%s"}' % (b"y" * 300))]
     limits = ("limits.classes=5", "novelty.window=10000")
-    learner = PartitionLearner(0, load(assignments=[*BASE, *limits]).learn())
+    learner = PartitionLearner(0, load(assignments=[*BASE, *limits]))
     core = PartitionDetector(watch(*limits))
     for one in log:
         for _ in learner.consume(one):
@@ -236,7 +236,7 @@ def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
         Message("events", home, offset, key, one if isinstance(one, bytes) or one is None else orjson.dumps(one))
         for offset, (key, one) in enumerate(contents)
     ]
-    learner = PartitionLearner(home, settings.learn())
+    learner = PartitionLearner(home, settings)
     for message in log:
         for _ in learner.consume(message):
             pass
@@ -245,7 +245,7 @@ def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
     for stream, record in learner.take_outbox()[0].predictions:
         found = predictions.decode(record)
         predicted[stream, found.seq] = found.id
-    core = PartitionDetector(settings.novelty_detector())
+    core = PartitionDetector(settings)
     records = read(told(core, log))
     assert core.streams.keys() == learner.streams.keys() and 0 < len(core.streams) <= 2
     for name, watched in core.streams.items():
@@ -299,7 +299,7 @@ def test_what_is_flagged_says_where_the_map_is_steep() -> None:
 
 def test_settings_that_contradict_each_other_are_all_named() -> None:
     with pytest.raises(SettingsError) as caught:
-        load(assignments=["novelty.delay=3000", "novelty.held=0.01", "novelty.neighbours=999"]).novelty_detector()
+        load(assignments=["novelty.delay=3000", "novelty.held=0.01", "novelty.neighbours=999"])
     findings = caught.value.findings
     assert len(findings) == 3
     for key, line in zip(("delay", "held", "neighbours"), findings, strict=True):
@@ -308,10 +308,10 @@ def test_settings_that_contradict_each_other_are_all_named() -> None:
 
 def test_a_window_that_ageing_keeps_too_small_for_a_map_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"novelty\.held: expected 99 events .* got 50 .* novelty\.age = 200"):
-        load(assignments=["novelty.age=200"]).novelty_detector()
+        load(assignments=["novelty.age=200"])
     with pytest.raises(SettingsError, match=r"novelty\.neighbours: expected at most the 50 .* novelty\.age = 200"):
-        load(assignments=["novelty.age=200", "novelty.held=0.75", "novelty.neighbours=51"]).novelty_detector()
-    load(assignments=["novelty.age=400"]).novelty_detector()
+        load(assignments=["novelty.age=200", "novelty.held=0.75", "novelty.neighbours=51"])
+    load(assignments=["novelty.age=400"])
 
 
 def test_no_setting_of_the_novelty_detector_is_one_of_the_others_state() -> None:

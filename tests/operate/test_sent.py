@@ -44,7 +44,7 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
     """A stream's blocks, contributions and sealed snapshots, ended ones and another epoch's among them."""
     made = Topics()
     monkeypatch.setattr(module, "read_records", made.read_records)
-    learner = PartitionLearner(0, SETTINGS.learn())
+    learner = PartitionLearner(0, SETTINGS)
     models: dict[int, bytes] = {}
     for number in range(60):
         for _ in learner.consume(message(number, event(number))):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from glasstream_topics import contributions, frames, requests
+from glasstream_topics import contributions, frames, methods, requests
 from glasstream_topics.errors import FrameError
 from tests.topics.golden_records import block, explained, failed
 
@@ -92,7 +92,7 @@ def test_a_block_comes_back_bit_for_bit(written: requests.ExplainRequest) -> Non
 
 @given(blocks(), st.sampled_from(["ok", "failed"]))
 def test_contributions_come_back_bit_for_bit(of: requests.ExplainRequest, kind: str) -> None:
-    values = np.where(np.abs(of.x) <= contributions.LARGEST, of.x, -0.0)
+    values = np.where(np.abs(of.x) <= methods.LARGEST, of.x, -0.0)
     written = contributions.Contributions(
         stream=of.stream,
         epoch=of.epoch,
