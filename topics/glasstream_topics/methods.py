@@ -42,6 +42,8 @@ class Method:
     ----------
     name, label
         Name in settings and records, and name for people.
+    meaning
+        What the published numbers mean, for people. ``{loss}`` stands for the name of the loss.
     draws
         Arrays in a block. The first part of an array's name is the method's name.
     values
@@ -54,6 +56,7 @@ class Method:
 
     name: str
     label: str
+    meaning: str
     draws: Mapping[str, Shape]
     values: Mapping[str, Shape]
     check_draws: "Callable[[ExplainRequest], Iterable[str]]" = lambda _: ()
@@ -122,6 +125,7 @@ METHODS: Final[Mapping[str, Method]] = {
         Method(
             name="ipfi",
             label="iPFI",
+            meaning="rise of the {loss} loss when the feature's value is taken from another recent row",
             draws={"ipfi": ("float64", ("count", None, "d"))},
             values={"ipfi": ("float64", ("count", "d"))},
             check_draws=_ipfi_draws,
@@ -129,6 +133,7 @@ METHODS: Final[Mapping[str, Method]] = {
         Method(
             name="isage",
             label="iSAGE",
+            meaning="the feature's share of what the model gains over its mean prediction, in {loss} loss",
             draws={"isage": ("float64", ("count", None, None, "d")), "isage.order": ("int64", ("count", "d"))},
             values={
                 "isage": ("float64", ("count", "d")),
@@ -143,6 +148,8 @@ METHODS: Final[Mapping[str, Method]] = {
         Method(
             name="ipdp",
             label="iPDP",
+            meaning="the mean prediction if the feature had this value; importance: the standard deviation of the "
+            "curve, or for categories a quarter of its range",
             draws={
                 "ipdp.row": ("int32", (None,)),
                 "ipdp.place": ("int32", (None,)),
@@ -171,6 +178,22 @@ VALUES: Final[Mapping[str, Shape]] = {
     **{name: shape for method in METHODS.values() for name, shape in method.values.items()},
 }
 """All arrays in the contributions: the loss of the model, and the values of the methods."""
+
+
+def label_of(method: str | None) -> str:
+    """Return the name of a method for people. A method that this release does not know keeps its own name."""
+    known = METHODS.get(method or "")
+    return known.label if known is not None else method or ""
+
+
+def meaning_of(method: str, loss: str) -> str:
+    """Return what the published numbers of a method mean.
+
+    >>> meaning_of("ipfi", "squared")
+    "rise of the squared loss when the feature's value is taken from another recent row"
+    """
+    meaning = METHODS[method].meaning if method in METHODS else "importance, in {loss} loss"
+    return meaning.format(loss=loss.replace("_", "-"))
 
 
 def method_of(name: str) -> str:

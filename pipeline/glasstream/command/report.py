@@ -15,18 +15,11 @@ from glasstream.errors import InputError
 from glasstream_topics import drift, effects, importance
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
+from glasstream_topics.methods import meaning_of
 from glasstream_topics.predictions import Metric
 
 _LEADING = 4
 """Number of features to name in a progress line."""
-_LEGENDS = {
-    "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
-    "rows; σ: how much it varies from row to row",
-    "isage": "importance: the feature's share of the model's value, which is the loss of its mean prediction minus "
-    "its own loss; σ: how much it varies from row to row",
-    "ipdp": "the mean prediction if the feature had this value; importance: the standard deviation of the curve, "
-    "or for categories a quarter of its range",
-}
 _HISTORY = 400
 """Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
 
@@ -218,10 +211,11 @@ class Report:
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
-            self._say(_LEGENDS[method.newest.method], style="dim")
+            meaning = meaning_of(method.newest.method, method.newest.loss)
+            self._say(f"importance: {meaning}; σ: how much it varies from row to row", style="dim")
         if stream.effects:
             self._console.print(effects_table(name, stream.effects.values()), crop=False)
-            self._say(_LEGENDS["ipdp"], style="dim")
+            self._say(meaning_of("ipdp", ""), style="dim")
         n, coverage = stream.explained()
         self._say(
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "

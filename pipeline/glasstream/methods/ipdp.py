@@ -189,10 +189,6 @@ class Ipdp(Method):
     """Partial dependence."""
 
     name = "ipdp"
-    legend = (
-        "the mean prediction if the feature had this value; importance: the standard deviation of the curve, "
-        "or for categories a quarter of its range"
-    )
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
         return _Drawing(Grids.empty(settings.ipdp, key), Wanted())

@@ -41,10 +41,6 @@ class Ipfi(Method):
     """Permutation feature importance."""
 
     name = "ipfi"
-    legend = (
-        "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
-        "rows; σ: how much it varies from row to row"
-    )
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
         return _Drawing(Wanted(values=settings.explain.draws))

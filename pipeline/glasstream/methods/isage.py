@@ -87,10 +87,6 @@ class Isage(Method):
     """Shapley additive global importance."""
 
     name = "isage"
-    legend = (
-        "importance: the feature's share of the model's value, which is the loss of its mean prediction minus "
-        "its own loss; σ: how much it varies from row to row"
-    )
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
         own = settings.isage

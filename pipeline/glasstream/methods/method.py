@@ -135,8 +135,6 @@ class Method(ABC):
     """One explanation method. The defaults suit a method whose arrays all have one entry per row."""
 
     name: ClassVar[str]
-    legend: ClassVar[str]
-    """Meaning of the published numbers, for the table of a run."""
 
     @abstractmethod
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> Drawing:
