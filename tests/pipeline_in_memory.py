@@ -349,7 +349,7 @@ class Pipeline:
         self._stages = [
             "learner",
             "aggregator",
-            *(["novelty"] if settings.detects_novelty else []),
+            *(["novelty"] if settings.explain.detects_novelty else []),
             *(["labels"] if labels else []),
         ]
 

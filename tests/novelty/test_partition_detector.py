@@ -62,7 +62,7 @@ def test_many_labels_at_once_ask_for_one_map_at_a_time() -> None:
     records = told(core, packed([*apart(made[:400], [400] * 400), *made[400:]], 50))
     asked = [request.seq for request in core.take_requests()]
     assert asked[0] == 399 and sorted(set(asked)) == asked
-    assert [one.seq for one in read(records)] == list(range(399 + watch().delay, COUNT))
+    assert [one.seq for one in read(records)] == list(range(399 + watch().novelty.delay, COUNT))
 
 
 def test_learner_and_novelty_detector_count_the_same_events_where_classes_are_refused() -> None:
@@ -96,7 +96,7 @@ def test_a_map_serves_exactly_from_its_delay_on() -> None:
     asked, records = requested(packed(LOG, 3)), read(WHOLE)
     labelled = [n for n, event in enumerate(LOG) if "y" in event]
     assert asked == labelled[59::40]
-    delay = watch().delay
+    delay = watch().novelty.delay
     assert [record.seq for record in records] == list(range(asked[0] + delay, COUNT))
     for record in records:
         assert record.map_version == max(seq for seq in asked if seq + delay <= record.seq)
@@ -112,8 +112,8 @@ def test_scoring_waits_where_the_map_is_due_and_nowhere_else() -> None:
             assert core.position == Position(0, due.seqs), "what lies before has been used, nothing after"
             before = list(core.records)
             assert due.take([]) == (0, []) and core.records == before
-            due.give(fit(due.pending, core.settings.fit))
-    assert waited == [seq + watch().delay for seq in asked if seq + watch().delay < COUNT]
+            due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
+    assert waited == [seq + watch().novelty.delay for seq in asked if seq + watch().novelty.delay < COUNT]
 
 
 def test_a_stream_that_is_due_takes_nothing_until_it_has_its_map() -> None:
@@ -196,7 +196,7 @@ def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, dista
                     made = old[-1].successor(core.position)
                 assert sent + told(made, log[made.position.offset :]) == expected, f"killed at {core.position}"
             if due is not None:
-                due.give(fit(due.pending, core.settings.fit))
+                due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
     assert sent == expected
 
 

@@ -26,7 +26,7 @@ SETTINGS = load(
     assignments=["explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "publish.every=10", "topics.events=1"]
 )
 STREAMS = [f"stream {number}" for number in range(4)]
-START = SETTINGS.start
+START = SETTINGS.explain.first_row
 Log = list[bytes]
 
 
