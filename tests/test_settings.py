@@ -143,7 +143,7 @@ def test_a_setting_changes_the_fingerprints_that_its_mark_names() -> None:
 
 def test_the_fingerprints_have_the_settings_that_change_numbers() -> None:
     """A mark can be wrong, so a change of this list must be meant."""
-    file = Path(__file__).parent / "golden" / "fingerprints.json"
+    file = Path(__file__).with_name("fingerprints.json")
     found = {"explanations": sorted(load().fingerprint()), "novelty": sorted(load().novelty_fingerprint())}
     assert found == msgspec.json.decode(file.read_bytes())
 

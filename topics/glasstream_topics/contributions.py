@@ -59,7 +59,7 @@ class Contributions:
     seqs
         int64[count]: the rows' events, all different.
     values
-        results of the methods, by the names and shapes of `glasstream_topics.methods.VALUES`; empty unless `kind` is
+        results of the methods, by the names and shapes of `glasstream_topics.methods.GIVEN`; empty unless `kind` is
         `ok`.
     loss
         name of the loss of which contributions are differences.
@@ -217,7 +217,7 @@ def _check(record: Contributions) -> None:
     count, d = len(record.seqs), len(record.names)
     findings += frames.mismatch("seqs", record.seqs, "int64", (count,))
     sizes = {"count": count, "d": d, "k": max(1, len(record.classes))}
-    findings += methods.findings(record.values, methods.VALUES, sizes, "values")
+    findings += methods.findings(record.values, methods.GIVEN, sizes, "values")
     if record.kind == "ok" and "loss" not in record.values:
         findings.append("values: expected the loss of every row, got none")
     if len(set(record.names)) != d or len(record.kinds) != d:

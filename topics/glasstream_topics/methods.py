@@ -170,10 +170,10 @@ difference the aggregator completes, the model's loss and prediction, and the ta
 grids from row to row, from which `glasstream.background.grids` makes the points; its values are the ICE curves, one per
 output, and the points at which they were evaluated."""
 
-DRAWS: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
+TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""
 
-VALUES: Final[Mapping[str, Shape]] = {
+GIVEN: Final[Mapping[str, Shape]] = {
     "loss": ("float64", ("count",)),
     **{name: shape for method in METHODS.values() for name, shape in method.values.items()},
 }

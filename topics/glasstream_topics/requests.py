@@ -83,7 +83,7 @@ class ExplainRequest:
     y
         float64[count]: index into `classes`, or the target number.
     draws
-        what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.DRAWS`.
+        what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.TAKEN`.
     new_categories
         per slot of kind text, the categories that the snapshot of `version` does not know.
     texts
@@ -305,7 +305,7 @@ def _check(request: ExplainRequest) -> None:
     findings += frames.mismatch("seqs", request.seqs, "int64", (count,))
     findings += frames.mismatch("x", request.x, "float64", (count, d))
     findings += frames.mismatch("y", request.y, "float64", (count,))
-    findings += methods.findings(request.draws, methods.DRAWS, {"count": count, "d": d}, "draws")
+    findings += methods.findings(request.draws, methods.TAKEN, {"count": count, "d": d}, "draws")
     if len(set(request.names)) != d or len(request.kinds) != d:
         findings.append(f"expected {d} different names and as many kinds, got {request.names} and {request.kinds}")
     for slot, (first_code, texts) in request.new_categories.items():

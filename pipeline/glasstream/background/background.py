@@ -49,7 +49,7 @@ class Background:
     def pass_through(
         self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int
     ) -> dict[str, NDArray[Any]]:
-        """Return what the rows of a block are explained with, under the names of `glasstream_topics.methods.DRAWS`.
+        """Return what the rows of a block are explained with, under the names of `glasstream_topics.methods.TAKEN`.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from glasstream.command.importance_table import number
 from glasstream.ingest.features import Kind
 from glasstream.operate.explain_at import TOLERANCE, Explained
 from glasstream.stages.names import topic
-from glasstream_topics.methods import DRAWS, methods_of
+from glasstream_topics.methods import TAKEN, methods_of
 
 _SHOWN = 5
 """Number of background values per feature to show in the table; `--json` prints all."""
@@ -154,7 +154,7 @@ def _target(one: Explained) -> str | float:
 
 def _rows(one: Explained, name: str, array: np.typing.NDArray[Any]) -> Any:
     """Return the draws for the event (numbers and text codes), or those of the whole block if they are not by row."""
-    return array[one.at] if DRAWS[name][1][0] == "count" else array
+    return array[one.at] if TAKEN[name][1][0] == "count" else array
 
 
 def _per_feature(one: Explained) -> list[str]:

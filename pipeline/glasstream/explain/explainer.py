@@ -18,7 +18,7 @@ from glasstream_topics.methods import LARGEST, methods_of
 from glasstream_topics.requests import ExplainRequest
 
 Given = dict[str, NDArray[Any]]
-"""Results of the methods for a block, under the names of `glasstream_topics.methods.VALUES`."""
+"""Results of the methods for a block, under the names of `glasstream_topics.methods.GIVEN`."""
 
 
 def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contributions]:
