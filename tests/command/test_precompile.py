@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from glasstream.command import precompile
-from glasstream.command.precompile import CASES
-from glasstream.configuration import choices_of, load
+from glasstream.command.precompile import CASES, settings_of
+from glasstream.configuration import choices_of
+from glasstream.drift.settings import DETECTORS
 from glasstream.explain.losses import LOSSES
 from glasstream.settings import Settings
 from glasstream_topics.methods import METHODS
@@ -34,7 +35,8 @@ def _choices() -> dict[str, set[Any]]:
 def test_each_choice_of_each_setting_is_compiled_ahead() -> None:
     used: dict[str, set[Any]] = {}
     for case in CASES:
-        settings = load(assignments=[f"{key}={value}" for key, value in case.settings.items()])
+        settings = settings_of(case)
+        used.setdefault("drift.detector", set()).add(settings.drift.detector)
         for key in _choices():
             section, name = key.split(".")
             used.setdefault(key, set()).add(getattr(getattr(settings, section), name))
@@ -44,6 +46,7 @@ def test_each_choice_of_each_setting_is_compiled_ahead() -> None:
     lacking = {key: some - used[key] for key, some in _choices().items() if key not in NO_KERNEL and some - used[key]}
     assert not lacking
     assert set(LOSSES) <= used["explain.loss"]
+    assert set(DETECTORS) <= used["drift.detector"]
 
 
 def test_each_model_is_compiled_with_each_task_and_all_methods() -> None:

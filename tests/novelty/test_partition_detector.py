@@ -317,7 +317,11 @@ def test_a_window_that_ageing_keeps_too_small_for_a_map_is_refused() -> None:
 def test_no_setting_of_the_novelty_detector_is_one_of_the_others_state() -> None:
     plain, other = load(), load(assignments=["explain.methods=ipfi,novelty", "novelty.window=500"])
     assert plain.fingerprint() == other.fingerprint()
-    assert (plain.detects_novelty, other.detects_novelty, other.methods) == (False, True, ("ipfi",))
+    assert (plain.explain.detects_novelty, other.explain.detects_novelty, other.explain.names) == (
+        False,
+        True,
+        ("ipfi",),
+    )
     assert plain.novelty_fingerprint() != other.novelty_fingerprint()
     assert load(assignments=["novelty.anchor=5"]).novelty_fingerprint() == plain.novelty_fingerprint()
     for methods in ("novelty", "", "ipfi,", "novelty,novelty"):
