@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from glasstream.aggregator.curves import Curves, Effect, PerRow
 from glasstream.background import knots
 from glasstream.background.grids import Grids, categorical
-from glasstream.background.reservoir import Drawn, Wanted
+from glasstream.background.reservoir import Drawn
 from glasstream.explain import ipdp
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.methods.method import Arrays, Method, Moment, OutputRecord, Passing, Signals
+from glasstream.methods.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
 from glasstream.models.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics import effects
@@ -25,11 +25,10 @@ from glasstream_topics.requests import ExplainRequest, Grid
 
 
 @dataclass(slots=True)
-class _Drawing:
+class _Drawing(Drawing):
     """Follow the grid of each feature, and tell how it changes from row to row."""
 
     grids: Grids
-    wanted: Wanted
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
         block, kinds, first_row, start = rows
@@ -191,7 +190,7 @@ class Ipdp(Method):
     name = "ipdp"
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
-        return _Drawing(Grids.empty(settings.ipdp, key), Wanted())
+        return _Drawing(Grids.empty(settings.ipdp, key))
 
     def explainer(
         self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]

@@ -1,7 +1,6 @@
 """The method iPFI (paper 004). See `glasstream.explain.ipfi`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,28 +8,24 @@ from numpy.typing import NDArray
 
 from glasstream.background.reservoir import Drawn, Wanted
 from glasstream.explain import ipfi
-from glasstream.ingest.features import FeatureTable
 from glasstream.methods.importance import ImportanceAggregator
-from glasstream.methods.method import Arrays, Method, Passing
+from glasstream.methods.method import Drawing, Method, Passing
 from glasstream.models.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics.requests import ExplainRequest
 
 
-@dataclass(slots=True)
-class _Drawing:
+class _Drawing(Drawing):
     """Draw values for each feature of each row."""
 
-    wanted: Wanted
+    def __init__(self, draws: int) -> None:
+        self.wanted = Wanted(values=draws)
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
         return {"ipfi": drawn.values}
 
     def numbers(self, width: int) -> int:
         return width * self.wanted.values
-
-    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
-        return {}
 
 
 class _Aggregator(ImportanceAggregator):
@@ -43,7 +38,7 @@ class Ipfi(Method):
     name = "ipfi"
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
-        return _Drawing(Wanted(values=settings.explain.draws))
+        return _Drawing(settings.explain.draws)
 
     def explainer(
         self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]

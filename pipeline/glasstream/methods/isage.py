@@ -1,7 +1,6 @@
 """The method iSAGE (paper 002). See `glasstream.explain.isage` and `glasstream.aggregator.isage`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from glasstream.background.storage import ConditionalStorage
 from glasstream.explain import isage
 from glasstream.ingest.features import FeatureTable
 from glasstream.methods.importance import ImportanceAggregator
-from glasstream.methods.method import Arrays, Method, Passing, Signals
+from glasstream.methods.method import Arrays, Drawing, Method, Passing, Signals
 from glasstream.methods.settings import IsageSettings
 from glasstream.models.predictor import Predictor
 from glasstream.settings import Settings
@@ -23,14 +22,14 @@ from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
 
 
-@dataclass(slots=True)
-class _Drawing:
+class _Drawing(Drawing):
     """Draw an order of the features for each row, and background rows from the reservoir or from storage trees."""
 
-    settings: IsageSettings
-    key: NDArray[np.uint64]
-    wanted: Wanted
-    storage: ConditionalStorage | None
+    def __init__(self, settings: IsageSettings, key: NDArray[np.uint64]) -> None:
+        conditional = settings.removal == "conditional"
+        self.settings, self.key = settings, key
+        self.storage = ConditionalStorage.empty(StorageSettings(), key) if conditional else None
+        self.wanted = Wanted(rows=0 if conditional else settings.inner_samples, fresh=settings.fresh)
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
         block, kinds, first_row, start = rows
@@ -89,10 +88,7 @@ class Isage(Method):
     name = "isage"
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
-        own = settings.isage
-        conditional = own.removal == "conditional"
-        storage = ConditionalStorage.empty(StorageSettings(), key) if conditional else None
-        return _Drawing(own, key, Wanted(rows=0 if conditional else own.inner_samples, fresh=own.fresh), storage)
+        return _Drawing(settings.isage, key)
 
     def explainer(
         self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]

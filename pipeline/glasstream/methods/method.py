@@ -44,23 +44,26 @@ class Passing(NamedTuple):
         return min(len(self.block), max(0, self.first_row + len(self.block) - self.start))
 
 
-class Drawing(Protocol):
+class Drawing(ABC):
     """A method's part of the learner of one stream. It is saved by pickling."""
 
-    wanted: Wanted
+    wanted = Wanted()
     """Draws from the reservoir. Methods that want draws of the same kind share them."""
 
+    @abstractmethod
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
         """Return what the rows are explained with: the arrays that `glasstream_topics.methods` declares as `draws`.
 
         The draws of a row must depend on earlier rows only, and not on how rows are cut into blocks.
         """
 
+    @abstractmethod
     def numbers(self, width: int) -> int:
         """Return the largest count of numbers that one row of `width` features takes in a block."""
 
     def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
         """Return the fields of `ExplainRequest` that only this method needs."""
+        return {}
 
 
 class OutputRecord(NamedTuple):
