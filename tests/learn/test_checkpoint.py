@@ -141,6 +141,19 @@ def test_a_state_is_taken_at_snapshots_only() -> None:
     assert at and at < {rows for rows, _ in marks}
 
 
+def test_a_checkpoint_holds_no_password() -> None:
+    settings = load(
+        assignments=[*BASE, "explain.methods=ipfi,isage,ipdp"],
+        environment={"GLASSTREAM_KAFKA_SASL_PASSWORD": "hunter2"},
+    )
+    learner = PartitionLearner(0, settings)
+    for one in LOG[:20]:
+        assert list(learner.consume(one))
+    learner.cut()
+    state = pickle.dumps(learner.state("s", at_rest=True), protocol=5)
+    assert b"_reservoir" in state and b"hunter2" not in state
+
+
 def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
     """Classes are counted from the beginning of the stream, not from the checkpoint."""
     settings = load(assignments=[*BASE, "model.name=tree", "limits.classes=4"])

@@ -7,9 +7,10 @@ from glasstream.methods.ipdp import Ipdp
 from glasstream.methods.ipfi import Ipfi
 from glasstream.methods.isage import Isage
 from glasstream.methods.method import Method
-from glasstream_topics import methods
+from glasstream_topics.methods import METHODS
 
-_ALL: Final = {method.name: method for method in (Ipfi(), Isage(), Ipdp())}
+ALL: Final[tuple[Method, ...]] = (Ipfi(), Isage(), Ipdp())
 
-REGISTRY: Final[Mapping[str, Method]] = {name: _ALL[name] for name in methods.METHODS}
+_ORDER: Final = list(METHODS)
+REGISTRY: Final[Mapping[str, Method]] = {one.name: one for one in sorted(ALL, key=lambda one: _ORDER.index(one.name))}
 """Methods by name, in the order in which their records are published."""
