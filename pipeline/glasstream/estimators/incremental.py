@@ -24,7 +24,6 @@ class IncrementalImportance(ABC):
     """Estimator of one value per feature, updated with each event."""
 
     def __init__(self, label: str, model: Any, loss: Loss | None, start: int) -> None:
-        self._label = label
         self._live = model if model is None or isinstance(model, LiveModel) else LiveModel(model)
         if self._live is not None:
             loss = loss_for(Task(self._live.task), loss)

@@ -39,13 +39,10 @@ class _Drawing(Drawing):
 
     def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
         """Return how to read the changes, and the texts of the categories among the grid points."""
-        settings, texts = self.grids.settings, {}
-        for slot, kind in enumerate(features.kinds[:width]):
-            if kind is Kind.TEXT:
-                codes = np.unique(_points(draws, slot, width)).astype(int).tolist()
-                known = list(features.categories[slot])
-                texts[slot] = {code: known[code] for code in codes}
-        return {"grid": Grid(settings.knots, settings.points, settings.equidistant), "texts": texts}
+        settings, kinds = self.grids.settings, features.kinds[:width]
+        known = {slot: list(features.categories[slot]) for slot, kind in enumerate(kinds) if kind is Kind.TEXT}
+        grid = Grid(settings.knots, settings.points, settings.equidistant)
+        return {"grid": grid, "texts": _texts(draws, known, width)}
 
 
 def _arrays(changes: knots.Changes) -> dict[str, NDArray[Any]]:
@@ -54,6 +51,12 @@ def _arrays(changes: knots.Changes) -> dict[str, NDArray[Any]]:
 
 def _changes(draws: Arrays) -> knots.Changes:
     return knots.Changes(draws["ipdp.row"], draws["ipdp.place"], draws["ipdp.value"])
+
+
+def _texts(draws: Arrays, known: Mapping[int, Any], width: int) -> dict[int, dict[int, str]]:
+    """Return the texts of the categories among the points, by slot and code."""
+    codes = {slot: np.unique(_points(draws, slot, width)).astype(int).tolist() for slot in known}
+    return {slot: {code: known[slot][code] for code in used} for slot, used in codes.items()}
 
 
 def _points(draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
@@ -213,11 +216,7 @@ class Ipdp(Method):
         width = len(block.names)
         laid = knots.unchanged(_changes(block.draws), block.count, self._grid(block).knots, width)[rows]
         draws = _arrays(knots.changes(laid))
-        texts = {
-            slot: {code: named[code] for code in np.unique(_points(draws, slot, width)).astype(int).tolist()}
-            for slot, named in block.texts.items()
-        }
-        return {"draws": draws, "texts": texts}
+        return {"draws": draws, "texts": _texts(draws, block.texts, width)}
 
     def drawn(self, draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
         return _points(draws, slot, width)
