@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.background.reservoir import Reservoir, Wanted
+from glasstream.background.reservoir import Reservoir, together
 from glasstream.draws import stream_key
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Passing
@@ -39,12 +39,7 @@ class Background:
         self._points = max(settings.ipdp.points, settings.ipdp.knots)
         self._reservoir = Reservoir.empty(explain.reservoir, explain.sampling, key)
         self.methods = {name: REGISTRY[name].drawing(settings, key) for name in explain.names}
-        wanted = [method.wanted for method in self.methods.values()]
-        self.wanted = Wanted(
-            values=max(one.values for one in wanted),
-            rows=max(one.rows for one in wanted),
-            fresh=any(one.fresh for one in wanted),
-        )
+        self.wanted = together([method.wanted for method in self.methods.values()])
 
     def pass_through(
         self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int

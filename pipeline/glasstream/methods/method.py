@@ -48,7 +48,7 @@ class Drawing(ABC):
     """A method's part of the learner of one stream. It is saved by pickling."""
 
     wanted = Wanted()
-    """Draws from the reservoir. Methods that want draws of the same kind share them."""
+    """Draws from the reservoir. Methods that want draws of one kind share them, and must want equally many."""
 
     @abstractmethod
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
@@ -135,7 +135,10 @@ class HasCurves(Protocol):
 
 
 class Method(ABC):
-    """One explanation method. The defaults suit a method whose arrays all have one entry per row."""
+    """One explanation method. The defaults suit a method whose arrays all have one entry per row.
+
+    A block asks for a method by its draws, so every method declares at least one array of draws.
+    """
 
     name: ClassVar[str]
 
