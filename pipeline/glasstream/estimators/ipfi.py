@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.normalised import normalised
 from glasstream.aggregator.overlap import Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import Reservoir, Wanted
@@ -172,3 +171,18 @@ class IncrementalPFI(IncrementalImportance):
             raise StateError(f"iPFI: the state is not one of an estimator with these settings ({error!r})") from error
         for one, rows in zip(self._reservoirs, saved, strict=True):
             one.rows = rows
+
+
+def normalised(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (d,) importance as shares of a whole (004, Table 1).
+
+    Negative values count as 0. All shares are 0 if no value is above 0.
+
+    >>> normalised(np.array([3.0, -1.0, 1.0])).tolist(), normalised(np.array([-1.0, 0.0])).tolist()
+    ([0.75, 0.0, 0.25], [0.0, 0.0])
+    """
+    largest = values.max(initial=0.0)
+    if largest <= 0.0:
+        return np.zeros(len(values))
+    clipped = np.maximum(values, 0.0) / largest  # so that the sum is at least 1
+    return np.asarray(clipped / clipped.sum())
