@@ -26,8 +26,8 @@ from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
-from glasstream.models.catalogue import model_factory
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.live.catalogue import model_factory
 from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

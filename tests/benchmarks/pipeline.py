@@ -49,7 +49,7 @@ from glasstream.command.replay import Replay
 from glasstream.command.run import create_topics, environment
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.settings import Publish, Settings
 from glasstream.stages.build import connection
 from glasstream_topics import admin, importance

@@ -31,7 +31,7 @@ from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
 from glasstream.estimators.window_sage import WindowSAGE
-from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
 from tests.models.conftest import Watched, _odd, example_events, mixed
 from tests.models.examples import EXAMPLES, numbers, scaled
 

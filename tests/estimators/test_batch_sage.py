@@ -15,7 +15,7 @@ from glasstream.estimators.shapley import exact_sage, sage_game, shapley_values
 from glasstream.estimators.window_sage import WindowSAGE
 from glasstream.explain.isage import contributions
 from glasstream.explain.losses import CustomLoss, losses
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
 
 
 class Product:

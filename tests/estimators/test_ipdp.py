@@ -14,8 +14,8 @@ from glasstream.errors import ModelError, SettingsError
 from glasstream.estimators.batch_pdp import batch_grid, batch_pdp, batch_surface
 from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
+from glasstream.models.live.generic import GenericPredictor
 
 Event = dict[str, Any]
 Shown = dict[str, tuple[list[Any], list[float]]]

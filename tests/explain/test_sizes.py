@@ -15,7 +15,7 @@ from glasstream.explain import explainer, sizes
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.predictor import Output, Predictor
+from glasstream.models.contract.predictor import Output, Predictor
 from glasstream.settings import Settings
 from glasstream_topics import contributions, requests
 from glasstream_topics.requests import ExplainRequest

@@ -17,7 +17,7 @@ from glasstream.command.monitor import Monitor
 from glasstream.command.sources import CsvFile
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.stages.build import connection
 from tests.deployment import ROOT, wait_for
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from glasstream.models import average, normalise
-from glasstream.models.tree_arrays import BRANCH_FIELDS, MEAN_FIELDS, VOTE_FIELDS
-from glasstream.models.trees import ClassificationTrees, RegressionTrees
-from glasstream.models.walk import LEAF, NOMINAL_BINARY, NOMINAL_MULTIWAY, NUMERIC_BINARY, UNTESTED
+from glasstream.models.kernels import average, normalise
+from glasstream.models.kernels.tree_arrays import BRANCH_FIELDS, MEAN_FIELDS, VOTE_FIELDS
+from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
+from glasstream.models.kernels.walk import LEAF, NOMINAL_BINARY, NOMINAL_MULTIWAY, NUMERIC_BINARY, UNTESTED
 
 NUMBERS = np.array([0.0, -0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 7.25, 1e-300, np.inf, -np.inf])
 _KINDS = (NUMERIC_BINARY, NUMERIC_BINARY, NOMINAL_BINARY, NOMINAL_MULTIWAY, UNTESTED)

@@ -24,9 +24,10 @@ from numba import TypingError
 
 from glasstream.errors import AuthenticationError, FrameError, ModelError
 from glasstream.explain import variants
-from glasstream.models import snapshot, softmax
-from glasstream.models.compile import compile_model
-from glasstream.models.predictor import Output
+from glasstream.models.codec import snapshot
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.predictor import Output
+from glasstream.models.kernels import softmax
 from glasstream_topics import frames
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))

@@ -8,8 +8,8 @@ from river import drift, forest, linear_model, multiclass, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
 
 from glasstream.explain import variants
-from glasstream.models import leaf_sets
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
+from glasstream.models.kernels import leaf_sets
 from tests.examples import examples
 from tests.models.random_trees import NUMBERS as TESTED
 from tests.models.random_trees import random_trees

@@ -10,7 +10,7 @@ from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.operate.place import place
 from glasstream.operate.relearn import relearn
 from glasstream.operate.starting_point import StartingPoint

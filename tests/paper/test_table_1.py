@@ -11,7 +11,7 @@ from river.datasets import synth
 from glasstream.aggregator.normalised import normalised
 from glasstream.estimators.batch_pfi import batch_pfi
 from glasstream.estimators.ipfi import IncrementalPFI
-from glasstream.models.predictor import CLASSIFICATION, Output
+from glasstream.models.contract.predictor import CLASSIFICATION, Output
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstream[test]'")
 

@@ -12,8 +12,8 @@ from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.errors import StateError
 from glasstream.explain.explainer import explain
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress

@@ -12,7 +12,7 @@ from glasstream.background.sampling_distribution import sampling_distribution
 from glasstream.errors import SettingsError
 from glasstream.explain.ipfi import contributions
 from glasstream.explain.losses import Loss
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 

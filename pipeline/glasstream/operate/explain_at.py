@@ -9,8 +9,8 @@ import numpy as np
 from glasstream.errors import InputError, LostInputError, StateError
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.place import Counted, Placed, place
 from glasstream.operate.relearn import relearn
 from glasstream.operate.sent import Published, Sent, published, sent

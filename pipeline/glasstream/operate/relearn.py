@@ -8,8 +8,8 @@ from glasstream.ingest.message import Message
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.settings import LearnSettings
-from glasstream.models import snapshot as codec
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.starting_point import StartingPoint
 from glasstream_topics.requests import ExplainRequest
 

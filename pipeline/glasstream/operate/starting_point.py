@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from glasstream.errors import FrameError, StateError
 from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import StreamState, opened
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.operate.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import latest, offsets
 from glasstream.stages.build import connection

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TypeVar
 
 from glasstream.errors import SettingsError
-from glasstream.models.authentication import KEY_BYTES, Key
+from glasstream.models.codec.authentication import KEY_BYTES, Key
 from glasstream.secret import secret
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
@@ -140,7 +140,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
 
 def _explainer(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.models.warm_up import warm_up
+    from glasstream.models.codec.warm_up import warm_up
     from glasstream.stages import explainer
     from glasstream.stages.explainer import ExplainerTask
 

@@ -1,0 +1,163 @@
+"""Predictors that combine the answers of several other predictors."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+
+from glasstream.jit import kernel
+from glasstream.models.contract.arrays import (
+    Array,
+    as_rows,
+    read_fields,
+    require,
+    require_range,
+    require_starts,
+    sealed,
+)
+from glasstream.models.contract.compiled import Compiled, choice, texts
+from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from glasstream.models.kernels import average, normalise
+
+_SMALL: Final = 2.0**-10
+"""Factor by which numbers are scaled down before they are added. Without it the sum of very large numbers could
+overflow although their mean does not; the scaling loses no bit.
+"""
+
+_FIELDS: Final = (("column", "i4"), ("start", "i4"), ("place", "i4"), ("weights", "f8"))
+
+
+@kernel
+def count_votes(votes: Floats, place: Array, weight: float, scores: Floats) -> None:
+    """Add to `scores` float64[n, c] a member's `votes` float64[n, k] times its `weight`.
+
+    `place` int32[k] is the place of each of the member's classes, or -1 for a class that does not count.
+    """
+    for i in range(votes.shape[0]):
+        for j in range(place.size):
+            if place[j] >= 0:
+                scores[i, place[j]] += votes[i, j] * weight
+
+
+class VotingCommittee:
+    """Classifiers whose weighted probabilities are added.
+
+    Parameters
+    ----------
+    features, classes
+        Features and classes; see `Predictor`.
+    column
+        int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
+    members
+        The classifiers.
+    places
+        For each member, int32[k]: the place of each of its classes in River's dict, or -1 for one that does not count.
+    weights
+        float64[M]: weights of the members.
+    rule
+        One of `normalise.RULES`.
+    """
+
+    form: ClassVar[str] = "voting committee"
+    task: Task = CLASSIFICATION
+    compiled = True
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        classes: tuple[str, ...],
+        column: object,
+        members: tuple[Compiled, ...],
+        places: list[Any],
+        weights: object,
+        rule: str,
+    ) -> None:
+        self.features = features
+        self.classes = classes
+        self.parts: tuple[Compiled, ...] = members
+        self._column = sealed(column, np.int32)
+        self._places = [sealed(place, np.int32) for place in places]
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        scores = np.zeros((len(rows), self._column.size))
+        for member, place, weight in zip(self.parts, self._places, self._weights.tolist(), strict=True):
+            count_votes(sealed(member.evaluate(rows).values, np.float64), place, weight, scores)
+        values = np.zeros((len(rows), len(self.classes)))
+        labels = np.full(len(rows), NO_LABEL, np.int64)
+        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
+        return Output(values, labels)
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        start = np.cumsum([0, *(place.size for place in self._places)], dtype=np.int32)
+        place = np.concatenate([sealed([], np.int32), *self._places])
+        arrays = {"column": self._column, "start": start, "place": place, "weights": self._weights}
+        return {"features": self.features, "classes": self.classes, "rule": self._rule}, arrays
+
+    @classmethod
+    def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
+        features, classes = texts(meta, "features"), texts(meta, "classes")
+        column, start, place, weights = read_fields(arrays, _FIELDS)
+        _require_members(parts, CLASSIFICATION, features, weights)
+        require_range(column, -1, len(classes), "columns")
+        require_range(place, -1, column.size, "places of classes")
+        require_starts(start, len(parts), place.size, "starts of places")
+        places = [place[begin:end] for begin, end in pairwise(start)]
+        fits = all(own.size == len(part.classes) for own, part in zip(places, parts, strict=True))
+        require(fits, "a place for each class of each member")
+        return cls(features, classes, column, parts, places, weights, choice(meta, "rule", tuple(normalise.RULES)))
+
+
+class AveragingCommittee:
+    """Regressors whose weighted answers are averaged.
+
+    Parameters
+    ----------
+    features
+        Features; see `Predictor`.
+    members
+        The regressors.
+    weights
+        float64[M]: weights of the members.
+    rule
+        One of `average.RULES`.
+    """
+
+    form: ClassVar[str] = "averaging committee"
+    task: Task = REGRESSION
+    compiled = True
+    classes: tuple[str, ...] = ()
+
+    def __init__(self, features: tuple[str, ...], members: tuple[Compiled, ...], weights: object, rule: str) -> None:
+        self.features = features
+        self.parts: tuple[Compiled, ...] = members
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        answers = np.empty((len(rows), len(self.parts)))
+        for number, (member, weight) in enumerate(zip(self.parts, self._weights.tolist(), strict=True)):
+            answers[:, number] = member.evaluate(rows).values[:, 0] * _SMALL * weight
+        values = np.zeros((len(rows), 1))
+        average.average(answers, average.RULES[self._rule], values)
+        return Output(values / _SMALL, np.full(len(rows), NO_LABEL, np.int64))
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        return {"features": self.features, "rule": self._rule}, {"weights": self._weights}
+
+    @classmethod
+    def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
+        features = texts(meta, "features")
+        (weights,) = read_fields(arrays, (("weights", "f8"),))
+        _require_members(parts, REGRESSION, features, weights)
+        return cls(features, parts, weights, choice(meta, "rule", tuple(average.RULES)))
+
+
+def _require_members(parts: tuple[Compiled, ...], task: Task, features: tuple[str, ...], weights: Array) -> None:
+    fits = all(part.task == task and part.features == features for part in parts)
+    require(fits, f"members for {task} over the committee's features")
+    require(weights.size == len(parts), "a weight for each member")

@@ -1,0 +1,171 @@
+"""Predictors of flattened trees and forests."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from glasstream.models.contract.arrays import Array, as_rows, read_fields, require, require_range, sealed
+from glasstream.models.contract.compiled import choice, texts
+from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from glasstream.models.kernels import average, normalise
+from glasstream.models.kernels.leaf_sets import leaf_sets
+from glasstream.models.kernels.mean_variants import MeanVariants
+from glasstream.models.kernels.tree_arrays import read_branches, read_means, read_votes
+from glasstream.models.kernels.vote_variants import VoteVariants
+from glasstream.models.kernels.walk import Branches, Means, Votes, classify, regress
+
+
+class ClassificationTrees:
+    """A classification tree or forest as arrays.
+
+    Parameters
+    ----------
+    features, classes
+        Features and classes; see `Predictor`.
+    column
+        int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
+    branches, votes
+        The trees.
+    weights
+        float64[T]: the weight of each tree's votes.
+    rule
+        One of `normalise.RULES`.
+    """
+
+    form: ClassVar[str] = "classification trees"
+    task: Task = CLASSIFICATION
+    compiled = True
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        classes: tuple[str, ...],
+        column: object,
+        branches: Branches,
+        votes: Votes,
+        weights: object,
+        rule: str,
+    ) -> None:
+        self.features = features
+        self.classes = classes
+        self._column = sealed(column, np.int32)
+        self._branches = branches
+        self._votes = votes
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        scores = np.zeros((len(rows), self._column.size))
+        classify(rows, self._branches, self._votes, self._weights, scores)
+        return self._normalised(scores)
+
+    def _normalised(self, scores: Floats) -> Output:
+        values = np.zeros((len(scores), len(self.classes)))
+        labels = np.full(len(scores), NO_LABEL, np.int64)
+        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
+        return Output(values, labels)
+
+    @cached_property
+    def _variants(self) -> VoteVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else VoteVariants(sets, self._votes, self._weights, self._column.size)
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
+        if self._variants is None:
+            return None
+        row_scores, scores = self._variants.replaced(rows, values)
+        return self._normalised(row_scores), self._normalised(scores)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
+        if self._variants is None:
+            return None
+        return self._normalised(self._variants.built_up(rows, order, background))
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
+        arrays = {"column": self._column, "weights": self._weights}
+        return meta, arrays | self._branches._asdict() | self._votes._asdict()
+
+    @classmethod
+    def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        features, classes = texts(meta, "features"), texts(meta, "classes")
+        column, weights = read_fields(arrays, (("column", "i4"), ("weights", "f8")))
+        require_range(column, -1, len(classes), "columns")
+        votes = read_votes(arrays, len(features), column.size)
+        branches = read_branches(arrays, len(features), votes.bayes.size)
+        require(weights.size == branches.root.size, "a weight for each tree")
+        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(normalise.RULES)))
+
+
+def _numbers(values: Floats) -> Output:
+    return Output(values, np.full(len(values), NO_LABEL, np.int64))
+
+
+class RegressionTrees:
+    """A regression tree or forest as arrays.
+
+    Parameters
+    ----------
+    features
+        Features; see `Predictor`.
+    branches, means
+        The trees.
+    weights
+        float64[T]: the weight of each tree's answer.
+    rule
+        One of `average.RULES`.
+    """
+
+    form: ClassVar[str] = "regression trees"
+    task: Task = REGRESSION
+    compiled = True
+    classes: tuple[str, ...] = ()
+
+    def __init__(self, features: tuple[str, ...], branches: Branches, means: Means, weights: object, rule: str) -> None:
+        self.features = features
+        self._branches = branches
+        self._means = means
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        values = np.zeros((len(rows), 1))
+        answers = np.zeros((len(rows), self._weights.size))
+        regress(rows, self._branches, self._means, self._weights, answers)
+        average.average(answers, average.RULES[self._rule], values)
+        return _numbers(values)
+
+    @cached_property
+    def _variants(self) -> MeanVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else MeanVariants(sets, self._means, self._weights, average.RULES[self._rule])
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
+        if self._variants is None:
+            return None
+        row_said, said = self._variants.replaced(rows, values)
+        return _numbers(row_said), _numbers(said)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
+        return None if self._variants is None else _numbers(self._variants.built_up(rows, order, background))
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        meta: dict[str, object] = {"features": self.features, "rule": self._rule}
+        return meta, {"weights": self._weights} | self._branches._asdict() | self._means._asdict()
+
+    @classmethod
+    def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        features = texts(meta, "features")
+        (weights,) = read_fields(arrays, (("weights", "f8"),))
+        means = read_means(arrays, len(features))
+        branches = read_branches(arrays, len(features), means.value.size)
+        require(weights.size == branches.root.size, "a weight for each tree")
+        return cls(features, branches, means, weights, choice(meta, "rule", tuple(average.RULES)))
