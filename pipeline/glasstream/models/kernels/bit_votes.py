@@ -87,20 +87,9 @@ def _by_bit(leaf_of: Array, votes: Votes, weights: Floats, constant: Floats, wei
 
 
 @inlined
-def bayes_votes(
-    bit: int,
-    head: Array,
-    term: Array,
-    density: Floats,
-    vote: Floats,
-    category: Floats,
-    log: Floats,
-    weight: Floats,
-    x: Floats,
-    out: Floats,
-    to: int,
-) -> None:
+def bayes_votes(bit: int, votes: BitVotes, x: Floats, out: Floats, to: int) -> None:
     """Write to `out` from `to` on the votes of a naive Bayes leaf on the row `x`."""
+    _, _, weight, _, head, term, density, vote, _, category, log = votes
     first, count = head[bit, 0], head[bit, 1]
     if count == 2:  # as below, in registers
         one, two = vote[first], vote[first + 1]
@@ -146,7 +135,9 @@ def bayes_votes(
 
 
 @inlined
-def add_constant(bit: int, constant: Floats, scores: Floats, to: int) -> None:
+def add_constant(bit: int, votes: BitVotes, scores: Floats, to: int) -> None:
+    """Add the votes of a leaf that does not predict by naive Bayes to `scores` from `to` on; 0 for others."""
+    constant = votes.constant
     if constant.shape[1] == 2:
         scores[to] += constant[bit, 0]
         scores[to + 1] += constant[bit, 1]
@@ -156,10 +147,11 @@ def add_constant(bit: int, constant: Floats, scores: Floats, to: int) -> None:
 
 
 @inlined
-def add_kept(bit: int, head: Array, label: Array, kept: Floats, at: int, scores: Floats, to: int) -> None:
-    first = head[bit, 0]
-    for j in range(head[bit, 1]):
-        scores[to + label[first + j]] += kept[at + j]
+def add_kept(bit: int, votes: BitVotes, kept: Floats, at: int, scores: Floats, to: int) -> None:
+    """Add the votes of a naive Bayes leaf, which are in `kept` from `at` on, to `scores` from `to` on."""
+    first = votes.head[bit, 0]
+    for j in range(votes.head[bit, 1]):
+        scores[to + votes.label[first + j]] += kept[at + j]
 
 
 @kernel

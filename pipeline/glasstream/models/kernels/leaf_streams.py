@@ -7,11 +7,14 @@ alternate trees come first). The entries of a row follow each other.
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
 
 from glasstream.jit import bare_kernel, inlined, kernel
 from glasstream.models.contract.arrays import Array
-from glasstream.models.kernels.bits import lowest_bit
 from glasstream.models.kernels.leaf_sets import LeafSets
+from glasstream.models.kernels.variant_rows import BuiltUpRows, ReplacedRows
 
 _ALL = np.uint64(2**64 - 1)
 _ONE = np.uint64(1)
@@ -24,6 +27,18 @@ class Scratch(NamedTuple):
     before: Array
     behind: Array
     live: Array
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:
+    """Return the position of the lowest bit that is set in a uint64, with one instruction; 64 if no bit is set."""
+    if word != types.uint64:
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
 
 
 @kernel
@@ -74,26 +89,17 @@ def _write_word(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64)
 
 
 @bare_kernel
-def _word_replaced(
-    leaf_sets: LeafSets,
-    tree: int,
-    row_places: Array,
-    places: Array,
-    begin: int,
-    end: int,
-    times: int,
-    scratch: Scratch,
-    stream: Array,
-) -> None:
+def _word_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array) -> None:
     """Do the work of `stream_replaced` for a tree of at most 64 leaves."""
     _, _, _, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     own_set, behind, _ = scratch
-    features = row_places.shape[1]
+    _, values, row_places, places = given
+    features, times = row_places.shape[1], values.shape[1]
     first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
     base = np.uint64(bit_start[tree])
     whole = _ALL >> np.uint64(64 - leaves[tree])
     at = np.uint64(0)
-    for i in range(begin, end):
+    for i in range(row_places.shape[0]):
         own: Any = whole
         for a in range(many - 1, -1, -1):
             behind[a, 0] = own
@@ -124,28 +130,18 @@ def _word_replaced(
 
 
 @bare_kernel
-def _word_built_up(
-    leaf_sets: LeafSets,
-    tree: int,
-    row_places: Array,
-    places: Array,
-    order: Array,
-    begin: int,
-    end: int,
-    backgrounds: int,
-    inner: int,
-    scratch: Scratch,
-    stream: Array,
-) -> None:
+def _word_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array) -> None:
     """Do the work of `stream_built_up` for a tree of at most 64 leaves."""
     _, _, _, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
+    _, order, background, row_places, places = given
+    _, backgrounds, inner, _ = background.shape
     features = row_places.shape[1]
     steps = order.shape[1] - 1
     base = np.uint64(bit_start[tree])
     whole = _ALL >> np.uint64(64 - leaves[tree])
     at = np.uint64(0)
-    for i in range(begin, end):
+    for i in range(row_places.shape[0]):
         open_: Any = whole
         for f in range(order.shape[1], features):  # absent from all rows
             open_ &= sets[_start(set_start, tree, row_places[i, f])]
@@ -168,33 +164,24 @@ def _word_built_up(
 
 
 @bare_kernel
-def stream_replaced(
-    leaf_sets: LeafSets,
-    tree: int,
-    row_places: Array,
-    places: Array,
-    begin: int,
-    end: int,
-    times: int,
-    scratch: Scratch,
-    stream: Array,
-) -> None:
-    """Fill `stream` uint32 for the rows `begin` to `end` of a tree.
+def stream_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array) -> None:
+    """Fill `stream` uint32 for a tree.
 
     The entries of a row are its own leaves and then, for each feature that the predictor knows, the leaves for each of
-    the `times` values that replace it.
+    the values that replace it.
     """
     _, _, words, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     before, behind, live = scratch
     size = words[tree]
     if size == 1:
-        _word_replaced(leaf_sets, tree, row_places, places, begin, end, times, scratch, stream)
+        _word_replaced(leaf_sets, tree, given, scratch, stream)
         return
-    features = row_places.shape[1]
+    _, values, row_places, places = given
+    features, times = row_places.shape[1], values.shape[1]
     first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
     base = np.uint64(bit_start[tree])
     at = np.uint64(0)
-    for i in range(begin, end):
+    for i in range(row_places.shape[0]):
         # The leaves that all features but one allow: those allowed by the features before it and by those behind it.
         _fill(before, 0, leaves[tree], size)
         for a in range(many):
@@ -240,35 +227,24 @@ def stream_replaced(
 
 
 @bare_kernel
-def stream_built_up(
-    leaf_sets: LeafSets,
-    tree: int,
-    row_places: Array,
-    places: Array,
-    order: Array,
-    begin: int,
-    end: int,
-    backgrounds: int,
-    inner: int,
-    scratch: Scratch,
-    stream: Array,
-) -> None:
-    """Fill `stream` uint32 for the rows `begin` to `end` of a tree.
+def stream_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array) -> None:
+    """Fill `stream` uint32 for a tree.
 
-    The entries of a row are, for each of its `inner` background rows, the leaves at each step. `places` are those of
-    the background rows, of which each row has `backgrounds` times `inner`.
+    The entries of a row are, for each of its background rows, the leaves at each step.
     """
     _, _, words, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
     size = words[tree]
     if size == 1:
-        _word_built_up(leaf_sets, tree, row_places, places, order, begin, end, backgrounds, inner, scratch, stream)
+        _word_built_up(leaf_sets, tree, given, scratch, stream)
         return
+    _, order, background, row_places, places = given
+    _, backgrounds, inner, _ = background.shape
     features = row_places.shape[1]
     steps = order.shape[1] - 1
     base = np.uint64(bit_start[tree])
     at = np.uint64(0)
-    for i in range(begin, end):
+    for i in range(row_places.shape[0]):
         # The leaves that the row's features allow after each step, and those that the background row's features allow.
         for step in range(steps):
             if step == 0:

@@ -18,7 +18,7 @@ from glasstream.models.kernels.linear_forms import (
     evaluate_built_up,
     evaluate_replaced,
 )
-from glasstream.models.kernels.variant_rows import BuiltUpRows, ReplacedRows
+from glasstream.models.kernels.variant_rows import built_up_count, requested, sealed_variants
 
 LINKS: Final = {
     "identity": (IDENTITY, ""),
@@ -86,19 +86,21 @@ class LinearPredictor:
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output]:
         """Evaluate replaced rows; see `glasstream.explain.variants.replaced`."""
         known, forms = len(self.features), self._forms.intercept.size
-        given = ReplacedRows.of(rows, values, known)
-        row_scores, scores = np.empty((len(rows), forms)), np.empty((*given.values.shape, forms))
+        width = values.shape[2]
+        rows, values, _ = sealed_variants(rows, values, known)
+        row_scores, scores = np.empty((len(rows), forms)), np.empty((*values.shape, forms))
         link, terms = LINKS[self._link][0], np.empty(known)
-        evaluate_replaced(self._forms, given.rows, given.values, link, terms, row_scores, scores)
-        return self._normalised(row_scores), self._normalised(given.asked(scores))
+        evaluate_replaced(self._forms, rows, values, link, terms, row_scores, scores)
+        return self._normalised(row_scores), self._normalised(requested(scores, width))
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
         """Evaluate built-up rows; see `glasstream.explain.variants.built_up`."""
         known, forms = len(self.features), self._forms.intercept.size
-        given = BuiltUpRows.of(rows, order, background, known)
-        scores = np.empty((given.variants, forms))
+        rows, background, _ = sealed_variants(rows, background, known)
+        order = sealed(order, np.int64)
+        scores = np.empty((built_up_count(order, background), forms))
         link, terms, mixed = LINKS[self._link][0], np.empty(known), np.empty(known)
-        evaluate_built_up(self._forms, given.rows, given.order, given.background, link, terms, mixed, scores)
+        evaluate_built_up(self._forms, rows, order, background, link, terms, mixed, scores)
         return self._normalised(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

@@ -10,10 +10,12 @@ from glasstream.models.contract.arrays import Array, as_rows, read_fields, requi
 from glasstream.models.contract.compiled import choice, texts
 from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
 from glasstream.models.kernels import average, normalise
+from glasstream.models.kernels.bit_votes import bit_votes
 from glasstream.models.kernels.leaf_sets import leaf_sets
-from glasstream.models.kernels.mean_variants import MeanVariants
+from glasstream.models.kernels.mean_variants import regress_built_up, regress_replaced
 from glasstream.models.kernels.tree_arrays import read_branches, read_means, read_votes
-from glasstream.models.kernels.vote_variants import VoteVariants
+from glasstream.models.kernels.variant_rows import TreeVariants
+from glasstream.models.kernels.vote_variants import classify_built_up, classify_replaced
 from glasstream.models.kernels.walk import Branches, Means, Votes, classify, regress
 
 
@@ -69,9 +71,13 @@ class ClassificationTrees:
         return Output(values, labels)
 
     @cached_property
-    def _variants(self) -> VoteVariants | None:
+    def _variants(self) -> TreeVariants | None:
         sets = leaf_sets(self._branches, len(self.features))
-        return None if sets is None else VoteVariants(sets, self._votes, self._weights, self._column.size)
+        if sets is None:
+            return None
+        classes = self._column.size
+        votes = bit_votes(sets, self._votes, self._weights, classes)
+        return TreeVariants(sets, (votes,), classify_replaced, classify_built_up, classes)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
@@ -142,9 +148,10 @@ class RegressionTrees:
         return _numbers(values)
 
     @cached_property
-    def _variants(self) -> MeanVariants | None:
+    def _variants(self) -> TreeVariants | None:
         sets = leaf_sets(self._branches, len(self.features))
-        return None if sets is None else MeanVariants(sets, self._means, self._weights, average.RULES[self._rule])
+        tables = (self._means, self._weights, average.RULES[self._rule])
+        return None if sets is None else TreeVariants(sets, tables, regress_replaced, regress_built_up, 1)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
