@@ -331,7 +331,7 @@ def _exclude(
     sets: Array,
 ) -> None:
     """Remove from each set the leaves to which no branch on its feature lets such a value go."""
-    kind, feature, threshold, first, last, common, alternate, case_value, case_child, _ = branches
+    kind, feature, common, alternate = branches.kind, branches.feature, branches.common, branches.alternate
     for node in range(kind.size):
         t = tree[node]
         if t < 0 or kind[node] == LEAF or kind[node] == UNTESTED:
@@ -349,9 +349,7 @@ def _exclude(
             base = set_start[t, place]
             if place + 1 <= last_place and set_start[t, place + 1] == base:
                 continue  # the set of several places belongs to the last of them, whose value is a cut of this tree
-            child, by_default = step(
-                kind[node], threshold[node], first[node], last[node], common[node], case_value, case_child, value[place]
-            )
+            child, by_default = step(branches, node, value[place])
             _clear(sets, base, begin, low[child, 0] - start)
             _clear(sets, base, low[child, 1] - start, end)
             if twice[default] and not by_default:

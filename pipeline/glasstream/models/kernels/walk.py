@@ -145,54 +145,59 @@ def find(values: Floats, first: int, last: int, x: float) -> int:
 
 
 @inlined
-def step(
-    kind: int,
-    threshold: float,
-    first: Any,
-    last: Any,
-    common: Any,
-    case_value: Floats,
-    case_child: Integers,
-    x: float,
-) -> tuple[Any, Any]:
+def step(branches: Branches, node: Any, x: float) -> tuple[Any, Any]:
     """Return the child of a branch to which `x` goes, and whether it is the default child."""
+    kind, first, last = branches.kind[node], branches.first[node], branches.last[node]
     if x != x:  # NaN: absent
-        return common, True
+        return branches.common[node], True
     if kind == NUMERIC_BINARY:
-        return (first if x <= threshold else last), False
+        return (first if x <= branches.threshold[node] else last), False
     if kind == NOMINAL_BINARY:
-        return (first if x == threshold else last), False
+        return (first if x == branches.threshold[node] else last), False
     if kind == NUMERIC_MULTIWAY:
-        x = np.floor(x / threshold)
-    case = find(case_value, first, last, x)
+        x = np.floor(x / branches.threshold[node])
+    case = find(branches.case_value, first, last, x)
     if case < 0:
-        return common, True
-    return case_child[case], False
+        return branches.common[node], True
+    return branches.case_child[case], False
 
 
 @inlined
-def _descend(
-    kind: Array,
-    feature: Array,
-    threshold: Array,
-    first: Array,
-    common: Array,
-    alternate: Array,
-    node: Any,
-    passed: Any,
-    rows: Floats,
-    i: int,
-) -> tuple[Any, Any]:
+def _descend(branches: Branches, node: Any, passed: Any, rows: Floats, i: int) -> tuple[Any, Any]:
     """Return the first node from `node` on that is no plain numeric branch, and whether it was reached by default.
 
     Most branches are plain numeric ones, so this loop handles no other cases.
     """
+    kind, feature, threshold, first, _, common, alternate, _, _, _ = branches
     at = np.uint64(node)
     while kind[at] == NUMERIC_BINARY and alternate[at] < 0:
         x = rows[i, np.uint64(feature[at])]
         passed = x != x
         at = np.uint64(common[at]) if passed else np.uint64(first[at]) + np.uint64(x > threshold[at])
     return np.int64(at), passed
+
+
+@inlined
+def _to_leaf(
+    branches: Branches, node: Any, passed: Any, top: int, stack: Integers, stack_passed: Array, rows: Floats, i: int
+) -> tuple[Any, int]:
+    """Return the first leaf that row `i` reaches from `node` on, and the number of nodes that wait on the stack."""
+    kind = branches.kind
+    node, passed = _descend(branches, node, passed, rows, i)
+    while kind[node] != LEAF:
+        other = branches.alternate[node]
+        child, child_passed = step(
+            branches, node, np.nan if kind[node] == UNTESTED else rows[i, branches.feature[node]]
+        )
+        if other >= 0:  # alternates come before the children, as in River's list
+            stack[top], stack_passed[top] = child, child_passed
+            top += 1
+            if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
+                stack[top], stack_passed[top] = other, False
+                top += 1
+            child, child_passed = other, False
+        node, passed = _descend(branches, np.int64(child), child_passed, rows, i)
+    return branches.first[node], top
 
 
 @kernel
@@ -268,7 +273,7 @@ def _classify(
     stack_passed: Array,
     logs: Floats,
 ) -> None:
-    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
+    root = branches.root
     start, label, vote, bayes, error, term_start, term_feature, term_first, term_last, term_log = votes[:10]
     centre, curvature, peak, category, log = votes[10:]
     for tree in range(root.size):
@@ -278,29 +283,7 @@ def _classify(
         for i in range(rows.shape[0]):
             node, passed, top = np.int64(root[tree]), False, 0
             while True:
-                node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
-                if kind[node] != LEAF:
-                    other = alternate[node]
-                    child, child_passed = step(
-                        kind[node],
-                        threshold[node],
-                        first[node],
-                        last[node],
-                        common[node],
-                        case_value,
-                        case_child,
-                        np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
-                    )
-                    if other >= 0:  # alternates come before the children, as in River's list
-                        stack[top], stack_passed[top] = child, child_passed
-                        top += 1
-                        if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
-                            stack[top], stack_passed[top] = other, False
-                            top += 1
-                        child, child_passed = other, False
-                    node, passed = np.int64(child), child_passed
-                    continue
-                leaf = first[node]
+                leaf, top = _to_leaf(branches, node, passed, top, stack, stack_passed, rows, i)
                 begin, end = start[leaf], start[leaf + 1]
                 if bayes[leaf]:
                     count = end - begin
@@ -353,7 +336,7 @@ def _regress(
     stack: Integers,
     stack_passed: Array,
 ) -> None:
-    kind, feature, threshold, first, last, common, alternate, case_value, case_child, root = branches
+    root = branches.root
     start, slot, factor = means.start, means.slot, means.weight
     for tree in range(root.size):
         if root[tree] < 0:
@@ -363,29 +346,7 @@ def _regress(
             total = 0.0
             reached = 0
             while True:
-                node, passed = _descend(kind, feature, threshold, first, common, alternate, node, passed, rows, i)
-                if kind[node] != LEAF:
-                    other = alternate[node]
-                    child, child_passed = step(
-                        kind[node],
-                        threshold[node],
-                        first[node],
-                        last[node],
-                        common[node],
-                        case_value,
-                        case_child,
-                        np.nan if kind[node] == UNTESTED else rows[i, feature[node]],
-                    )
-                    if other >= 0:  # alternates come before the children, as in River's list
-                        stack[top], stack_passed[top] = child, child_passed
-                        top += 1
-                        if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
-                            stack[top], stack_passed[top] = other, False
-                            top += 1
-                        child, child_passed = other, False
-                    node, passed = np.int64(child), child_passed
-                    continue
-                leaf = first[node]
+                leaf, top = _to_leaf(branches, node, passed, top, stack, stack_passed, rows, i)
                 dot = 0.0
                 for entry in range(start[leaf], start[leaf + 1]):
                     x = rows[i, slot[entry]]
