@@ -8,8 +8,7 @@ from river.tree.nodes import branch, efdtc_nodes, hatc_nodes, hatr_nodes
 
 from glasstream.errors import NotCompilable
 from glasstream.models.compiler.slots import ABSENT, Slots
-from glasstream.models.contract.arrays import sealed
-from glasstream.models.kernels.tree_arrays import BRANCH_FIELDS
+from glasstream.models.contract.arrays import sealed_tuple
 from glasstream.models.kernels.walk import (
     LEAF,
     NOMINAL_BINARY,
@@ -109,7 +108,7 @@ def flatten(
         leaves.append(own_leaves)
     columns = np.array(nodes, np.float64).reshape(len(nodes), 7).T  # node numbers are far below 2**53
     arrays = [*columns, [value for value, _ in cases], [child for _, child in cases], root_nodes]
-    return Branches(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, BRANCH_FIELDS, strict=True))), leaves
+    return sealed_tuple(Branches, arrays), leaves
 
 
 def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[float, int]] | None]:

@@ -7,13 +7,12 @@ from river import base, compose, ensemble, forest, linear_model, multiclass, nai
 
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.ingest.features import FeatureTable
-from glasstream.models.compiler import ensembles, hoeffding, linear_models, margins
+from glasstream.models.compiler import bayes, ensembles, hoeffding, linear_models, mondrian
 from glasstream.models.compiler.families import Family, Keys, PartCompiler, merged
 from glasstream.models.compiler.slots import Slots
 from glasstream.models.compiler.transformers import compile_transformers
 from glasstream.models.contract.compiled import Compiled
 from glasstream.models.contract.labels import Labels
-from glasstream.models.kernels import bayes, mondrian, softmax
 from glasstream.models.kernels.transform import Transformed
 
 
@@ -148,7 +147,7 @@ def _sorted_classes(model: Any) -> Keys:
 
 
 _BAG: Final = Family(ensembles.compile_bag, ensembles.bag_keys)
-_MARGIN: Final = _classifier(margins.compile_margin_classifier, _false_and_true)
+_MARGIN: Final = _classifier(linear_models.compile_margin_classifier, _false_and_true)
 
 FAMILIES: Final[Mapping[type, Family]] = {
     ensemble.ADWINBaggingClassifier: _BAG,
@@ -167,9 +166,9 @@ FAMILIES: Final[Mapping[type, Family]] = {
     linear_model.LinearRegression: Family(_forms),
     linear_model.LogisticRegression: Family(_forms, _false_and_true),
     linear_model.PAClassifier: _MARGIN,
-    linear_model.PARegressor: _regressor(margins.compile_margin_regressor),
+    linear_model.PARegressor: _regressor(linear_models.compile_margin_regressor),
     linear_model.Perceptron: _MARGIN,
-    linear_model.SoftmaxRegression: _classifier(softmax.compile_softmax, lambda model: list(model.weights)),
+    linear_model.SoftmaxRegression: _classifier(linear_models.compile_softmax, lambda model: list(model.weights)),
     multiclass.OneVsRestClassifier: Family(_one_vs_rest, ensembles.one_vs_rest_keys),
     naive_bayes.GaussianNB: _classifier(bayes.compile_gaussian_bayes, lambda model: list(model.class_counts)),
     tree.ExtremelyFastDecisionTreeClassifier: _classifier(hoeffding.compile_tree_classifier, _sorted_classes),

@@ -1,5 +1,6 @@
 """River's linear models, compiled, also one-vs-rest and with a StandardScaler before them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -7,11 +8,12 @@ from river import compose, linear_model, multiclass, optim, preprocessing
 
 from glasstream.errors import NotCompilable
 from glasstream.models.compiler.means import IDENTITY_LOSSES
-from glasstream.models.compiler.slots import ABSENT, Slots
+from glasstream.models.compiler.slots import Slots
 from glasstream.models.contract.arrays import Array
 from glasstream.models.contract.labels import Labels
 from glasstream.models.kernels.linear import LinearPredictor
 from glasstream.models.kernels.linear_forms import Forms
+from glasstream.models.kernels.softmax import SoftmaxPredictor
 
 _LOGISTIC_LOSSES: Final = frozenset({optim.losses.Log, optim.losses.Hinge, optim.losses.BinaryFocalLoss})
 
@@ -42,7 +44,9 @@ def compile_linear(model: Any, outer: Any | None, slots: Slots, labels: Labels |
             if type(member) is not linear_model.LogisticRegression or type(member.loss) not in _LOGISTIC_LOSSES:
                 loss = f" with the loss {type(member.loss).__name__}" if hasattr(member, "loss") else ""
                 raise NotCompilable(f"a binary classifier {type(member).__name__}{loss} has no compiled form")
-    forms = _forms(split, outer, slots)
+    linear = [member for _, member in split]
+    weights, intercepts = [member.weights for member in linear], [member.intercept for member in linear]
+    forms = _forms([scaler for scaler, _ in split], weights, intercepts, outer, slots)
     classes = labels.classes if labels is not None else ()
     return LinearPredictor(slots.names, classes, labels.columns(keys) if labels is not None else [], forms, link)
 
@@ -69,19 +73,46 @@ def split_scaler(model: Any) -> tuple[Any | None, Any]:
     return scaler, last
 
 
-def _forms(split: list[tuple[Any | None, Any]], outer: Any | None, slots: Slots) -> Forms:
-    m, d = len(split), len(slots.names)
-    inner = np.empty((m, 2, d))
-    weight = np.zeros((m, d))
-    known = np.zeros((m, d), np.bool_)
-    for row, (scaler, model) in enumerate(split):
-        inner[row] = _scaling(scaler, slots)
-        for name, factor in model.weights.items():
-            slot = slots.slot(name)
-            if slot != ABSENT:
-                weight[row, slot], known[row, slot] = factor, True
-    intercept = np.array([model.intercept for _, model in split], np.float64)
-    return Forms(_scaling(outer, slots), inner, weight, known, intercept)
+def compile_softmax(model: Any, slots: Slots, labels: Labels) -> SoftmaxPredictor:
+    """Compile a SoftmaxRegression.
+
+    Raises
+    ------
+    NotCompilable
+        The model's input includes text.
+    """
+    slots.all_numeric("a softmax regression")
+    weights = slots.matrix(list(model.weights.values()))
+    return SoftmaxPredictor(slots.names, labels.classes, labels.columns(model.weights), weights)
+
+
+def compile_margin_classifier(model: Any, slots: Slots, labels: Labels) -> LinearPredictor:
+    """Compile a Perceptron, PAClassifier or ALMAClassifier: the sigmoid of a linear form, with the keys False and True.
+
+    Raises
+    ------
+    NotCompilable
+        The model's input includes text.
+    """
+    weights, intercept = (model.w, 0.0) if hasattr(model, "w") else (model.weights, model.intercept)
+    forms = _forms([None], [weights], [intercept], None, slots)
+    return LinearPredictor(slots.names, labels.classes, labels.columns([False, True]), forms, "binary")
+
+
+def compile_margin_regressor(model: Any, slots: Slots) -> LinearPredictor:
+    """Compile a PARegressor: a linear form; errors are those of `compile_margin_classifier`."""
+    return LinearPredictor(
+        slots.names, (), [], _forms([None], [model.weights], [model.intercept], None, slots), "identity"
+    )
+
+
+def _forms(
+    scalers: list[Any], weights: list[Mapping[Any, float]], intercepts: list[float], outer: Any | None, slots: Slots
+) -> Forms:
+    """Return linear forms, each with a StandardScaler before it or None, behind the scaler `outer` if there is one."""
+    slots.all_numeric("a linear model")
+    inner = np.reshape([_scaling(scaler, slots) for scaler in scalers], (len(scalers), 2, len(slots.names)))
+    return Forms(_scaling(outer, slots), inner, *slots.matrix(weights), np.array(intercepts, np.float64))
 
 
 def _scaling(scaler: Any | None, slots: Slots) -> Array:

@@ -8,8 +8,7 @@ from river.tree.nodes import arf_htr_nodes, hatr_nodes, htr_nodes
 
 from glasstream.errors import NotCompilable
 from glasstream.models.compiler.slots import ABSENT, Slots
-from glasstream.models.contract.arrays import sealed
-from glasstream.models.kernels.tree_arrays import MEAN_FIELDS
+from glasstream.models.contract.arrays import sealed_tuple
 from glasstream.models.kernels.walk import Means
 
 _MEAN: Final = "mean"
@@ -82,7 +81,7 @@ def flatten(leaves: Iterable[Any], slots: Slots) -> Means:
             entries.extend(sorted(pair for pair in own if pair[0] != ABSENT))
         starts.append(len(entries))
     arrays = (values, starts, [slot for slot, _ in entries], [factor for _, factor in entries])
-    return Means(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, MEAN_FIELDS, strict=True)))
+    return sealed_tuple(Means, arrays)
 
 
 def _check_linear(model: Any) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
 
 from glasstream.errors import NotCompilable
 from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.models.contract.arrays import Array
 
 ABSENT: Final = -1
 """Slot of a feature that no row has."""
@@ -90,6 +93,17 @@ class Slots:
         """
         for name in self._given:
             self.numeric(name, where)
+
+    def matrix(self, forms: Sequence[Mapping[Any, float]]) -> tuple[Array, Array]:
+        """Return float64[m, d], bool[m, d]: the weights of m linear forms by slot, and whether each of them exists."""
+        weight = np.zeros((len(forms), len(self.names)))
+        known = np.zeros(weight.shape, np.bool_)
+        for row, weights in enumerate(forms):
+            for name, factor in weights.items():
+                slot = self.slot(name)
+                if slot != ABSENT:
+                    weight[row, slot], known[row, slot] = factor, True
+        return weight, known
 
     def value(self, slot: int, key: object) -> float | None:
         """Return the number that represents the category `key` in a row; None if no row can hold it."""

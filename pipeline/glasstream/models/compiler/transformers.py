@@ -9,12 +9,11 @@ from river import compose, preprocessing
 from glasstream.errors import NotCompilable
 from glasstream.ingest.features import Kind
 from glasstream.models.compiler.slots import ABSENT, Given, Slots, value_of
-from glasstream.models.contract.arrays import sealed
+from glasstream.models.contract.arrays import sealed_tuple
 from glasstream.models.kernels.transform import (
     ABOVE,
     ANY_OF,
     CONSTANT,
-    FIELDS,
     FIRST_OF,
     IS,
     IS_OR_ABSENT,
@@ -100,7 +99,7 @@ def compile_transformers(transformers: Iterable[Any], slots: Slots) -> tuple[Ste
     arrays = (*zip(*steps, strict=True),) if steps else ((),) * 7
     known, code = zip(*script.table, strict=True) if script.table else ((), ())
     content = (*arrays, known, code, places)
-    return Steps(*(sealed(values, dtype) for values, (_, dtype) in zip(content, FIELDS, strict=True))), Slots.of(given)
+    return sealed_tuple(Steps, content), Slots.of(given)
 
 
 def _without_unused(script: _Script, wanted: list[int]) -> tuple[list[tuple[Any, ...]], list[int]]:

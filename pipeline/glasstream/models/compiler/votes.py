@@ -11,8 +11,7 @@ from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from glasstream.errors import NotCompilable
 from glasstream.models.compiler.slots import ABSENT, Slots
-from glasstream.models.contract.arrays import Array, sealed
-from glasstream.models.kernels.tree_arrays import VOTE_FIELDS
+from glasstream.models.contract.arrays import Array, sealed_tuple
 from glasstream.models.kernels.walk import Votes
 
 _MAJORITY: Final = "majority"
@@ -107,7 +106,7 @@ class _Flattening:
         densities = _densities(np.array(self.densities, np.float64).reshape(len(self.densities), 3))
         fields = (self.start, self.label, self.vote, self.bayes, self.error, self.term_start)
         arrays = (*fields, *terms, *densities, self.category, self.log)
-        return Votes(*(sealed(array, dtype) for array, (_, dtype) in zip(arrays, VOTE_FIELDS, strict=True)))
+        return sealed_tuple(Votes, arrays)
 
     def _add_constant(self, leaf: Any) -> None:
         shares = _normalised(leaf.stats, None)

@@ -1,7 +1,8 @@
 """Arrays in the one form that the kernels are compiled for, and checks of arrays from snapshots."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,18 @@ from glasstream.errors import FrameError, ModelError
 from glasstream.models.contract.predictor import Floats
 
 Array = npt.NDArray[Any]
+
+Bytes = Annotated[Array, "i1", 1]
+Indices = Annotated[Array, "i4", 1]
+Numbers = Annotated[Array, "f8", 1]
+Flags = Annotated[Array, "b1", 1]
+"""Arrays of one dimension in a tuple of arrays, with the dtype that they have in a snapshot."""
+NumberMatrix = Annotated[Array, "f8", 2]
+FlagMatrix = Annotated[Array, "b1", 2]
+NumberCube = Annotated[Array, "f8", 3]
+"""The same with more dimensions."""
+
+Tuple = TypeVar("Tuple", bound=NamedTuple)
 
 SNAPSHOT: Final = "model snapshot"
 _MISSING: Final = np.empty((0, 0))
@@ -67,6 +80,22 @@ def require_starts(starts: Array, groups: int, total: int, what: str, of: str = 
     """Raise unless `starts` cuts `total` entries into `groups` consecutive groups."""
     require(starts.size == groups + 1, f"{what} for {groups} groups", of)
     require(starts[0] == 0 and starts[-1] == total and np.all(starts[1:] >= starts[:-1]), f"{what} to cut {total}", of)
+
+
+@cache
+def fields(kind: type[Any]) -> tuple[tuple[str, str, int], ...]:
+    """Return name, dtype and number of dimensions of each array in a tuple of arrays."""
+    return tuple((name, *hint.__metadata__) for name, hint in get_type_hints(kind, include_extras=True).items())
+
+
+def sealed_tuple(kind: type[Tuple], arrays: Iterable[object]) -> Tuple:
+    """Return a tuple of sealed arrays from their content, in the order of the fields."""
+    return kind._make(sealed(array, dtype) for array, (_, dtype, _) in zip(arrays, fields(kind), strict=True))
+
+
+def read_tuple(kind: type[Tuple], arrays: Mapping[str, Array]) -> Tuple:
+    """Return a tuple of the arrays that have the names of its fields; errors are those of `read_matrices`."""
+    return kind._make(read_matrices(arrays, fields(kind)))
 
 
 def read_fields(arrays: Mapping[str, Array], fields: Sequence[tuple[str, str]], of: str = SNAPSHOT) -> list[Array]:

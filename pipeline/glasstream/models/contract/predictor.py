@@ -1,7 +1,7 @@
 """The contract of predictors: from rows of numbers to probabilities and labels, or values."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,11 @@ class Output:
 
     values: Floats
     labels: Integers
+
+    @classmethod
+    def of_numbers(cls, values: Floats) -> Self:
+        """Return the predictions of a regression, float64[n, 1]."""
+        return cls(values, np.full(len(values), NO_LABEL, np.int64))
 
 
 class Predictor(Protocol):

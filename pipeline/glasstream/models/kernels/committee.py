@@ -17,7 +17,7 @@ from glasstream.models.contract.arrays import (
     sealed,
 )
 from glasstream.models.contract.compiled import Compiled, choice, texts
-from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Output, Task
 from glasstream.models.kernels import average, normalise
 
 _SMALL: Final = 2.0**-10
@@ -86,10 +86,7 @@ class VotingCommittee:
         scores = np.zeros((len(rows), self._column.size))
         for member, place, weight in zip(self.parts, self._places, self._weights.tolist(), strict=True):
             count_votes(sealed(member.evaluate(rows).values, np.float64), place, weight, scores)
-        values = np.zeros((len(rows), len(self.classes)))
-        labels = np.full(len(rows), NO_LABEL, np.int64)
-        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
-        return Output(values, labels)
+        return normalise.classified(scores, self._rule, self._column, len(self.classes))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         start = np.cumsum([0, *(place.size for place in self._places)], dtype=np.int32)
@@ -144,7 +141,7 @@ class AveragingCommittee:
             answers[:, number] = member.evaluate(rows).values[:, 0] * _SMALL * weight
         values = np.zeros((len(rows), 1))
         average.average(answers, average.RULES[self._rule], values)
-        return Output(values / _SMALL, np.full(len(rows), NO_LABEL, np.int64))
+        return Output.of_numbers(values / _SMALL)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         return {"features": self.features, "rule": self._rule}, {"weights": self._weights}

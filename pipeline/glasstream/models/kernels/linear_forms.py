@@ -10,7 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from glasstream.jit import bare_kernel, inlined
-from glasstream.models.contract.arrays import Array
+from glasstream.models.contract.arrays import Array, FlagMatrix, NumberCube, NumberMatrix, Numbers
 from glasstream.models.contract.predictor import Floats, Integers
 
 IDENTITY: Final = 0
@@ -23,11 +23,11 @@ _SIGMOID_END: Final = 30.0  # river.utils.math.sigmoid is 0 or 1 beyond
 class Forms(NamedTuple):
     """The arrays of m linear forms over d slots."""
 
-    outer: Array
-    inner: Array
-    weight: Array
-    known: Array
-    intercept: Array
+    outer: NumberMatrix
+    inner: NumberCube
+    weight: NumberMatrix
+    known: FlagMatrix
+    intercept: Numbers
 
 
 @inlined

@@ -1,20 +1,24 @@
-"""River's aggregated Mondrian forests, compiled."""
+"""Aggregated Mondrian forests as arrays, equal to River's."""
 
-import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from glasstream.jit import kernel
-from glasstream.models.compiler.slots import ABSENT, Slots
-from glasstream.models.contract.arrays import Array, as_rows, read_matrices, require, require_range, sealed
-from glasstream.models.contract.compiled import choice, texts
-from glasstream.models.contract.labels import Labels
-from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
-from glasstream.models.kernels import normalise
-
-_RULE: Final = normalise.RULES["as they are"]
+from glasstream.models.contract.arrays import (
+    Array,
+    Indices,
+    NumberMatrix,
+    Numbers,
+    as_rows,
+    require,
+    require_range,
+    sealed,
+)  # fmt: skip
+from glasstream.models.contract.compiled import choice
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
+from glasstream.models.kernels.tables import TablePredictor
 
 
 class Nodes(NamedTuple):
@@ -36,26 +40,14 @@ class Nodes(NamedTuple):
         int32[T]
     """
 
-    feature: Array
-    threshold: Array
-    left: Array
-    right: Array
-    common: Array
-    share: Array
-    answer: Array
-    root: Array
-
-
-_FIELDS: Final = (
-    ("feature", "i4", 1),
-    ("threshold", "f8", 1),
-    ("left", "i4", 1),
-    ("right", "i4", 1),
-    ("common", "i4", 1),
-    ("share", "f8", 1),
-    ("answer", "f8", 2),
-    ("root", "i4", 1),
-)
+    feature: Indices
+    threshold: Numbers
+    left: Indices
+    right: Indices
+    common: Indices
+    share: Numbers
+    answer: NumberMatrix
+    root: Indices
 
 
 @kernel
@@ -87,59 +79,51 @@ def aggregate(rows: Floats, nodes: Nodes, parent: Integers, scores: Floats) -> N
                 scores[i, k] += said[k] / root.size
 
 
-class MondrianForest:
+class MondrianForest(TablePredictor):
     """An aggregated Mondrian forest as arrays.
 
     Parameters
     ----------
+    features, classes, column, tables
+        Trees as `Nodes`; see `TablePredictor`.
     task
         Classification or regression.
-    features, classes
-        Features and classes; see `Predictor`.
-    column
-        int32[k]: the class of each answer, in the order of River's dict, or -1; empty for regression, where k is 1.
-    nodes
-        The trees.
     """
 
     form: ClassVar[str] = "mondrian forest"
-    compiled = True
+    Tables = Nodes
 
     def __init__(
-        self, task: Task, features: tuple[str, ...], classes: tuple[str, ...], column: object, nodes: Nodes
+        self,
+        features: tuple[str, ...],
+        classes: tuple[str, ...],
+        column: object,
+        tables: Iterable[object],
+        task: Task,
     ) -> None:
+        super().__init__(features, classes, column, tables)
         self.task = task
-        self.features = features
-        self.classes = classes
-        self._column = sealed(column, np.int32)
-        self._nodes = Nodes(*(sealed(array, dtype) for array, (_, dtype, _) in zip(nodes, _FIELDS, strict=True)))
-        inner = np.flatnonzero(self._nodes.left >= 0)
-        parent = np.full(self._nodes.left.size, -1, np.int32)
-        parent[self._nodes.left[inner]] = parent[self._nodes.right[inner]] = inner
+        inner = np.flatnonzero(self._tables.left >= 0)
+        parent = np.full(self._tables.left.size, -1, np.int32)
+        parent[self._tables.left[inner]] = parent[self._tables.right[inner]] = inner
         self._parent = sealed(parent, np.int32)
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
-        scores = np.zeros((len(rows), self._nodes.answer.shape[1]))
-        labels = np.full(len(rows), NO_LABEL, np.int64)
-        aggregate(rows, self._nodes, self._parent, scores)
+        scores = np.zeros((len(rows), self._tables.answer.shape[1]))
+        aggregate(rows, self._tables, self._parent, scores)
         if self.task == REGRESSION:
-            return Output(scores if self._nodes.root.size else np.full_like(scores, np.nan), labels)
-        values = np.zeros((len(rows), len(self.classes)))
-        normalise.normalise(scores, _RULE, self._column, values, labels)
-        return Output(values, labels)
+            return Output.of_numbers(scores if self._tables.root.size else np.full_like(scores, np.nan))
+        return self._classified(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
-        meta: dict[str, object] = {"task": self.task, "features": self.features, "classes": self.classes}
-        return meta, {"column": self._column} | self._nodes._asdict()
+        meta, arrays = super().pack()
+        return meta | {"task": self.task}, arrays
 
     @classmethod
     def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        features, classes = texts(meta, "features"), texts(meta, "classes")
+        features, classes, column, nodes = cls._read(meta, arrays)
         task: Task = REGRESSION if choice(meta, "task", (CLASSIFICATION, REGRESSION)) == REGRESSION else CLASSIFICATION
-        (column,) = read_matrices(arrays, (("column", "i4", 1),))
-        nodes = Nodes(*read_matrices(arrays, _FIELDS))
-        require_range(column, -1, len(classes), "columns")
         regression = task == REGRESSION
         require(not regression or (not classes and not column.size), "no classes for regression")
         count = nodes.feature.size
@@ -158,64 +142,4 @@ class MondrianForest:
         # Otherwise many trees could share one long path, and few nodes could cause endless steps.
         reached = np.concatenate((nodes.left[inner], nodes.right[inner], nodes.root))
         require(np.unique(reached).size == reached.size == count, "one way to each node")
-        return cls(task, features, classes, column, nodes)
-
-
-def compile_mondrian_classifier(model: Any, slots: Slots, labels: Labels) -> MondrianForest:
-    """Compile an AMFClassifier. Its trees and so its arrays grow with every event, unless max_nodes bounds them.
-
-    The order of its classes, and so the label of a tie, is that of a Python set in the process that compiles.
-    """
-    keys = list(model._classes)
-    flat = _Flattening(slots, model.use_aggregation, len(keys))
-    for tree in model:
-        places = [tree._class_to_idx[key] for key in keys]
-
-        def answer(node: Any, places: list[int] = places) -> list[float]:
-            seen = node.n_samples + model.dirichlet * len(places)
-            counts = node.counts
-            own = [(counts[place] if place < len(counts) else 0) + model.dirichlet for place in places]
-            return [one / seen if seen else math.nan for one in own]
-
-        flat.add(tree._root, answer)
-    return MondrianForest(CLASSIFICATION, slots.names, labels.classes, labels.columns(keys), flat.nodes())
-
-
-def compile_mondrian_regressor(model: Any, slots: Slots) -> MondrianForest:
-    """Compile an AMFRegressor; before its first event, when River returns nothing, the result is NaN."""
-    flat = _Flattening(slots, model.use_aggregation, 1)
-    for tree in model:
-        flat.add(tree._root, lambda node: [node.predict()])
-    return MondrianForest(REGRESSION, slots.names, (), [], flat.nodes())
-
-
-class _Flattening:
-    def __init__(self, slots: Slots, aggregated: bool, width: int) -> None:
-        self.slots = slots
-        self.aggregated = aggregated
-        self.width = width
-        self.found: list[tuple[int, float, int, int, int, float]] = []
-        self.answers: list[list[float]] = []
-        self.roots: list[int] = []
-
-    def add(self, root: Any, answer: Any) -> None:
-        start = len(self.found)
-        self.roots.append(start)
-        nodes = [root]
-        for node in nodes:  # grows during the loop
-            self.answers.append(answer(node))
-            if node.is_leaf:
-                self.found.append((ABSENT, 0.0, -1, -1, -1, 1.0))
-                continue
-            left, right = node.children
-            first = start + len(nodes)
-            nodes += (left, right)
-            slot = self.slots.numeric(node.feature, "a branch")
-            common = first + (left.weight < right.weight)  # as in River; the weights are logarithms of likelihoods
-            share = 0.5 * math.exp(node.weight - node.log_weight_tree) if self.aggregated else 0.0
-            self.found.append((slot, node.threshold, first, first + 1, common, share))
-
-    def nodes(self) -> Nodes:
-        columns = np.array(self.found, np.float64).reshape(len(self.found), 6).T  # node numbers are far below 2**53
-        answers = np.array(self.answers, np.float64).reshape(len(self.found), self.width)
-        return Nodes(*(*columns, answers, np.array(self.roots, np.int64)))
+        return cls(features, classes, column, nodes, task)

@@ -2,9 +2,11 @@
 
 from typing import Final
 
+import numpy as np
+
 from glasstream.jit import kernel
 from glasstream.models.contract.arrays import Array
-from glasstream.models.contract.predictor import Floats, Integers
+from glasstream.models.contract.predictor import NO_LABEL, Floats, Integers, Output
 
 _AS_THEY_ARE: Final = 0
 _SHARES: Final = 1
@@ -53,3 +55,11 @@ def normalise(scores: Floats, rule: int, column: Array, values: Floats, labels: 
                     best = c
         if best >= 0:
             labels[i] = column[best]
+
+
+def classified(scores: Floats, rule: str, column: Array, classes: int) -> Output:
+    """Return the predictions of a classifier with so many classes; arguments are those of `normalise`."""
+    values = np.zeros((len(scores), classes))
+    labels = np.full(len(scores), NO_LABEL, np.int64)
+    normalise(scores, RULES[rule], column, values, labels)
+    return Output(values, labels)

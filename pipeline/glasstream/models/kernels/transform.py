@@ -6,9 +6,21 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.jit import kernel
-from glasstream.models.contract.arrays import Array, as_rows, read_fields, require, require_range, sealed
+from glasstream.models.contract.arrays import (
+    Array,
+    Bytes,
+    Indices,
+    Numbers,
+    as_rows,
+    read_tuple,
+    require,
+    require_range,
+    sealed,
+    sealed_tuple,
+)
 from glasstream.models.contract.compiled import Compiled, texts
 from glasstream.models.contract.predictor import Floats, Output, Task
+from glasstream.models.kernels.walk import find
 
 CONSTANT: Final = 0
 SCALED: Final = 1
@@ -54,44 +66,16 @@ class Steps(NamedTuple):
         int32[w]: the columns that are kept, in their order.
     """
 
-    kind: Array
-    source: Array
-    other: Array
-    number: Array
-    divisor: Array
-    first: Array
-    last: Array
-    known: Array
-    code: Array
-    output: Array
-
-
-FIELDS: Final = (
-    ("kind", "i1"),
-    ("source", "i4"),
-    ("other", "i4"),
-    ("number", "f8"),
-    ("divisor", "f8"),
-    ("first", "i4"),
-    ("last", "i4"),
-    ("known", "f8"),
-    ("code", "f8"),
-    ("output", "i4"),
-)
-
-
-@kernel
-def _look_up(known: Floats, code: Floats, first: int, last: int, x: float, otherwise: float) -> Any:
-    stop = last
-    while first < last:
-        middle = (first + last) // 2
-        if known[middle] < x:
-            first = middle + 1
-        else:
-            last = middle
-    if first < stop and known[first] == x:
-        return code[first]
-    return otherwise
+    kind: Bytes
+    source: Indices
+    other: Indices
+    number: Numbers
+    divisor: Numbers
+    first: Indices
+    last: Indices
+    known: Numbers
+    code: Numbers
+    output: Indices
 
 
 @kernel
@@ -114,7 +98,8 @@ def transform(rows: Floats, width: int, steps: Steps, result: Floats) -> None:
                 x = 1.0 if found else 0.0 if what == IS else np.nan
             elif what == LOOKED_UP:
                 if x == x:
-                    x = _look_up(known, code, first[k], last[k], x, number[k])
+                    place = find(known, first[k], last[k], x)
+                    x = code[place] if place >= 0 else number[k]
             elif what == ABOVE:
                 if x == x:
                     x = 1.0 if x > number[k] else 0.0
@@ -150,7 +135,7 @@ class Transformed:
         self.task: Task = inner.task
         self.classes = inner.classes
         self.parts: tuple[Compiled, ...] = (inner,)
-        self._steps = Steps(*(sealed(array, dtype) for array, (_, dtype) in zip(steps, FIELDS, strict=True)))
+        self._steps = sealed_tuple(Steps, steps)
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
@@ -172,7 +157,7 @@ class Transformed:
     @classmethod
     def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
         features = texts(meta, "features")
-        steps = Steps(*read_fields(arrays, FIELDS))
+        steps = read_tuple(Steps, arrays)
         kind, count, width = steps.kind, steps.kind.size, len(features)
         require(all(array.size == count for array in steps[:7]), "arrays of steps of one length")
         require(steps.known.size == steps.code.size, "a code for each known value")

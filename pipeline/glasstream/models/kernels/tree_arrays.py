@@ -1,11 +1,10 @@
 """Read trees from the arrays of a snapshot, with checks that keep every kernel inside the arrays."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 
-from glasstream.models.contract.arrays import Array, read_fields, require, require_range, require_starts
+from glasstream.models.contract.arrays import Array, read_tuple, require, require_range, require_starts
 from glasstream.models.kernels.walk import (
     LEAF,
     NOMINAL_BINARY,
@@ -18,37 +17,6 @@ from glasstream.models.kernels.walk import (
     Votes,
 )
 
-BRANCH_FIELDS: Final = (
-    ("kind", "i1"),
-    ("feature", "i4"),
-    ("threshold", "f8"),
-    ("first", "i4"),
-    ("last", "i4"),
-    ("common", "i4"),
-    ("alternate", "i4"),
-    ("case_value", "f8"),
-    ("case_child", "i4"),
-    ("root", "i4"),
-)
-VOTE_FIELDS: Final = (
-    ("start", "i4"),
-    ("label", "i4"),
-    ("vote", "f8"),
-    ("bayes", "b1"),
-    ("error", "f8"),
-    ("term_start", "i4"),
-    ("term_feature", "i4"),
-    ("term_first", "i4"),
-    ("term_last", "i4"),
-    ("term_log", "i4"),
-    ("centre", "f8"),
-    ("curvature", "f8"),
-    ("peak", "f8"),
-    ("category", "f8"),
-    ("log", "f8"),
-)
-MEAN_FIELDS: Final = (("value", "f8"), ("start", "i4"), ("slot", "i4"), ("weight", "f8"))
-
 
 def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Branches:
     """Return the branches of a snapshot after checks that no row can lead a kernel out of bounds or in circles.
@@ -58,7 +26,7 @@ def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Br
     FrameError
         The arrays do not describe trees over `features` slots with `leaves` leaves.
     """
-    branches = Branches(*read_fields(arrays, BRANCH_FIELDS))
+    branches = read_tuple(Branches, arrays)
     kind, first, last, common = branches.kind, branches.first, branches.last, branches.common
     count = kind.size
     require(all(array.size == count for array in branches[:7]), "node arrays of one length")
@@ -101,7 +69,7 @@ def read_votes(arrays: Mapping[str, Array], features: int, classes: int) -> Vote
     FrameError
         The arrays do not describe leaves over `features` slots and `classes` classes.
     """
-    votes = Votes(*read_fields(arrays, VOTE_FIELDS))
+    votes = read_tuple(Votes, arrays)
     leaves, terms, densities = votes.bayes.size, votes.term_feature.size, votes.centre.size
     require_starts(votes.start, leaves, votes.label.size, "starts of votes")
     require_starts(votes.term_start, leaves, terms, "starts of terms")
@@ -131,7 +99,7 @@ def read_means(arrays: Mapping[str, Array], features: int) -> Means:
     FrameError
         The arrays do not describe leaves over `features` slots.
     """
-    means = Means(*read_fields(arrays, MEAN_FIELDS))
+    means = read_tuple(Means, arrays)
     require_starts(means.start, means.value.size, means.slot.size, "starts of weights")
     require(means.weight.size == means.slot.size, "a weight for each slot")
     require_range(means.slot, 0, features, "slots of weights")

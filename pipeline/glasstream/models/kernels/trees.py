@@ -8,7 +8,7 @@ import numpy as np
 
 from glasstream.models.contract.arrays import Array, as_rows, read_fields, require, require_range, sealed
 from glasstream.models.contract.compiled import choice, texts
-from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Integers, Output, Task
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
 from glasstream.models.kernels import average, normalise
 from glasstream.models.kernels.bit_votes import bit_votes
 from glasstream.models.kernels.leaf_sets import leaf_sets
@@ -65,10 +65,7 @@ class ClassificationTrees:
         return self._normalised(scores)
 
     def _normalised(self, scores: Floats) -> Output:
-        values = np.zeros((len(scores), len(self.classes)))
-        labels = np.full(len(scores), NO_LABEL, np.int64)
-        normalise.normalise(scores, normalise.RULES[self._rule], self._column, values, labels)
-        return Output(values, labels)
+        return normalise.classified(scores, self._rule, self._column, len(self.classes))
 
     @cached_property
     def _variants(self) -> TreeVariants | None:
@@ -108,10 +105,6 @@ class ClassificationTrees:
         return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(normalise.RULES)))
 
 
-def _numbers(values: Floats) -> Output:
-    return Output(values, np.full(len(values), NO_LABEL, np.int64))
-
-
 class RegressionTrees:
     """A regression tree or forest as arrays.
 
@@ -145,7 +138,7 @@ class RegressionTrees:
         answers = np.zeros((len(rows), self._weights.size))
         regress(rows, self._branches, self._means, self._weights, answers)
         average.average(answers, average.RULES[self._rule], values)
-        return _numbers(values)
+        return Output.of_numbers(values)
 
     @cached_property
     def _variants(self) -> TreeVariants | None:
@@ -158,11 +151,11 @@ class RegressionTrees:
         if self._variants is None:
             return None
         row_said, said = self._variants.replaced(rows, values)
-        return _numbers(row_said), _numbers(said)
+        return Output.of_numbers(row_said), Output.of_numbers(said)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
         """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
-        return None if self._variants is None else _numbers(self._variants.built_up(rows, order, background))
+        return None if self._variants is None else Output.of_numbers(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "rule": self._rule}

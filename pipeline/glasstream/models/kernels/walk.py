@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glasstream.jit import bare_kernel, inlined, kernel
-from glasstream.models.contract.arrays import Array
+from glasstream.models.contract.arrays import Array, Bytes, Flags, Indices, Numbers
 from glasstream.models.contract.predictor import Floats, Integers
 
 LEAF = 0
@@ -49,16 +49,16 @@ class Branches(NamedTuple):
         int32[T]: the root of each tree, -1 for one that has learned nothing.
     """
 
-    kind: Array
-    feature: Array
-    threshold: Array
-    first: Array
-    last: Array
-    common: Array
-    alternate: Array
-    case_value: Array
-    case_child: Array
-    root: Array
+    kind: Bytes
+    feature: Indices
+    threshold: Numbers
+    first: Indices
+    last: Indices
+    common: Indices
+    alternate: Indices
+    case_value: Numbers
+    case_child: Indices
+    root: Indices
 
 
 class Votes(NamedTuple):
@@ -93,21 +93,21 @@ class Votes(NamedTuple):
         float64[V], float64[W]: categories, in a term's range sorted, and log shares (0 for none).
     """
 
-    start: Array
-    label: Array
-    vote: Array
-    bayes: Array
-    error: Array
-    term_start: Array
-    term_feature: Array
-    term_first: Array
-    term_last: Array
-    term_log: Array
-    centre: Array
-    curvature: Array
-    peak: Array
-    category: Array
-    log: Array
+    start: Indices
+    label: Indices
+    vote: Numbers
+    bayes: Flags
+    error: Numbers
+    term_start: Indices
+    term_feature: Indices
+    term_first: Indices
+    term_last: Indices
+    term_log: Indices
+    centre: Numbers
+    curvature: Numbers
+    peak: Numbers
+    category: Numbers
+    log: Numbers
 
 
 class Means(NamedTuple):
@@ -123,10 +123,10 @@ class Means(NamedTuple):
         int32[W], float64[W]: in a leaf sorted by slot, the order in which River adds the features of a row.
     """
 
-    value: Array
-    start: Array
-    slot: Array
-    weight: Array
+    value: Numbers
+    start: Indices
+    slot: Indices
+    weight: Numbers
 
 
 @inlined
