@@ -88,94 +88,14 @@ def _write_word(stream: Array, at: np.uint64, bits: np.uint64, first: np.uint64)
     return at
 
 
-@bare_kernel
-def _word_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array) -> None:
-    """Do the work of `stream_replaced` for a tree of at most 64 leaves."""
-    _, _, _, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
-    own_set, behind, _ = scratch
-    _, values, row_places, places = given
-    features, times = row_places.shape[1], values.shape[1]
-    first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
-    base = np.uint64(bit_start[tree])
-    whole = _ALL >> np.uint64(64 - leaves[tree])
-    at = np.uint64(0)
-    for i in range(row_places.shape[0]):
-        own: Any = whole
-        for a in range(many - 1, -1, -1):
-            behind[a, 0] = own
-            own_set[a, 0] = sets[_start(set_start, tree, row_places[i, asked[first + a]])]
-            own &= own_set[a, 0]
-        begun = at
-        at = _write_word(stream, at, own, base)
-        n_own = at - begun
-        before: Any = whole
-        a = 0
-        for f in range(features):
-            parts = False
-            rest = own
-            if a < many and asked[first + a] == f:
-                rest = before & behind[a, 0]
-                before &= own_set[a, 0]
-                parts = bool(rest != own or n_own > 1)  # a leaf listed twice may be listed once for another value
-                a += 1
-            if parts:
-                for k in range(times):
-                    open_ = rest & sets[_start(set_start, tree, places[i * times + k, f])]
-                    at = _write_word(stream, at, open_, base)
-            else:
-                for _ in range(times):
-                    for entry in range(n_own):
-                        stream[at] = stream[begun + np.uint64(entry)]
-                        at += _ONE
+@inlined
+def _replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array, size: int) -> None:
+    """Do the work of `stream_replaced` for a tree whose sets have `size` words.
 
-
-@bare_kernel
-def _word_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array) -> None:
-    """Do the work of `stream_built_up` for a tree of at most 64 leaves."""
-    _, _, _, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
-    before, behind, _ = scratch
-    _, order, background, row_places, places = given
-    _, backgrounds, inner, _ = background.shape
-    features = row_places.shape[1]
-    steps = order.shape[1] - 1
-    base = np.uint64(bit_start[tree])
-    whole = _ALL >> np.uint64(64 - leaves[tree])
-    at = np.uint64(0)
-    for i in range(row_places.shape[0]):
-        open_: Any = whole
-        for f in range(order.shape[1], features):  # absent from all rows
-            open_ &= sets[_start(set_start, tree, row_places[i, f])]
-        for step in range(steps):
-            f = order[i, step]
-            if f < features:
-                open_ &= sets[_start(set_start, tree, row_places[i, f])]
-            before[step, 0] = open_
-        for k in range(inner):
-            for step in range(steps):
-                if step == 0 or backgrounds > 1:
-                    row = (i * backgrounds + step) * inner + k
-                    open_ = _ALL
-                    for added in range(steps, step, -1):
-                        f = order[i, added]
-                        if f < features:
-                            open_ &= sets[_start(set_start, tree, places[row, f])]
-                        behind[added, 0] = open_
-                at = _write_word(stream, at, before[step, 0] & behind[step + 1, 0], base)
-
-
-@bare_kernel
-def stream_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array) -> None:
-    """Fill `stream` uint32 for a tree.
-
-    The entries of a row are its own leaves and then, for each feature that the predictor knows, the leaves for each of
-    the values that replace it.
+    Where `size` is the constant 1, the machine code has no loops over words.
     """
-    _, _, words, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
+    _, _, _, bit_start, leaves, _, asked_start, asked, set_start, sets, _ = leaf_sets
     before, behind, live = scratch
-    size = words[tree]
-    if size == 1:
-        _word_replaced(leaf_sets, tree, given, scratch, stream)
-        return
     _, values, row_places, places = given
     features, times = row_places.shape[1], values.shape[1]
     first, many = asked_start[tree], asked_start[tree + 1] - asked_start[tree]
@@ -195,9 +115,12 @@ def stream_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch
             for word in range(size):
                 behind[a, word] = behind[a + 1, word] & sets[start + np.uint64(word)]
         own = at
-        for word in range(size):
-            at = _write(stream, at, before[many, word], base + np.uint64(64 * word))
-        stream[at - _ONE] &= _LAST
+        if size == 1:
+            at = _write_word(stream, at, before[many, 0], base)
+        else:
+            for word in range(size):
+                at = _write(stream, at, before[many, word], base + np.uint64(64 * word))
+            stream[at - _ONE] &= _LAST
         n_own = at - own
         a = 0
         for f in range(features):
@@ -220,24 +143,20 @@ def stream_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch
                 continue
             for k in range(times):
                 start = _start(set_start, tree, places[i * times + k, f])
+                if size == 1:
+                    at = _write_word(stream, at, behind[a - 1, 0] & sets[start], base)
+                    continue
                 for nth in range(n_live):
                     word = live[nth]
                     at = _write(stream, at, behind[a - 1, word] & sets[start + word], base + np.uint64(64) * word)
                 stream[at - _ONE] &= _LAST
 
 
-@bare_kernel
-def stream_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array) -> None:
-    """Fill `stream` uint32 for a tree.
-
-    The entries of a row are, for each of its background rows, the leaves at each step.
-    """
-    _, _, words, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
+@inlined
+def _built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array, size: int) -> None:
+    """Do the work of `stream_built_up`, like `_replaced`."""
+    _, _, _, bit_start, leaves, _, _, _, set_start, sets, _ = leaf_sets
     before, behind, _ = scratch
-    size = words[tree]
-    if size == 1:
-        _word_built_up(leaf_sets, tree, given, scratch, stream)
-        return
     _, order, background, row_places, places = given
     _, backgrounds, inner, _ = background.shape
     features = row_places.shape[1]
@@ -268,7 +187,35 @@ def stream_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch:
                         start = _start(set_start, tree, places[row, f]) if f < features else np.uint64(0)
                         for word in range(size):
                             behind[added, word] = behind[added + 1, word] & sets[start + np.uint64(word)]
+                if size == 1:
+                    at = _write_word(stream, at, before[step + 1, 0] & behind[step + 1, 0], base)
+                    continue
                 for word in range(size):
                     bits = before[step + 1, word] & behind[step + 1, word]
                     at = _write(stream, at, bits, base + np.uint64(64 * word))
                 stream[at - _ONE] &= _LAST
+
+
+@bare_kernel
+def stream_replaced(leaf_sets: LeafSets, tree: int, given: ReplacedRows, scratch: Scratch, stream: Array) -> None:
+    """Fill `stream` uint32 for a tree.
+
+    The entries of a row are its own leaves and then, for each feature that the predictor knows, the leaves for each of
+    the values that replace it.
+    """
+    if leaf_sets.words[tree] == 1:
+        _replaced(leaf_sets, tree, given, scratch, stream, 1)
+    else:
+        _replaced(leaf_sets, tree, given, scratch, stream, leaf_sets.words[tree])
+
+
+@bare_kernel
+def stream_built_up(leaf_sets: LeafSets, tree: int, given: BuiltUpRows, scratch: Scratch, stream: Array) -> None:
+    """Fill `stream` uint32 for a tree.
+
+    The entries of a row are, for each of its background rows, the leaves at each step.
+    """
+    if leaf_sets.words[tree] == 1:
+        _built_up(leaf_sets, tree, given, scratch, stream, 1)
+    else:
+        _built_up(leaf_sets, tree, given, scratch, stream, leaf_sets.words[tree])

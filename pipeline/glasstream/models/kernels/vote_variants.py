@@ -59,17 +59,9 @@ def _room(bit_votes: BitVotes, width: int, variants: int) -> Kept:
 
 
 @inlined
-def _add_bayes(bit: Any, reading: Any, votes: BitVotes, room: Kept, scores: Floats, to: Any) -> None:
-    """Add the votes of a naive Bayes leaf on a row, or on a variant whose replaced feature has the bit `reading`."""
-    tags, kept, x, _ = room
-    each = kept.size // (_KEPT + 1)
-    slot = _KEPT
-    if not votes.reads[bit] & reading:  # its votes equal those on the row itself
-        slot = bit % _KEPT
-    if slot == _KEPT or tags[slot] != bit:
-        bayes_votes(bit, votes, x, kept, slot * each)
-        tags[slot] = bit
-    add_kept(bit, votes, kept, slot * each, scores, to)
+def _slot(bit: Any, reading: Any, votes: BitVotes) -> Any:
+    """Return the place of a leaf's votes on a row, or the last one if the leaf reads the replaced feature's bit."""
+    return _KEPT if votes.reads[bit] & reading else bit % _KEPT
 
 
 @bare_kernel
@@ -80,17 +72,19 @@ def _replaced(
     rows, values, row_places, _ = given
     n, times, width = values.shape
     features, classes = row_places.shape[1], votes.constant.shape[1]
+    tags, kept, x, _ = room
+    each = kept.size // (_KEPT + 1)
     at = np.uint64(0)
     for i in range(n):
         for slot in range(_KEPT):
-            room.tags[slot] = -1
+            tags[slot] = -1
         for f in range(features):
-            room.x[f] = rows[i, f]
+            x[f] = rows[i, f]
         for f in range(-1, features):
             reading = np.uint64(0) if f < 0 else np.uint64(1) << np.uint64(f & 63)
             for k in range(1 if f < 0 else times):
                 if f >= 0:
-                    room.x[f] = values[i, k, f]
+                    x[f] = values[i, k, f]
                 to = i * classes if f < 0 else ((i * times + k) * width + f) * classes
                 out = row_scores if f < 0 else scores
                 more = True
@@ -99,12 +93,16 @@ def _replaced(
                     at += np.uint64(1)
                     more = entry & np.uint32(1)
                     bit = entry >> np.uint32(1)
-                    if votes.bayes[bit]:
-                        _add_bayes(bit, reading, votes, room, out, to)
-                    else:
+                    if not votes.bayes[bit]:
                         add_constant(bit, votes, out, to)
+                        continue
+                    slot = _slot(bit, reading, votes)
+                    if slot == _KEPT or tags[slot] != bit:
+                        bayes_votes(bit, votes, x, kept, slot * each)
+                        tags[slot] = bit
+                    add_kept(bit, votes, kept, slot * each, out, to)
             if f >= 0:
-                room.x[f] = rows[i, f]
+                x[f] = rows[i, f]
 
 
 @bare_kernel
@@ -113,12 +111,15 @@ def _single_replaced(
 ) -> None:
     """Add the votes of `_replaced` if no row reaches more than one leaf: the constant ones first, without a branch."""
     rows, values, row_places, _ = given
-    bayes, found, x = votes.bayes, room.found, room.x
+    bayes = votes.bayes
+    tags, kept, x, found = room
+    each = kept.size // (_KEPT + 1)
     n, times, width = values.shape
     features, classes = row_places.shape[1], votes.constant.shape[1]
     at = np.uint64(0)
     bit: Any
     f: Any
+    slot: Any
     for i in range(n):
         own = np.int64(stream[at] >> np.uint32(1))
         at += np.uint64(1)
@@ -136,19 +137,26 @@ def _single_replaced(
                 variant += np.uint64(1)
         if many > 0 or bayes[own]:
             for slot in range(_KEPT):
-                room.tags[slot] = -1
+                tags[slot] = -1
             for f in range(features):
                 x[f] = rows[i, f]
             if bayes[own]:
-                _add_bayes(own, np.uint64(0), votes, room, row_scores, i * classes)
+                slot = own % _KEPT
+                bayes_votes(own, votes, x, kept, slot * each)
+                tags[slot] = own
+                add_kept(own, votes, kept, slot * each, row_scores, i * classes)
             for nth in range(many):
                 bit = np.int64(stream[at + found[nth]] >> np.uint32(1))
                 f = np.int64(found[nth]) // times
                 k = np.int64(found[nth]) - f * times
-                x[f] = values[i, k, f]
+                slot = _slot(bit, np.uint64(1) << np.uint64(f & 63), votes)
+                if slot == _KEPT or tags[slot] != bit:
+                    x[f] = values[i, k, f]
+                    bayes_votes(bit, votes, x, kept, slot * each)
+                    x[f] = rows[i, f]
+                    tags[slot] = bit
                 to = ((i * times + k) * width + f) * classes
-                _add_bayes(bit, np.uint64(1) << np.uint64(f & 63), votes, room, scores, to)
-                x[f] = rows[i, f]
+                add_kept(bit, votes, kept, slot * each, scores, to)
         at += np.uint64(features * times)
 
 
