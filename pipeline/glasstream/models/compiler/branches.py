@@ -9,33 +9,26 @@ from river.tree.nodes import branch, efdtc_nodes, hatc_nodes, hatr_nodes
 from glasstream.errors import NotCompilable
 from glasstream.models.compiler.slots import ABSENT, Slots
 from glasstream.models.contract.arrays import sealed_tuple
-from glasstream.models.kernels.walk import (
-    LEAF,
-    NOMINAL_BINARY,
-    NOMINAL_MULTIWAY,
-    NUMERIC_BINARY,
-    NUMERIC_MULTIWAY,
-    UNTESTED,
-    Branches,
-)
+from glasstream.models.kernels import walk
+from glasstream.models.kernels.walk import Branches
 
 _KINDS: dict[type, int] = {
-    branch.NumericBinaryBranch: NUMERIC_BINARY,
-    branch.NominalBinaryBranch: NOMINAL_BINARY,
-    branch.NominalMultiwayBranch: NOMINAL_MULTIWAY,
-    branch.NumericMultiwayBranch: NUMERIC_MULTIWAY,
-    efdtc_nodes.EFDTNumericBinaryBranch: NUMERIC_BINARY,
-    efdtc_nodes.EFDTNominalBinaryBranch: NOMINAL_BINARY,
-    efdtc_nodes.EFDTNominalMultiwayBranch: NOMINAL_MULTIWAY,
-    efdtc_nodes.EFDTNumericMultiwayBranch: NUMERIC_MULTIWAY,
-    hatc_nodes.AdaNumBinaryBranchClass: NUMERIC_BINARY,
-    hatc_nodes.AdaNomBinaryBranchClass: NOMINAL_BINARY,
-    hatc_nodes.AdaNomMultiwayBranchClass: NOMINAL_MULTIWAY,
-    hatc_nodes.AdaNumMultiwayBranchClass: NUMERIC_MULTIWAY,
-    hatr_nodes.AdaNumBinaryBranchReg: NUMERIC_BINARY,
-    hatr_nodes.AdaNomBinaryBranchReg: NOMINAL_BINARY,
-    hatr_nodes.AdaNomMultiwayBranchReg: NOMINAL_MULTIWAY,
-    hatr_nodes.AdaNumMultiwayBranchReg: NUMERIC_MULTIWAY,
+    branch.NumericBinaryBranch: walk.NUMERIC_BINARY,
+    branch.NominalBinaryBranch: walk.NOMINAL_BINARY,
+    branch.NominalMultiwayBranch: walk.NOMINAL_MULTIWAY,
+    branch.NumericMultiwayBranch: walk.NUMERIC_MULTIWAY,
+    efdtc_nodes.EFDTNumericBinaryBranch: walk.NUMERIC_BINARY,
+    efdtc_nodes.EFDTNominalBinaryBranch: walk.NOMINAL_BINARY,
+    efdtc_nodes.EFDTNominalMultiwayBranch: walk.NOMINAL_MULTIWAY,
+    efdtc_nodes.EFDTNumericMultiwayBranch: walk.NUMERIC_MULTIWAY,
+    hatc_nodes.AdaNumBinaryBranchClass: walk.NUMERIC_BINARY,
+    hatc_nodes.AdaNomBinaryBranchClass: walk.NOMINAL_BINARY,
+    hatc_nodes.AdaNomMultiwayBranchClass: walk.NOMINAL_MULTIWAY,
+    hatc_nodes.AdaNumMultiwayBranchClass: walk.NUMERIC_MULTIWAY,
+    hatr_nodes.AdaNumBinaryBranchReg: walk.NUMERIC_BINARY,
+    hatr_nodes.AdaNomBinaryBranchReg: walk.NOMINAL_BINARY,
+    hatr_nodes.AdaNomMultiwayBranchReg: walk.NOMINAL_MULTIWAY,
+    hatr_nodes.AdaNumMultiwayBranchReg: walk.NUMERIC_MULTIWAY,
 }
 """Exact types: a subclass may route rows differently."""
 
@@ -77,7 +70,7 @@ def flatten(
             if kind is None:
                 if type(node) not in leaf_types:
                     raise NotCompilable(f"a tree has a node of type {type(node).__name__}, whose rules are not known")
-                nodes.append([LEAF, 0, 0.0, numbered, 0, 0, -1])
+                nodes.append([walk.LEAF, 0, 0.0, numbered, 0, 0, -1])
                 weights.append(weight(node))
                 own_leaves.append(node)
                 numbered += 1
@@ -91,7 +84,7 @@ def flatten(
             slot, threshold, entries = _test(node, kind, slots)
             last = first + 1
             if slot == ABSENT:
-                kind, slot = UNTESTED, 0
+                kind, slot = walk.UNTESTED, 0
             elif entries is not None:
                 first, last = len(cases), len(cases) + len(entries)
                 cases.extend((value, start + children[-1][1] + child) for value, child in entries)
@@ -113,13 +106,13 @@ def flatten(
 
 def _test(node: Any, kind: int, slots: Slots) -> tuple[int, float, list[tuple[float, int]] | None]:
     """Return slot, threshold and, for a multiway branch, the sorted cases: (value, place among the children)."""
-    if kind == NUMERIC_BINARY:
+    if kind == walk.NUMERIC_BINARY:
         return slots.numeric(node.feature, "a branch"), node.threshold, None
-    if kind == NUMERIC_MULTIWAY:
+    if kind == walk.NUMERIC_MULTIWAY:
         slot = slots.numeric(node.feature, "a branch")
         return slot, node.radius, sorted((float(key), child) for key, child in node._mapping.items())
     slot = slots.slot(node.feature)
-    if kind == NOMINAL_BINARY:
+    if kind == walk.NOMINAL_BINARY:
         value = slots.value(slot, node.value)
         return slot, np.nan if value is None else value, None  # NaN equals nothing: no row can hold the value
     values = ((slots.value(slot, key), child) for key, child in node._mapping.items())

@@ -1,6 +1,7 @@
 """Compile River models to predictors made of arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from river import base, compose, ensemble, forest, linear_model, multiclass, naive_bayes, preprocessing, tree
@@ -8,7 +9,7 @@ from river import base, compose, ensemble, forest, linear_model, multiclass, nai
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.ingest.features import FeatureTable
 from glasstream.models.compiler import bayes, ensembles, hoeffding, linear_models, mondrian
-from glasstream.models.compiler.families import Family, Keys, PartCompiler, merged
+from glasstream.models.compiler.ensembles import Keys, PartCompiler, merged
 from glasstream.models.compiler.slots import Slots
 from glasstream.models.compiler.transformers import compile_transformers
 from glasstream.models.contract.compiled import Compiled
@@ -54,6 +55,22 @@ def compile_model(
             f"{type(last).__name__}: expected labels for a classifier and none for a regressor, got {labels}"
         )
     return _PARTS.compile(model, Slots(table, given), None if labels is None else Labels(labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The compiler of River models of one exact type.
+
+    Attributes
+    ----------
+    compile
+        Function from (model, slots, labels, parts) to arrays.
+    keys
+        Function from (model, parts) to the keys of `PartCompiler.keys`; None for regressors.
+    """
+
+    compile: Callable[[Any, Slots, Any, PartCompiler], Compiled]
+    keys: Callable[[Any, PartCompiler], Keys] | None = None
 
 
 class _Parts:

@@ -3,12 +3,11 @@
 A bag of plain Hoeffding trees is compiled to a forest. Other ensembles evaluate their members one by one.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from river import tree
 
-from glasstream.models.compiler.families import Keys, PartCompiler, merged
-from glasstream.models.compiler.hoeffding import forest_of, regression_forest_of
+from glasstream.models.compiler.hoeffding import classification_trees, regression_trees
 from glasstream.models.compiler.slots import Slots
 from glasstream.models.contract.compiled import Compiled
 from glasstream.models.contract.labels import Labels
@@ -17,6 +16,26 @@ from glasstream.models.kernels.committee import AveragingCommittee, VotingCommit
 
 _CLASSIFICATION_TREES: Final = (tree.HoeffdingTreeClassifier, tree.ExtremelyFastDecisionTreeClassifier)
 _REGRESSION_TREES: Final = (tree.HoeffdingTreeRegressor, tree.HoeffdingAdaptiveTreeRegressor)
+
+Keys = list[Any]
+
+
+class PartCompiler(Protocol):
+    """Compiles the models inside a model."""
+
+    def compile(self, model: Any, slots: Slots, labels: Labels | None) -> Compiled:
+        """Return the arrays of an inner model of any family; errors are those of `compile_model`."""
+
+    def keys(self, model: Any) -> Keys:
+        """Return the keys of a classifier's `predict_proba_one`, in the order of River's dict.
+
+        The keys are the same for every row. Errors are those of `compile_model`.
+        """
+
+
+def merged(keys: list[Keys]) -> Keys:
+    """Return the keys of several dicts in order of first appearance."""
+    return list(dict.fromkeys(key for own in keys for key in own))
 
 
 def bag_keys(model: Any, parts: PartCompiler) -> Keys:
@@ -98,7 +117,7 @@ def _vote(
     members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], labels: Labels, parts: PartCompiler
 ) -> Compiled:
     if _are(members, _CLASSIFICATION_TREES):  # a tree only knows the features of its input
-        return forest_of(members, weights, slots, labels)
+        return classification_trees(members, weights, "shares", slots, labels)
     keys = [parts.keys(member) for member in members]
     places = {key: place for place, key in enumerate(merged(keys))}
     compiled = [_own(member, own, parts) for member, own in zip(members, own_slots, strict=True)]
@@ -117,7 +136,7 @@ def _mean(
     members: list[Any], slots: Slots, own_slots: list[Slots], weights: list[float], rule: str, parts: PartCompiler
 ) -> Compiled:
     if _are(members, _REGRESSION_TREES):
-        return regression_forest_of(members, weights, rule, slots)
+        return regression_trees(members, weights, rule, slots)
     compiled = [parts.compile(member, own, None) for member, own in zip(members, own_slots, strict=True)]
     return AveragingCommittee(slots.names, tuple(compiled), weights, rule)
 

@@ -1,5 +1,6 @@
 """River's Hoeffding trees and adaptive random forests, compiled."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
 
 def compile_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
     """Compile a HoeffdingTreeClassifier or ExtremelyFastDecisionTreeClassifier: a leaf's votes over sorted classes."""
-    return _classification([model], [sorted(model.classes)], [1.0], "as they are", slots, labels)
+    return classification_trees([model], [1.0], "as they are", slots, labels)
 
 
 def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
@@ -24,7 +25,7 @@ def compile_adaptive_tree_classifier(model: Any, slots: Slots, labels: Labels) -
 
     The order of its classes, and so the label of a tie, is that of a Python set in the process that compiles.
     """
-    return _classification([model], [list(model.classes)], [1.0], "scaled", slots, labels)
+    return classification_trees([model], [1.0], "scaled", slots, labels, [list(model.classes)])
 
 
 def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> ClassificationTrees:
@@ -38,12 +39,12 @@ def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> Class
     for metric, _ in zip(model._metrics, trees, strict=False):
         value = metric.get()
         weights.append(value if not model.disable_weighted_vote and value > 0.0 else 1.0)
-    return _classification(trees, [sorted(one.classes) for one in trees], weights, "shares", slots, labels)
+    return classification_trees(trees, weights, "shares", slots, labels)
 
 
 def compile_tree_regressor(model: Any, slots: Slots) -> RegressionTrees:
     """Compile a HoeffdingTreeRegressor or HoeffdingAdaptiveTreeRegressor: the mean of the leaves that a row reaches."""
-    return _regression([model], [1.0], "mean", slots)
+    return regression_trees([model], [1.0], "mean", slots)
 
 
 def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
@@ -63,27 +64,23 @@ def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
             # The higher the error, the less weight; the sum is numpy's, as in River.
             remaining = np.array([total - error for error in errors])
             weights = list(remaining / remaining.sum())
-    return _regression(trees, weights, rule, slots)
+    return regression_trees(trees, weights, rule, slots)
 
 
-def forest_of(trees: list[Any], weights: list[float], slots: Slots, labels: Labels) -> ClassificationTrees:
-    """Return a forest of plain Hoeffding trees of any kind, which adds their weighted probabilities."""
-    return _classification(trees, [sorted(one.classes) for one in trees], weights, "shares", slots, labels)
-
-
-def regression_forest_of(trees: list[Any], weights: list[float], rule: str, slots: Slots) -> RegressionTrees:
-    """Return a forest of Hoeffding trees for regression of any kind, which averages their weighted answers."""
-    return _regression(trees, weights, rule, slots)
-
-
-def _classification(
-    trees: list[Any], classes: list[list[Any]], weights: list[float], rule: str, slots: Slots, labels: Labels
+def classification_trees(
+    trees: list[Any],
+    weights: list[float],
+    rule: str,
+    slots: Slots,
+    labels: Labels,
+    classes: list[list[Any]] | None = None,
 ) -> ClassificationTrees:
-    """Flatten classification trees; `classes` are each tree's, in the order of its dict."""
-    places: dict[Any, int] = {}
-    for keys in classes:
-        for key in keys:
-            places.setdefault(key, len(places))
+    """Return a forest of Hoeffding trees of any kind, which adds their weighted probabilities.
+
+    `classes` are each tree's, in the order of its dict; None sorts them.
+    """
+    classes = [sorted(one.classes) for one in trees] if classes is None else classes
+    places = {key: place for place, key in enumerate(dict.fromkeys(chain.from_iterable(classes)))}
     for one in trees:
         flat_votes.check_splitter(one)
     roots = [one._root for one in trees]
@@ -92,7 +89,8 @@ def _classification(
     return ClassificationTrees(slots.names, labels.classes, labels.columns(places), branches, votes, weights, rule)
 
 
-def _regression(trees: list[Any], weights: list[float], rule: str, slots: Slots) -> RegressionTrees:
+def regression_trees(trees: list[Any], weights: list[float], rule: str, slots: Slots) -> RegressionTrees:
+    """Return a forest of Hoeffding trees for regression of any kind, which averages their weighted answers."""
     for one in trees:
         flat_means.check_leaf_model(one)
     roots = [one._root for one in trees]

@@ -10,17 +10,8 @@ from glasstream.errors import NotCompilable
 from glasstream.ingest.features import Kind
 from glasstream.models.compiler.slots import ABSENT, Given, Slots, value_of
 from glasstream.models.contract.arrays import sealed_tuple
-from glasstream.models.kernels.transform import (
-    ABOVE,
-    ANY_OF,
-    CONSTANT,
-    FIRST_OF,
-    IS,
-    IS_OR_ABSENT,
-    LOOKED_UP,
-    SCALED,
-    Steps,
-)
+from glasstream.models.kernels import transform
+from glasstream.models.kernels.transform import Steps
 
 _KIND_OF: Final = {bool: Kind.BOOLEAN, str: Kind.TEXT, int: Kind.NUMBER, float: Kind.NUMBER}
 _TYPE_OF: Final = {Kind.NUMBER: float, Kind.BOOLEAN: bool, Kind.TEXT: str}
@@ -78,7 +69,8 @@ class _Script:
         self, kind: int, source: int, number: float = 0.0, *, divisor: float = 0.0, other: int = 0, first: int = 0
     ) -> int:
         """Add a step and return its column; a step that looks up has the table from `first` on."""
-        self.steps.append((kind, source, other, number, divisor, first, len(self.table) if kind == LOOKED_UP else 0))
+        last = len(self.table) if kind == transform.LOOKED_UP else 0
+        self.steps.append((kind, source, other, number, divisor, first, last))
         return self.width + len(self.steps) - 1
 
 
@@ -107,15 +99,15 @@ def _without_unused(script: _Script, wanted: list[int]) -> tuple[list[tuple[Any,
     used = set(wanted)
     for k in range(len(script.steps) - 1, -1, -1):
         kind, source, other, *_ = script.steps[k]
-        if script.width + k in used and kind != CONSTANT:
-            used |= {source, other} if kind in (FIRST_OF, ANY_OF) else {source}
+        if script.width + k in used and kind != transform.CONSTANT:
+            used |= {source, other} if kind in (transform.FIRST_OF, transform.ANY_OF) else {source}
     place = {at: at for at in range(script.width)}
     kept: list[tuple[Any, ...]] = []
     for k, (kind, source, other, *rest) in enumerate(script.steps):
         if script.width + k in used:
             place[script.width + k] = script.width + len(kept)
-            two = kind in (FIRST_OF, ANY_OF)
-            kept.append((kind, place[source] if kind != CONSTANT else 0, place[other] if two else 0, *rest))
+            two = kind in (transform.FIRST_OF, transform.ANY_OF)
+            kept.append((kind, place[source] if kind != transform.CONSTANT else 0, place[other] if two else 0, *rest))
     return kept, [place[at] for at in wanted]
 
 
@@ -153,7 +145,7 @@ def _union(parts: list[Columns], script: _Script) -> Columns:
 def _first_of(first: _Column, second: _Column, script: _Script) -> _Column:
     if first.type is not second.type or first.type is str:
         raise NotCompilable(f"a union gives {first.name!r} now from one of its parts, now from another")
-    at = script.add(FIRST_OF, first.at, other=second.at)
+    at = script.add(transform.FIRST_OF, first.at, other=second.at)
     return replace(first, at=at, source=ABSENT, always=second.always, sometimes=True)
 
 
@@ -185,7 +177,7 @@ def _scaled(
         centre_and_divisor = scaling(column.name)
         if centre_and_divisor is not None:  # no later model knows an unseen feature
             centre, divisor = centre_and_divisor
-            at = script.add(SCALED, column.at, float(centre), divisor=float(divisor))
+            at = script.add(transform.SCALED, column.at, float(centre), divisor=float(divisor))
             made.append(replace(column, at=at, type=float, categories={}))
     return made
 
@@ -228,7 +220,7 @@ def _binarized(transformer: Any, columns: Columns, script: _Script) -> Columns:
     made = []
     for column in columns:
         if column.type is not str:
-            at = script.add(ABOVE, column.at, float(transformer.threshold))
+            at = script.add(transform.ABOVE, column.at, float(transformer.threshold))
             column = replace(column, at=at, type=transformer.dtype)
         made.append(column)
     return made
@@ -244,7 +236,7 @@ def _ordinal(transformer: Any, columns: Columns, script: _Script) -> Columns:
         codes = transformer.values.get(column.name, {})  # indexing the defaultdict would add to the model
         values = ((value_of(column.given(), key), code) for key, code in codes.items())
         script.table.extend(sorted((value, float(code)) for value, code in values if value is not None))
-        at = script.add(LOOKED_UP, column.at, float(unknown), first=first)
+        at = script.add(transform.LOOKED_UP, column.at, float(unknown), first=first)
         made.append(replace(column, at=at, type=int, categories={}))
     return made
 
@@ -260,17 +252,17 @@ def _one_hot(transformer: Any, columns: Columns, script: _Script) -> Columns:
     found: dict[str, _Column] = {}
     for column in columns:
         for name, value in _dummies(transformer, column):
-            kind = IS if name in zeros else IS_OR_ABSENT
+            kind = transform.IS if name in zeros else transform.IS_OR_ABSENT
             made = replace(column, name=name, at=script.add(kind, column.at, value), type=int, categories={})
-            made = replace(made, always=kind == IS, sometimes=kind != IS)
+            made = replace(made, always=kind == transform.IS, sometimes=kind != transform.IS)
             if name in found:
-                at = script.add(ANY_OF, found[name].at, other=made.at)
+                at = script.add(transform.ANY_OF, found[name].at, other=made.at)
                 always = made.always or found[name].always
                 made = replace(made, at=at, source=ABSENT, always=always, sometimes=True)
             found[name] = made
     for name in sorted(zeros):
         if name not in found:
-            at = script.add(CONSTANT, 0, 0.0)
+            at = script.add(transform.CONSTANT, 0, 0.0)
             found[name] = _Column(name, at, int, {}, ABSENT, always=True)
     return [found[name] for name in (*zeros, *(name for name in found if name not in zeros))]
 

@@ -9,7 +9,7 @@ The leaves of alternate trees in adaptive trees are included, so a row can have 
 of the branch beside which they grow, so the bits from low to high have the order in which `walk.classify` adds.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from glasstream.models.kernels.walk import (
     NUMERIC_MULTIWAY,
     UNTESTED,
     Branches,
+    below,
     step,
 )
 
@@ -79,17 +80,18 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
     """
     if not _has_sets(branches):
         return None
-    owner, beside, tree = _ways(branches)
-    low, twice, count, bit_start, leaf = _numbered(branches, owner, beside, tree)
-    cut_start, cut = _cuts(branches, tree, features)
+    above, beside, tree = _ways(branches)
+    low, twice, count, bit_start, leaf = _numbered(branches, above, beside, tree)
+    asks, owner, slot, number, nominal = _tests(branches, tree, features)
+    cut_start, cut = _cuts(slot, number, nominal, features)
     words = np.diff(bit_start) >> 6
     if words.size * (cut.size + 2 * features) > _LIMIT:
         return None
-    asked_start, asked, set_start, value, set_end = _bins(branches, tree, features, cut_start, cut, words)
+    asked_start, asked, set_start, value, set_end = _bins(asks, owner, slot, number, nominal, cut_start, cut, words)
     if set_end > _LIMIT:
         return None
     sets = np.full(set_end, np.uint64(2**64 - 1), np.uint64)
-    _exclude(branches, tree, low, twice, cut_start, set_start, value, words, bit_start, sets)
+    _exclude(branches, tree, low - bit_start[tree, np.newaxis], twice, cut_start, set_start, value, sets)
     further = np.bincount(tree[(branches.alternate >= 0) & (tree >= 0)], minlength=1)
     most = 1 + 2 * int(further.max())  # one, and an alternate leaf twice for each branch that has one
     return LeafSets(cut_start, cut, words, bit_start, count, leaf, asked_start, asked, set_start, sets, most)
@@ -98,26 +100,6 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
 def _has_sets(branches: Branches) -> bool:
     numeric = branches.threshold[branches.kind == NUMERIC_BINARY]
     return not (np.any(branches.kind == NUMERIC_MULTIWAY) or np.any(np.isnan(numeric)))
-
-
-@kernel
-def _fan(kind: int, first: int, last: int) -> int:
-    """Return the number of ways from a branch to its children; a child may be counted twice."""
-    if kind == UNTESTED:
-        return 1
-    if kind == NOMINAL_MULTIWAY:
-        return 1 + last - first
-    return 3
-
-
-@kernel
-def _way(kind: int, first: Any, last: Any, common: Any, case_child: Array, at: int) -> Any:
-    """Return the child at way number `at` of a branch; way 0 is the default child."""
-    if at == 0:
-        return common
-    if kind == NOMINAL_MULTIWAY:
-        return case_child[first + at - 1]
-    return first if at == 1 else last
 
 
 @kernel
@@ -139,8 +121,10 @@ def _ways(branches: Branches) -> tuple[Array, Array, Array]:
         other = alternate[node]
         if other >= 0:
             owner[other], beside[other], tree[other] = node, True, tree[node]
-        for at in range(_fan(kind[node], first[node], last[node])):
-            child = _way(kind[node], first[node], last[node], common[node], case_child, at)
+        multiway = kind[node] == NOMINAL_MULTIWAY
+        cases = last[node] - first[node] if multiway else 0 if kind[node] == UNTESTED else 2
+        for case in range(-1, cases):
+            child = common[node] if case < 0 else case_child[first[node] + case] if multiway else first[node] + case
             owner[child], tree[child] = node, tree[node]
     return owner, beside, tree
 
@@ -198,12 +182,38 @@ def _numbered(branches: Branches, owner: Array, beside: Array, tree: Array) -> t
     return low, twice, count, bit_start, leaf
 
 
-def _cuts(branches: Branches, tree: Array, features: int) -> tuple[Array, Floats]:
+@kernel
+def _tests(branches: Branches, tree: Array, features: int) -> tuple[Array, Array, Array, Floats, Array]:
+    """Return whether a tree asks for a feature, bool[T, d], and all tests of numbers.
+
+    A test consists of a tree, a feature, a number, and whether the number is a category.
+    """
+    kind, feature, threshold, first, last, _, _, case_value, _, root = branches
+    asks = np.zeros((root.size, features), np.bool_)
+    owner = np.empty(kind.size + case_value.size, np.int64)
+    slot = np.empty(owner.size, np.int64)
+    value = np.empty(owner.size)
+    nominal = np.empty(owner.size, np.bool_)
+    end = 0
+    for node in range(kind.size):
+        if tree[node] < 0 or kind[node] == LEAF or kind[node] == UNTESTED:
+            continue
+        asks[tree[node], feature[node]] = True
+        multiway = kind[node] == NOMINAL_MULTIWAY
+        for case in range(last[node] - first[node] if multiway else 1):
+            x = case_value[first[node] + case] if multiway else threshold[node]
+            if x == x:  # a category that no row can hold is NaN
+                owner[end], slot[end], value[end] = tree[node], feature[node], x
+                nominal[end] = kind[node] != NUMERIC_BINARY
+                end += 1
+    return asks, owner[:end], slot[:end], value[:end], nominal[:end]
+
+
+def _cuts(slot: Array, value: Floats, nominal: Array, features: int) -> tuple[Array, Floats]:
     """Return the cuts of each feature: every test of a branch is equivalent to tests x <= cut.
 
     A threshold is a cut. A category lies between two cuts: the next smaller number and itself.
     """
-    slot, value, nominal = _tested(branches, tree)
     slot = np.concatenate((slot, slot[nominal]))
     value = np.concatenate((value, np.nextafter(value[nominal], -np.inf)))
     order = np.lexsort((value, slot))
@@ -214,67 +224,21 @@ def _cuts(branches: Branches, tree: Array, features: int) -> tuple[Array, Floats
 
 
 @kernel
-def _tested(branches: Branches, tree: Array) -> tuple[Array, Floats, Array]:
-    """Return all (feature, number, whether it is a category) for which a branch tests."""
-    kind, feature, threshold, first, last, _, _, case_value, _, _ = branches
-    slot = np.empty(kind.size + case_value.size, np.int64)
-    value = np.empty(slot.size)
-    nominal = np.empty(slot.size, np.bool_)
-    end = 0
-    for node in range(kind.size):
-        if tree[node] < 0 or kind[node] == LEAF or kind[node] == UNTESTED:
-            continue
-        cases = last[node] - first[node] if kind[node] == NOMINAL_MULTIWAY else 1
-        for case in range(cases):
-            x = case_value[first[node] + case] if kind[node] == NOMINAL_MULTIWAY else threshold[node]
-            if x == x:  # a category that no row can hold is NaN
-                slot[end], value[end], nominal[end] = feature[node], x, kind[node] != NUMERIC_BINARY
-                end += 1
-    return slot[:end], value[:end], nominal[:end]
-
-
-@kernel
-def _place(cut: Floats, first: int, last: int, x: float) -> int:
-    """Return the number of cuts in `cut[first:last]` below `x`."""
-    begin = first
-    while first < last:
-        middle = (first + last) >> 1
-        if cut[middle] < x:
-            first = middle + 1
-        else:
-            last = middle
-    return first - begin
-
-
-@kernel
 def _bins(
-    branches: Branches, tree: Array, features: int, cut_start: Array, cut: Floats, words: Array
+    asks: Array, owner: Array, slot: Array, value: Floats, nominal: Array, cut_start: Array, cut: Floats, words: Array
 ) -> tuple[Array, Array, Array, Floats, int]:
     """Return the features that each tree tests, and the sets of their places, with a value for each place.
 
     All places between two cuts of a tree share one set.
     """
-    kind, feature, threshold, first, last, _, _, case_value, _, _ = branches
-    trees = words.size
-    asks = np.zeros((trees, features), np.bool_)
+    trees, features = asks.shape
     own = np.zeros((trees, cut.size), np.bool_)
-    for node in range(kind.size):
-        t = tree[node]
-        if t < 0 or kind[node] == LEAF or kind[node] == UNTESTED:
-            continue
-        f = feature[node]
-        asks[t, f] = True
-        begin, end = first[node], last[node]
-        if kind[node] != NOMINAL_MULTIWAY:
-            begin, end = 0, 1
-        for case in range(begin, end):
-            value = case_value[case] if kind[node] == NOMINAL_MULTIWAY else threshold[node]
-            if value != value:
-                continue
-            at = cut_start[f] + _place(cut, cut_start[f], cut_start[f + 1], value)
-            own[t, at] = True
-            if kind[node] != NUMERIC_BINARY:
-                own[t, at - 1] = True  # the next smaller number is a cut, and nothing lies between
+    for test in range(owner.size):
+        f = slot[test]
+        at = below(cut, cut_start[f], cut_start[f + 1], value[test])
+        own[owner[test], at] = True
+        if nominal[test]:
+            own[owner[test], at - 1] = True  # the next smaller number is a cut, and nothing lies between
     value_of = np.full(cut.size + 2 * features, np.nan)
     set_start = np.zeros((trees, cut.size + 2 * features), np.uint32)
     asked_start = np.zeros(trees + 1, np.int64)
@@ -319,41 +283,34 @@ def _clear(sets: Array, base: int, first: int, last: int) -> None:
 
 @kernel
 def _exclude(
-    branches: Branches,
-    tree: Array,
-    low: Array,
-    twice: Array,
-    cut_start: Array,
-    set_start: Array,
-    value: Floats,
-    words: Array,
-    bit_start: Array,
-    sets: Array,
+    branches: Branches, tree: Array, low: Array, twice: Array, cuts: Array, set_start: Array, value: Array, sets: Array
 ) -> None:
-    """Remove from each set the leaves to which no branch on its feature lets such a value go."""
+    """Remove from each set the leaves to which no branch on its feature lets such a value go.
+
+    `low` counts the bits of each tree from 0. `cuts` is `LeafSets.cut_start`.
+    """
     kind, feature, common, alternate = branches.kind, branches.feature, branches.common, branches.alternate
     for node in range(kind.size):
         t = tree[node]
         if t < 0 or kind[node] == LEAF or kind[node] == UNTESTED:
             continue
         f = feature[node]
-        start = bit_start[t]
-        begin = low[node, 0] + twice[node] - start
+        begin = low[node, 0] + twice[node]
         if alternate[node] >= 0:
             begin += low[alternate[node], 1] - low[alternate[node], 0]
-        end = low[node, 1] - start
+        end = low[node, 1]
         default = common[node]
-        first_place = cut_start[f] + 2 * f
-        last_place = cut_start[f + 1] + 2 * f + 1
+        first_place = cuts[f] + 2 * f
+        last_place = cuts[f + 1] + 2 * f + 1
         for place in range(first_place, last_place + 1):
             base = set_start[t, place]
             if place + 1 <= last_place and set_start[t, place + 1] == base:
                 continue  # the set of several places belongs to the last of them, whose value is a cut of this tree
             child, by_default = step(branches, node, value[place])
-            _clear(sets, base, begin, low[child, 0] - start)
-            _clear(sets, base, low[child, 1] - start, end)
+            _clear(sets, base, begin, low[child, 0])
+            _clear(sets, base, low[child, 1], end)
             if twice[default] and not by_default:
-                second = low[default, 0] + 1 - start  # behind that of the leaf itself
+                second = low[default, 0] + 1  # behind that of the leaf itself
                 _clear(sets, base, second, second + 1)
 
 
@@ -366,6 +323,5 @@ def places(cut_start: Array, cut: Floats, rows: Floats) -> Array:
         for f in range(features):
             x = rows[i, f]
             first, last = cut_start[f], cut_start[f + 1]
-            place = first + 2 * f
-            found[i, f] = place + (last - first + 1 if x != x else _place(cut, first, last, x))
+            found[i, f] = 2 * f + (last + 1 if x != x else below(cut, first, last, x))
     return found

@@ -5,17 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from glasstream.models.contract.arrays import Array, read_tuple, require, require_range, require_starts
-from glasstream.models.kernels.walk import (
-    LEAF,
-    NOMINAL_BINARY,
-    NOMINAL_MULTIWAY,
-    NUMERIC_BINARY,
-    NUMERIC_MULTIWAY,
-    UNTESTED,
-    Branches,
-    Means,
-    Votes,
-)
+from glasstream.models.kernels import walk
+from glasstream.models.kernels.walk import Branches, Means, Votes
 
 
 def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Branches:
@@ -31,15 +22,15 @@ def read_branches(arrays: Mapping[str, Array], features: int, leaves: int) -> Br
     count = kind.size
     require(all(array.size == count for array in branches[:7]), "node arrays of one length")
     require(branches.case_value.size == branches.case_child.size, "a child for each case")
-    require_range(kind, LEAF, UNTESTED + 1, "kinds of node")
+    require_range(kind, walk.LEAF, walk.UNTESTED + 1, "kinds of node")
     require_range(branches.root, -1, count, "roots")
-    require_range(first[kind == LEAF], 0, leaves, "leaves of nodes")
+    require_range(first[kind == walk.LEAF], 0, leaves, "leaves of nodes")
     at = np.arange(count, dtype=np.int64)
-    inner = at[kind != LEAF]
-    tested = (kind != LEAF) & (kind != UNTESTED)
+    inner = at[kind != walk.LEAF]
+    tested = (kind != walk.LEAF) & (kind != walk.UNTESTED)
     require_range(branches.feature[tested], 0, features, "features of branches")
-    binary = at[(kind == NUMERIC_BINARY) | (kind == NOMINAL_BINARY)]
-    multiway = at[(kind == NOMINAL_MULTIWAY) | (kind == NUMERIC_MULTIWAY)]
+    binary = at[(kind == walk.NUMERIC_BINARY) | (kind == walk.NOMINAL_BINARY)]
+    multiway = at[(kind == walk.NOMINAL_MULTIWAY) | (kind == walk.NUMERIC_MULTIWAY)]
     lengths = last[multiway].astype(np.int64) - first[multiway]
     require_range(first[multiway], 0, branches.case_child.size + 1, "ranges of cases")
     require_range(last[multiway], 0, branches.case_child.size + 1, "ranges of cases")

@@ -11,7 +11,7 @@ from glasstream.models.contract.compiled import choice, texts
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
 from glasstream.models.kernels import average, normalise
 from glasstream.models.kernels.bit_votes import bit_votes
-from glasstream.models.kernels.leaf_sets import leaf_sets
+from glasstream.models.kernels.leaf_sets import LeafSets, leaf_sets
 from glasstream.models.kernels.mean_variants import regress_built_up, regress_replaced
 from glasstream.models.kernels.tree_arrays import read_branches, read_means, read_votes
 from glasstream.models.kernels.variant_rows import TreeVariants
@@ -19,7 +19,37 @@ from glasstream.models.kernels.vote_variants import classify_built_up, classify_
 from glasstream.models.kernels.walk import Branches, Means, Votes, classify, regress
 
 
-class ClassificationTrees:
+class _Trees:
+    """What predictors of trees share."""
+
+    compiled = True
+    features: tuple[str, ...]
+    _branches: Branches
+
+    def _answered(self, scores: Floats) -> Output:
+        raise NotImplementedError
+
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
+        raise NotImplementedError
+
+    @cached_property
+    def _variants(self) -> TreeVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else self._with_sets(sets)
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
+        if self._variants is None:
+            return None
+        row_scores, scores = self._variants.replaced(rows, values)
+        return self._answered(row_scores), self._answered(scores)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
+        return None if self._variants is None else self._answered(self._variants.built_up(rows, order, background))
+
+
+class ClassificationTrees(_Trees):
     """A classification tree or forest as arrays.
 
     Parameters
@@ -38,7 +68,6 @@ class ClassificationTrees:
 
     form: ClassVar[str] = "classification trees"
     task: Task = CLASSIFICATION
-    compiled = True
 
     def __init__(
         self,
@@ -62,32 +91,15 @@ class ClassificationTrees:
         rows = as_rows(rows, len(self.features))
         scores = np.zeros((len(rows), self._column.size))
         classify(rows, self._branches, self._votes, self._weights, scores)
-        return self._normalised(scores)
+        return self._answered(scores)
 
-    def _normalised(self, scores: Floats) -> Output:
+    def _answered(self, scores: Floats) -> Output:
         return normalise.classified(scores, self._rule, self._column, len(self.classes))
 
-    @cached_property
-    def _variants(self) -> TreeVariants | None:
-        sets = leaf_sets(self._branches, len(self.features))
-        if sets is None:
-            return None
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
         classes = self._column.size
         votes = bit_votes(sets, self._votes, self._weights, classes)
         return TreeVariants(sets, (votes,), classify_replaced, classify_built_up, classes)
-
-    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
-        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
-        if self._variants is None:
-            return None
-        row_scores, scores = self._variants.replaced(rows, values)
-        return self._normalised(row_scores), self._normalised(scores)
-
-    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
-        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
-        if self._variants is None:
-            return None
-        return self._normalised(self._variants.built_up(rows, order, background))
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
@@ -105,7 +117,7 @@ class ClassificationTrees:
         return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(normalise.RULES)))
 
 
-class RegressionTrees:
+class RegressionTrees(_Trees):
     """A regression tree or forest as arrays.
 
     Parameters
@@ -122,7 +134,6 @@ class RegressionTrees:
 
     form: ClassVar[str] = "regression trees"
     task: Task = REGRESSION
-    compiled = True
     classes: tuple[str, ...] = ()
 
     def __init__(self, features: tuple[str, ...], branches: Branches, means: Means, weights: object, rule: str) -> None:
@@ -138,24 +149,14 @@ class RegressionTrees:
         answers = np.zeros((len(rows), self._weights.size))
         regress(rows, self._branches, self._means, self._weights, answers)
         average.average(answers, average.RULES[self._rule], values)
-        return Output.of_numbers(values)
+        return self._answered(values)
 
-    @cached_property
-    def _variants(self) -> TreeVariants | None:
-        sets = leaf_sets(self._branches, len(self.features))
+    def _answered(self, scores: Floats) -> Output:
+        return Output.of_numbers(scores)
+
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
         tables = (self._means, self._weights, average.RULES[self._rule])
-        return None if sets is None else TreeVariants(sets, tables, regress_replaced, regress_built_up, 1)
-
-    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
-        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
-        if self._variants is None:
-            return None
-        row_said, said = self._variants.replaced(rows, values)
-        return Output.of_numbers(row_said), Output.of_numbers(said)
-
-    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
-        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
-        return None if self._variants is None else Output.of_numbers(self._variants.built_up(rows, order, background))
+        return TreeVariants(sets, tables, regress_replaced, regress_built_up, 1)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "rule": self._rule}

@@ -130,18 +130,22 @@ class Means(NamedTuple):
 
 
 @inlined
-def find(values: Floats, first: int, last: int, x: float) -> int:
-    """Return the position of `x` in the sorted `values[first:last]`, or -1."""
-    stop = last
+def below(values: Floats, first: int, last: int, x: float) -> int:
+    """Return the end of the numbers below `x` in the sorted `values[first:last]`."""
     while first < last:
-        middle = (first + last) // 2
+        middle = (first + last) >> 1
         if values[middle] < x:
             first = middle + 1
         else:
             last = middle
-    if first < stop and values[first] == x:
-        return first
-    return -1
+    return first
+
+
+@inlined
+def find(values: Floats, first: int, last: int, x: float) -> int:
+    """Return the position of `x` in the sorted `values[first:last]`, or -1."""
+    at = below(values, first, last, x)
+    return at if at < last and values[at] == x else -1
 
 
 @inlined
