@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from river import compose, preprocessing
@@ -163,7 +164,7 @@ def _select_type(transformer: Any, columns: Columns, script: _Script) -> Columns
 
 
 def _scaled(
-    transformer: Any, columns: Columns, script: _Script, scaling: Callable[[str], tuple[float, float] | None]
+    scaling: Callable[[Any, str], tuple[float, float] | None], transformer: Any, columns: Columns, script: _Script
 ) -> Columns:
     """Compile a scaler.
 
@@ -174,7 +175,7 @@ def _scaled(
         if column.type is str:
             kind = type(transformer).__name__
             raise NotCompilable(f"a {kind} calculates with {column.name!r}, which is a text feature")
-        centre_and_divisor = scaling(column.name)
+        centre_and_divisor = scaling(transformer, column.name)
         if centre_and_divisor is not None:  # no later model knows an unseen feature
             centre, divisor = centre_and_divisor
             at = script.add(transform.SCALED, column.at, float(centre), divisor=float(divisor))
@@ -182,36 +183,27 @@ def _scaled(
     return made
 
 
-def _standard(transformer: Any, columns: Columns, script: _Script) -> Columns:
-    def scaling(name: str) -> tuple[float, float] | None:
-        mean, variance = transformer.means.get(name), transformer.vars.get(name)  # indexing would add to the model
-        if transformer.window_size is not None:
-            mean, variance = (None if one is None else one.get() for one in (mean, variance))
-        if not transformer.with_std:
-            return mean or 0.0, 1.0
-        if variance is not None and variance < 0.0:
-            raise NotCompilable(f"the scaler's variance of {name!r} is negative ({variance})")
-        return mean or 0.0, (variance or 0.0) ** 0.5
-
-    return _scaled(transformer, columns, script, scaling)
+def _standard(transformer: Any, name: str) -> tuple[float, float] | None:
+    mean, variance = transformer.means.get(name), transformer.vars.get(name)  # indexing would add to the model
+    if transformer.window_size is not None:
+        mean, variance = (None if one is None else one.get() for one in (mean, variance))
+    if not transformer.with_std:
+        return mean or 0.0, 1.0
+    if variance is not None and variance < 0.0:
+        raise NotCompilable(f"the scaler's variance of {name!r} is negative ({variance})")
+    return mean or 0.0, (variance or 0.0) ** 0.5
 
 
-def _min_max(transformer: Any, columns: Columns, script: _Script) -> Columns:
-    def scaling(name: str) -> tuple[float, float] | None:
-        if name not in transformer.min or name not in transformer.max:
-            return None
-        low, high = transformer.min[name].get(), transformer.max[name].get()
-        return None if low is None or high is None else (low, high - low)
-
-    return _scaled(transformer, columns, script, scaling)
+def _min_max(transformer: Any, name: str) -> tuple[float, float] | None:
+    if name not in transformer.min or name not in transformer.max:
+        return None
+    low, high = transformer.min[name].get(), transformer.max[name].get()
+    return None if low is None or high is None else (low, high - low)
 
 
-def _max_abs(transformer: Any, columns: Columns, script: _Script) -> Columns:
-    def scaling(name: str) -> tuple[float, float] | None:
-        largest = transformer.abs_max.get(name)
-        return 0.0, (0.0 if largest is None else largest.get() or 0.0)
-
-    return _scaled(transformer, columns, script, scaling)
+def _max_abs(transformer: Any, name: str) -> tuple[float, float] | None:
+    largest = transformer.abs_max.get(name)
+    return 0.0, (0.0 if largest is None else largest.get() or 0.0)
 
 
 def _binarized(transformer: Any, columns: Columns, script: _Script) -> Columns:
@@ -305,10 +297,10 @@ TRANSFORMERS: Final[Mapping[type, Callable[[Any, Columns, _Script], Columns]]] =
     compose.Select: _select,
     compose.SelectType: _select_type,
     preprocessing.Binarizer: _binarized,
-    preprocessing.MaxAbsScaler: _max_abs,
-    preprocessing.MinMaxScaler: _min_max,
+    preprocessing.MaxAbsScaler: partial(_scaled, _max_abs),
+    preprocessing.MinMaxScaler: partial(_scaled, _min_max),
     preprocessing.OneHotEncoder: _one_hot,
     preprocessing.OrdinalEncoder: _ordinal,
-    preprocessing.StandardScaler: _standard,
+    preprocessing.StandardScaler: partial(_scaled, _standard),
 }
 """Compilers by exact type: a subclass may transform differently."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glasstream.jit import bare_kernel, inlined, kernel
+from glasstream.jit import bare_kernel, inlined
 from glasstream.models.contract.arrays import Array
 from glasstream.models.contract.predictor import Floats
 from glasstream.models.kernels.leaf_sets import LeafSets
@@ -33,6 +33,8 @@ class BitVotes(NamedTuple):
         float64[G, 3]: centre, curvature, peak of `Votes`.
     vote, label, category, log
         As in `Votes`.
+    most
+        Largest number of classes in a naive Bayes leaf.
     """
 
     constant: Array
@@ -46,6 +48,7 @@ class BitVotes(NamedTuple):
     label: Array
     category: Array
     log: Array
+    most: int
 
 
 def bit_votes(leaf_sets: LeafSets, votes: Votes, weights: Floats, classes: int) -> BitVotes:
@@ -69,6 +72,7 @@ def bit_votes(leaf_sets: LeafSets, votes: Votes, weights: Floats, classes: int) 
         votes.label,
         votes.category,
         votes.log,
+        int(np.max(np.diff(start)[votes.bayes], initial=1)),
     )
 
 
@@ -89,7 +93,7 @@ def _by_bit(leaf_of: Array, votes: Votes, weights: Floats, constant: Floats, wei
 @inlined
 def bayes_votes(bit: int, votes: BitVotes, x: Floats, out: Floats, to: int) -> None:
     """Write to `out` from `to` on the votes of a naive Bayes leaf on the row `x`."""
-    _, _, weight, _, head, term, density, vote, _, category, log = votes
+    _, _, weight, _, head, term, density, vote, _, category, log, _ = votes
     first, count = head[bit, 0], head[bit, 1]
     if count == 2:  # as below, in registers
         one, two = vote[first], vote[first + 1]
@@ -152,14 +156,3 @@ def add_kept(bit: int, votes: BitVotes, kept: Floats, at: int, scores: Floats, t
     first = votes.head[bit, 0]
     for j in range(votes.head[bit, 1]):
         scores[to + votes.label[first + j]] += kept[at + j]
-
-
-@kernel
-def most_classes(bit_votes: BitVotes) -> int:
-    """Return the largest number of classes in a naive Bayes leaf."""
-    head, bayes = bit_votes.head, bit_votes.bayes
-    most = 1
-    for bit in range(bayes.size):
-        if bayes[bit]:
-            most = max(most, head[bit, 1])
-    return most

@@ -81,8 +81,7 @@ class LinearPredictor(TablePredictor):
         rows, background, _ = sealed_variants(rows, background, known)
         order = sealed(order, np.int64)
         scores = np.empty((built_up_count(order, background), forms))
-        link, terms, mixed = LINKS[self._link][0], np.empty(known), np.empty(known)
-        evaluate_built_up(self._tables, rows, order, background, link, terms, mixed, scores)
+        evaluate_built_up(self._tables, rows, order, background, LINKS[self._link][0], np.empty((2, known)), scores)
         return self._normalised(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

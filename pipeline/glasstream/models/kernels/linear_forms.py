@@ -10,7 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from glasstream.jit import bare_kernel, inlined
-from glasstream.models.contract.arrays import Array, FlagMatrix, NumberCube, NumberMatrix, Numbers
+from glasstream.models.contract.arrays import FlagMatrix, NumberCube, NumberMatrix, Numbers
 from glasstream.models.contract.predictor import Floats, Integers
 
 IDENTITY: Final = 0
@@ -31,7 +31,8 @@ class Forms(NamedTuple):
 
 
 @inlined
-def _term(outer: Floats, inner: Floats, weight: Floats, known: Array, m: int, j: int, x: float) -> float:
+def _term(forms: Forms, m: int, j: int, x: float) -> float:
+    outer, inner, weight, known, _ = forms
     if x != x or not known[m, j]:
         return 0.0
     x = (x - outer[0, j]) / outer[1, j] if outer[1, j] != 0.0 else 0.0
@@ -56,13 +57,13 @@ def linked(score: float, link: int) -> float:
 @bare_kernel
 def evaluate(forms: Forms, rows: Floats, link: int, scores: Floats) -> None:
     """Fill `scores` float64[n, m] with the values of the forms for `rows` float64[n, >= d]."""
-    outer, inner, weight, known, intercept = forms
-    count, width = weight.shape
+    intercept = forms.intercept
+    count, width = forms.weight.shape
     for i in range(rows.shape[0]):
         for m in range(count):
             dot = 0.0
             for j in range(width):
-                dot += _term(outer, inner, weight, known, m, j, rows[i, j])
+                dot += _term(forms, m, j, rows[i, j])
             scores[i, m] = linked(dot + intercept[m], link)
 
 
@@ -74,20 +75,20 @@ def evaluate_replaced(
 
     See `glasstream.explain.variants.replaced`. `terms` float64[d] is scratch space.
     """
-    outer, inner, weight, known, intercept = forms
-    count, width = weight.shape
+    intercept = forms.intercept
+    count, width = forms.weight.shape
     n, times, slots = values.shape
     for i in range(n):
         for m in range(count):
             dot = 0.0
             for j in range(width):
-                terms[j] = _term(outer, inner, weight, known, m, j, rows[i, j])
+                terms[j] = _term(forms, m, j, rows[i, j])
                 dot += terms[j]
             row_scores[i, m] = linked(dot + intercept[m], link)
             before = 0.0
             for j in range(width):
                 for k in range(times):
-                    dot = before + _term(outer, inner, weight, known, m, j, values[i, k, j])
+                    dot = before + _term(forms, m, j, values[i, k, j])
                     for later in range(j + 1, width):
                         dot += terms[later]
                     scores[i, k, j, m] = linked(dot + intercept[m], link)
@@ -99,38 +100,31 @@ def evaluate_replaced(
 
 @bare_kernel
 def evaluate_built_up(
-    forms: Forms,
-    rows: Floats,
-    order: Integers,
-    background: Floats,
-    link: int,
-    terms: Floats,
-    mixed: Floats,
-    scores: Floats,
+    forms: Forms, rows: Floats, order: Integers, background: Floats, link: int, scratch: Floats, scores: Floats
 ) -> None:
     """Fill `scores` float64[n (d - 1) m, forms] for background rows that are built up, w >= d features wide.
 
-    See `glasstream.explain.variants.built_up`. `terms`, `mixed` float64[d] are scratch space.
+    See `glasstream.explain.variants.built_up`. `scratch` is float64[2, d].
     """
-    outer, inner, weight, known, intercept = forms
-    count, width = weight.shape
+    intercept = forms.intercept
+    count, width = forms.weight.shape
     n, backgrounds, many, _ = background.shape
     steps = order.shape[1] - 1
     for i in range(n):
         for m in range(count):
             for j in range(width):
-                terms[j] = _term(outer, inner, weight, known, m, j, rows[i, j])
+                scratch[0, j] = _term(forms, m, j, rows[i, j])
             for k in range(many):
                 for step in range(steps):
                     if step == 0 or backgrounds > 1:
                         for j in range(width):
-                            mixed[j] = _term(outer, inner, weight, known, m, j, background[i, step, k, j])
+                            scratch[1, j] = _term(forms, m, j, background[i, step, k, j])
                         for added in range(step):
                             if order[i, added] < width:
-                                mixed[order[i, added]] = terms[order[i, added]]
+                                scratch[1, order[i, added]] = scratch[0, order[i, added]]
                     if order[i, step] < width:
-                        mixed[order[i, step]] = terms[order[i, step]]
+                        scratch[1, order[i, step]] = scratch[0, order[i, step]]
                     dot = 0.0
                     for j in range(width):
-                        dot += mixed[j]
+                        dot += scratch[1, j]
                     scores[(i * steps + step) * many + k, m] = linked(dot + intercept[m], link)

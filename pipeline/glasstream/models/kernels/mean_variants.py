@@ -1,5 +1,7 @@
 """Answers of regression trees on rows with replaced features, equal to `walk.regress` in every bit."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from glasstream.jit import bare_kernel, inlined, kernel
@@ -10,6 +12,14 @@ from glasstream.models.kernels.leaf_sets import LeafSets
 from glasstream.models.kernels.leaf_streams import scratch, stream_built_up, stream_replaced
 from glasstream.models.kernels.variant_rows import CHUNK, BuiltUpRows, ReplacedRows, built_up_part, replaced_part
 from glasstream.models.kernels.walk import Means
+
+
+class Room(NamedTuple):
+    """Scratch space: one variant, and the answers of each tree for the rows and for their variants."""
+
+    x: Floats
+    row_answers: Floats
+    answers: Floats
 
 
 @inlined
@@ -36,17 +46,10 @@ def _answer(stream: Array, at: np.uint64, leaf_of: Array, means: Means, x: Float
 
 @bare_kernel
 def _answers_replaced(
-    leaf: Array,
-    means: Means,
-    weight: float,
-    given: ReplacedRows,
-    stream: Array,
-    x: Floats,
-    tree: int,
-    row_answers: Floats,
-    answers: Floats,
+    leaf: Array, means: Means, weight: float, given: ReplacedRows, stream: Array, tree: int, room: Room
 ) -> None:
     rows, values, row_places, _ = given
+    x, row_answers, answers = room
     n, times, width = values.shape
     features = row_places.shape[1]
     at = np.uint64(0)
@@ -65,16 +68,10 @@ def _answers_replaced(
 
 @bare_kernel
 def _answers_built_up(
-    leaf: Array,
-    means: Means,
-    weight: float,
-    given: BuiltUpRows,
-    stream: Array,
-    x: Floats,
-    tree: int,
-    answers: Floats,
+    leaf: Array, means: Means, weight: float, given: BuiltUpRows, stream: Array, tree: int, room: Room
 ) -> None:
     rows, order, background, row_places, _ = given
+    x, _, answers = room
     n, backgrounds, inner, _ = background.shape
     features, steps = row_places.shape[1], order.shape[1] - 1
     at = np.uint64(0)
@@ -101,10 +98,11 @@ def regress_replaced(
     """
     n, times, width = given.values.shape
     trees = weights.size
-    room, x = scratch(leaf_sets, width), np.empty(width)
+    room = scratch(leaf_sets, width)
     chunk = max(1, CHUNK // (1 + times * width))
     stream = np.empty(chunk * (1 + times * width) * leaf_sets.most, np.uint32)
     row_answers, answers = np.zeros((chunk, trees)), np.zeros((chunk * times * width, trees))
+    own = Room(np.empty(width), row_answers, answers)
     for begin in range(0, n, chunk):
         end = min(begin + chunk, n)
         part = replaced_part(given, begin, end)
@@ -112,8 +110,7 @@ def regress_replaced(
         for tree in range(trees):
             if leaf_sets.words[tree] > 0:
                 stream_replaced(leaf_sets, tree, part, room, stream)
-                weight = weights[tree]
-                _answers_replaced(leaf_sets.leaf, means, weight, part, stream, x, tree, row_answers, answers)
+                _answers_replaced(leaf_sets.leaf, means, weights[tree], part, stream, tree, own)
         average(row_answers[: end - begin], rule, row_said[begin:end])
         first, last = begin * times * width, end * times * width
         average(answers[: last - first], rule, said[first:last])
@@ -126,11 +123,12 @@ def regress_built_up(
     """Fill `said` float64[n (d - 1) m, 1], zero before, with the averages of the trees' answers."""
     n, _, inner, width = given.background.shape
     trees = weights.size
-    room, x = scratch(leaf_sets, width), np.empty(width)
+    room = scratch(leaf_sets, width)
     each = max(given.order.shape[1] - 1, 0) * inner
     chunk = max(1, CHUNK // max(1, each))
     stream = np.empty(chunk * each * leaf_sets.most, np.uint32)
     answers = np.zeros((chunk * each, trees))
+    own = Room(np.empty(width), answers, answers)
     for begin in range(0, n, chunk):
         end = min(begin + chunk, n)
         part = built_up_part(given, begin, end)
@@ -138,5 +136,5 @@ def regress_built_up(
         for tree in range(trees):
             if leaf_sets.words[tree] > 0:
                 stream_built_up(leaf_sets, tree, part, room, stream)
-                _answers_built_up(leaf_sets.leaf, means, weights[tree], part, stream, x, tree, answers)
+                _answers_built_up(leaf_sets.leaf, means, weights[tree], part, stream, tree, own)
         average(answers[: (end - begin) * each], rule, said[begin * each : end * each])

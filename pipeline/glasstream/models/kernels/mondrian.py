@@ -94,12 +94,7 @@ class MondrianForest(TablePredictor):
     Tables = Nodes
 
     def __init__(
-        self,
-        features: tuple[str, ...],
-        classes: tuple[str, ...],
-        column: object,
-        tables: Iterable[object],
-        task: Task,
+        self, features: tuple[str, ...], classes: tuple[str, ...], column: object, tables: Iterable[object], task: Task
     ) -> None:
         super().__init__(features, classes, column, tables)
         self.task = task

@@ -13,12 +13,7 @@ _SHARES: Final = 1
 _SCALED: Final = 2
 _SHARES_OR_EQUAL: Final = 3
 
-RULES: Final = {
-    "as they are": _AS_THEY_ARE,
-    "shares": _SHARES,
-    "scaled": _SCALED,
-    "shares or equal": _SHARES_OR_EQUAL,
-}
+RULES: Final = {"as they are": _AS_THEY_ARE, "shares": _SHARES, "scaled": _SCALED, "shares or equal": _SHARES_OR_EQUAL}
 """Ways in which River normalises: not at all; by dividing by a positive total (ARFClassifier); by multiplying with the
 inverse of a total that is not 0 (HoeffdingAdaptiveTreeClassifier); by dividing, with equal shares if the total is 0
 (OneVsRestClassifier). They differ in the last bits.

@@ -17,7 +17,7 @@ import numpy as np
 from glasstream.jit import bare_kernel, inlined, kernel
 from glasstream.models.contract.arrays import Array
 from glasstream.models.contract.predictor import Floats
-from glasstream.models.kernels.bit_votes import BitVotes, add_constant, add_kept, bayes_votes, most_classes
+from glasstream.models.kernels.bit_votes import BitVotes, add_constant, add_kept, bayes_votes
 from glasstream.models.kernels.leaf_sets import LeafSets
 from glasstream.models.kernels.leaf_streams import scratch, stream_built_up, stream_replaced
 from glasstream.models.kernels.variant_rows import CHUNK, BuiltUpRows, ReplacedRows, built_up_part, replaced_part
@@ -52,7 +52,7 @@ def _room(bit_votes: BitVotes, width: int, variants: int) -> Kept:
     """Return scratch space for rows of `width` features with this number of variants each."""
     return Kept(
         np.empty(_KEPT + 1, np.int64),
-        np.empty((_KEPT + 1) * most_classes(bit_votes)),
+        np.empty((_KEPT + 1) * bit_votes.most),
         np.empty(width),
         np.empty(variants + 1, np.uint64),
     )

@@ -183,10 +183,11 @@ def _descend(branches: Branches, node: Any, passed: Any, rows: Floats, i: int) -
 
 @inlined
 def _to_leaf(
-    branches: Branches, node: Any, passed: Any, top: int, stack: Integers, stack_passed: Array, rows: Floats, i: int
+    branches: Branches, node: Any, passed: Any, top: int, stack: tuple[Integers, Array], rows: Floats, i: int
 ) -> tuple[Any, int]:
     """Return the first leaf that row `i` reaches from `node` on, and the number of nodes that wait on the stack."""
     kind = branches.kind
+    waiting, waiting_passed = stack
     node, passed = _descend(branches, node, passed, rows, i)
     while kind[node] != LEAF:
         other = branches.alternate[node]
@@ -194,10 +195,10 @@ def _to_leaf(
             branches, node, np.nan if kind[node] == UNTESTED else rows[i, branches.feature[node]]
         )
         if other >= 0:  # alternates come before the children, as in River's list
-            stack[top], stack_passed[top] = child, child_passed
+            waiting[top], waiting_passed[top] = child, child_passed
             top += 1
             if passed and kind[other] == LEAF:  # River lists a branch that was reached by default twice
-                stack[top], stack_passed[top] = other, False
+                waiting[top], waiting_passed[top] = other, False
                 top += 1
             child, child_passed = other, False
         node, passed = _descend(branches, np.int64(child), child_passed, rows, i)
@@ -205,13 +206,10 @@ def _to_leaf(
 
 
 @kernel
-def _stack_size(branches: Branches) -> int:
-    """Return how many nodes can wait beside the path of one row."""
-    size = 0
-    for node in range(branches.alternate.size):
-        if branches.alternate[node] >= 0:
-            size += 2
-    return size
+def _stack(branches: Branches) -> tuple[Integers, Array]:
+    """Return room for the nodes that can wait beside the path of one row, and whether they were reached by default."""
+    size = 2 * np.count_nonzero(branches.alternate >= 0)
+    return np.empty(size, np.int64), np.empty(size, np.bool_)
 
 
 @inlined
@@ -256,8 +254,7 @@ def classify(rows: Floats, branches: Branches, votes: Votes, weights: Floats, sc
     Tree by tree, so that one tree at a time fills the cache; a row's sum is over the trees in their order all the
     same.
     """
-    size = _stack_size(branches)
-    _classify(rows, branches, votes, weights, scores, np.empty(size, np.int64), np.empty(size, np.bool_), _logs(votes))
+    _classify(rows, branches, votes, weights, scores, _stack(branches), _logs(votes))
 
 
 @kernel
@@ -273,8 +270,7 @@ def _classify(
     votes: Votes,
     weights: Floats,
     scores: Floats,
-    stack: Integers,
-    stack_passed: Array,
+    stack: tuple[Integers, Array],
     logs: Floats,
 ) -> None:
     root = branches.root
@@ -287,7 +283,7 @@ def _classify(
         for i in range(rows.shape[0]):
             node, passed, top = np.int64(root[tree]), False, 0
             while True:
-                leaf, top = _to_leaf(branches, node, passed, top, stack, stack_passed, rows, i)
+                leaf, top = _to_leaf(branches, node, passed, top, stack, rows, i)
                 begin, end = start[leaf], start[leaf + 1]
                 if bayes[leaf]:
                     count = end - begin
@@ -316,7 +312,7 @@ def _classify(
                 if top == 0:
                     break
                 top -= 1
-                node, passed = stack[top], stack_passed[top]
+                node, passed = stack[0][top], stack[1][top]
 
 
 @kernel
@@ -326,19 +322,12 @@ def regress(rows: Floats, branches: Branches, means: Means, weights: Floats, ans
     The answer is the mean of the leaves that a row reaches (its own and those of alternate trees), times the tree's
     weight.
     """
-    size = _stack_size(branches)
-    _regress(rows, branches, means, weights, answers, np.empty(size, np.int64), np.empty(size, np.bool_))
+    _regress(rows, branches, means, weights, answers, _stack(branches))
 
 
 @bare_kernel
 def _regress(
-    rows: Floats,
-    branches: Branches,
-    means: Means,
-    weights: Floats,
-    answers: Floats,
-    stack: Integers,
-    stack_passed: Array,
+    rows: Floats, branches: Branches, means: Means, weights: Floats, answers: Floats, stack: tuple[Integers, Array]
 ) -> None:
     root = branches.root
     start, slot, factor = means.start, means.slot, means.weight
@@ -350,7 +339,7 @@ def _regress(
             total = 0.0
             reached = 0
             while True:
-                leaf, top = _to_leaf(branches, node, passed, top, stack, stack_passed, rows, i)
+                leaf, top = _to_leaf(branches, node, passed, top, stack, rows, i)
                 dot = 0.0
                 for entry in range(start[leaf], start[leaf + 1]):
                     x = rows[i, slot[entry]]
@@ -361,5 +350,5 @@ def _regress(
                 if top == 0:
                     break
                 top -= 1
-                node, passed = stack[top], stack_passed[top]
+                node, passed = stack[0][top], stack[1][top]
             answers[i, tree] = total / reached * weights[tree]
