@@ -54,7 +54,7 @@ def compile_model(
         raise ModelError(
             f"{type(last).__name__}: expected labels for a classifier and none for a regressor, got {labels}"
         )
-    return _PARTS.compile(model, Slots(table, given), None if labels is None else Labels(labels))
+    return _PARTS.compile(model, Slots.of(table, given), None if labels is None else Labels(labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Translate a River model's own names and category values to slots and codes of a row."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from numbers import Real
 from typing import Any, Final, NamedTuple, Self
 
@@ -29,39 +30,29 @@ class Slots:
 
     Parameters
     ----------
-    table
-        Names, kinds and categories of the stream's features as of now.
-    given
-        For each slot, whether the feature is an input of the model; None makes all of them inputs. Other features are
-        absent from every row, as from every dict that the River model sees.
+    names
+        Names of all features of a row, by slot.
+    features
+        Those that are inputs of the model. Other features are absent from every row, as from every dict that the River
+        model sees.
     """
 
-    def __init__(self, table: FeatureTable, given: Sequence[bool] | None) -> None:
-        features = enumerate(zip(table.names, table.kinds, table.categories, strict=True))
-        self.names = tuple(table.names)
-        self._given = {
-            name: Given(name, slot, kind, categories)
-            for slot, (name, kind, categories) in features
-            if given is None or given[slot]
-        }
+    def __init__(self, names: Iterable[str], features: Iterable[Given]) -> None:
+        self.names = tuple(names)
+        self._given = {feature.name: feature for feature in features}
 
     @classmethod
-    def of(cls, features: Sequence[Given]) -> Self:
-        """Return the slots of a row that holds `features`, each at the slot of its position."""
-        made = cls(FeatureTable(), None)
-        made.names = tuple(feature.name for feature in features)
-        made._given = {feature.name: feature for feature in features}
-        return made
+    def of(cls, table: FeatureTable, given: Sequence[bool] | None) -> Self:
+        """Return the slots of a stream's features as of now; see `compile_model`."""
+        features = map(Given, table.names, count(), table.kinds, table.categories)
+        return cls(table.names, (one for one in features if given is None or given[one.slot]))
 
     def __iter__(self) -> Iterator[Given]:
         return iter(self._given.values())
 
     def only(self, names: Collection[object]) -> "Slots":
         """Return the slots of the same row for a model whose inputs are limited to `names`."""
-        made = Slots(FeatureTable(), None)
-        made.names = self.names
-        made._given = {name: feature for name, feature in self._given.items() if name in names}
-        return made
+        return Slots(self.names, (feature for feature in self if feature.name in names))
 
     def slot(self, name: object) -> int:
         """Return the slot of feature `name`, or ABSENT."""

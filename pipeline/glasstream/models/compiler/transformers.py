@@ -92,7 +92,7 @@ def compile_transformers(transformers: Iterable[Any], slots: Slots) -> tuple[Ste
     arrays = (*zip(*steps, strict=True),) if steps else ((),) * 7
     known, code = zip(*script.table, strict=True) if script.table else ((), ())
     content = (*arrays, known, code, places)
-    return sealed_tuple(Steps, content), Slots.of(given)
+    return sealed_tuple(Steps, content), Slots([column.name for column in columns], given)
 
 
 def _without_unused(script: _Script, wanted: list[int]) -> tuple[list[tuple[Any, ...]], list[int]]:

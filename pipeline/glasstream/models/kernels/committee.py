@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
 from glasstream.jit import kernel
 from glasstream.models.contract.arrays import (
     Array,
+    Indices,
+    Numbers,
     as_rows,
     read_fields,
     require,
@@ -19,13 +21,12 @@ from glasstream.models.contract.arrays import (
 from glasstream.models.contract.compiled import Compiled, choice, texts
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Output, Task
 from glasstream.models.kernels import average, normalise
+from glasstream.models.kernels.tables import TablePredictor
 
 _SMALL: Final = 2.0**-10
 """Factor by which numbers are scaled down before they are added. Without it the sum of very large numbers could
 overflow although their mean does not; the scaling loses no bit.
 """
-
-_FIELDS: Final = (("column", "i4"), ("start", "i4"), ("place", "i4"), ("weights", "f8"))
 
 
 @kernel
@@ -40,7 +41,15 @@ def count_votes(votes: Floats, place: Array, weight: float, scores: Floats) -> N
                 scores[i, place[j]] += votes[i, j] * weight
 
 
-class VotingCommittee:
+class Places(NamedTuple):
+    """The places of all members' classes, where those of each member start, and float64[M], the members' weights."""
+
+    start: Indices
+    place: Indices
+    weights: Numbers
+
+
+class VotingCommittee(TablePredictor):
     """Classifiers whose weighted probabilities are added.
 
     Parameters
@@ -60,8 +69,7 @@ class VotingCommittee:
     """
 
     form: ClassVar[str] = "voting committee"
-    task: Task = CLASSIFICATION
-    compiled = True
+    Tables = Places
 
     def __init__(
         self,
@@ -73,33 +81,27 @@ class VotingCommittee:
         weights: object,
         rule: str,
     ) -> None:
-        self.features = features
-        self.classes = classes
+        starts = np.cumsum([0, *map(len, places)])
+        super().__init__(features, classes, column, (starts, np.concatenate([np.empty(0), *places]), weights))
         self.parts: tuple[Compiled, ...] = members
-        self._column = sealed(column, np.int32)
-        self._places = [sealed(place, np.int32) for place in places]
-        self._weights = sealed(weights, np.float64)
+        self._places = [self._tables.place[begin:end] for begin, end in pairwise(starts)]
         self._rule = rule
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
         scores = np.zeros((len(rows), self._column.size))
-        for member, place, weight in zip(self.parts, self._places, self._weights.tolist(), strict=True):
+        for member, place, weight in zip(self.parts, self._places, self._tables.weights.tolist(), strict=True):
             count_votes(sealed(member.evaluate(rows).values, np.float64), place, weight, scores)
-        return normalise.classified(scores, self._rule, self._column, len(self.classes))
+        return self._classified(scores, self._rule)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
-        start = np.cumsum([0, *(place.size for place in self._places)], dtype=np.int32)
-        place = np.concatenate([sealed([], np.int32), *self._places])
-        arrays = {"column": self._column, "start": start, "place": place, "weights": self._weights}
-        return {"features": self.features, "classes": self.classes, "rule": self._rule}, arrays
+        meta, arrays = super().pack()
+        return meta | {"rule": self._rule}, arrays
 
     @classmethod
     def assemble(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], parts: tuple[Compiled, ...]) -> Self:
-        features, classes = texts(meta, "features"), texts(meta, "classes")
-        column, start, place, weights = read_fields(arrays, _FIELDS)
+        features, classes, column, (start, place, weights) = cls._read(meta, arrays)
         _require_members(parts, CLASSIFICATION, features, weights)
-        require_range(column, -1, len(classes), "columns")
         require_range(place, -1, column.size, "places of classes")
         require_starts(start, len(parts), place.size, "starts of places")
         places = [place[begin:end] for begin, end in pairwise(start)]

@@ -23,8 +23,12 @@ class _Trees:
     """What predictors of trees share."""
 
     compiled = True
-    features: tuple[str, ...]
-    _branches: Branches
+
+    def __init__(self, features: tuple[str, ...], branches: Branches, weights: object, rule: str) -> None:
+        self.features = features
+        self._branches = branches
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
 
     def _answered(self, scores: Floats) -> Output:
         raise NotImplementedError
@@ -79,13 +83,10 @@ class ClassificationTrees(_Trees):
         weights: object,
         rule: str,
     ) -> None:
-        self.features = features
+        super().__init__(features, branches, weights, rule)
         self.classes = classes
         self._column = sealed(column, np.int32)
-        self._branches = branches
         self._votes = votes
-        self._weights = sealed(weights, np.float64)
-        self._rule = rule
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
@@ -137,11 +138,8 @@ class RegressionTrees(_Trees):
     classes: tuple[str, ...] = ()
 
     def __init__(self, features: tuple[str, ...], branches: Branches, means: Means, weights: object, rule: str) -> None:
-        self.features = features
-        self._branches = branches
+        super().__init__(features, branches, weights, rule)
         self._means = means
-        self._weights = sealed(weights, np.float64)
-        self._rule = rule
 
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))

@@ -36,12 +36,7 @@ class GenericPredictor:
     compiled = False
 
     def __init__(
-        self,
-        model: Any,
-        table: FeatureTable,
-        labels: Mapping[Any, str] | None,
-        *,
-        given: Sequence[bool] | None = None,
+        self, model: Any, table: FeatureTable, labels: Mapping[Any, str] | None, *, given: Sequence[bool] | None = None
     ) -> None:
         from river import (  # import River only when there is a model; see `glasstream.models.live.catalogue`
             base,
