@@ -197,11 +197,11 @@ def test_trees_go_the_short_way(predictors):
     for name, predictor in predictors.items():
         if hasattr(predictor, "_branches"):
             assert (predictor._variants is None) == (name == "tree of intervals")
-            words[name] = 0 if predictor._variants is None else max(predictor._variants._sets.words)
+            words[name] = 0 if predictor._variants is None else max(predictor._variants.sets.words)
     assert words["large tree"] >= 3
     assert min(words.values()) == 0 and 1 in words.values()
     for name in ("tree with alternates", "regression tree with alternates"):
-        leaves = predictors[name]._variants._sets.leaf
+        leaves = predictors[name]._variants.sets.leaf
         assert len(set(leaves[leaves > 0])) < np.count_nonzero(leaves > 0)  # one is listed twice
 
 

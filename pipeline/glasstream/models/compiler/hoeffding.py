@@ -35,10 +35,8 @@ def compile_forest_classifier(model: Any, slots: Slots, labels: Labels) -> Class
     """
     trees = list(model)
     _same_type(trees, BaseTreeClassifier)
-    weights = []
-    for metric, _ in zip(model._metrics, trees, strict=False):
-        value = metric.get()
-        weights.append(value if not model.disable_weighted_vote and value > 0.0 else 1.0)
+    metrics = [metric.get() for metric, _ in zip(model._metrics, trees, strict=False)]
+    weights = [value if not model.disable_weighted_vote and value > 0.0 else 1.0 for value in metrics]
     return classification_trees(trees, weights, "shares", slots, labels)
 
 

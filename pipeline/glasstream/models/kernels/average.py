@@ -7,10 +7,9 @@ import numpy as np
 from glasstream.jit import kernel
 from glasstream.models.contract.predictor import Floats
 
-_MEAN: Final = 0
 _MEDIAN: Final = 1
 
-RULES: Final = {"mean": _MEAN, "median": _MEDIAN}
+RULES: Final = {"mean": 0, "median": _MEDIAN}
 
 
 @kernel

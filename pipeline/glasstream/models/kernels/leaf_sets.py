@@ -78,7 +78,8 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
     They do not pay off for branches with intervals of one width as cases, for trees of very many leaves, and for
     forests of very many trees with very many thresholds.
     """
-    if not _has_sets(branches):
+    numeric = branches.threshold[branches.kind == NUMERIC_BINARY]
+    if np.any(branches.kind == NUMERIC_MULTIWAY) or np.any(np.isnan(numeric)):
         return None
     above, beside, tree = _ways(branches)
     low, twice, count, bit_start, leaf = _numbered(branches, above, beside, tree)
@@ -95,11 +96,6 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
     further = np.bincount(tree[(branches.alternate >= 0) & (tree >= 0)], minlength=1)
     most = 1 + 2 * int(further.max())  # one, and an alternate leaf twice for each branch that has one
     return LeafSets(cut_start, cut, words, bit_start, count, leaf, asked_start, asked, set_start, sets, most)
-
-
-def _has_sets(branches: Branches) -> bool:
-    numeric = branches.threshold[branches.kind == NUMERIC_BINARY]
-    return not (np.any(branches.kind == NUMERIC_MULTIWAY) or np.any(np.isnan(numeric)))
 
 
 @kernel

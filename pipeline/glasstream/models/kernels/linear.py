@@ -8,23 +8,16 @@ import numpy as np
 from glasstream.models.contract.arrays import Array, as_rows, require, sealed
 from glasstream.models.contract.compiled import choice
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output
-from glasstream.models.kernels.linear_forms import (
-    EXPONENTIAL,
-    IDENTITY,
-    SIGMOID,
-    Forms,
-    evaluate,
-    evaluate_built_up,
-    evaluate_replaced,
-)
+from glasstream.models.kernels import linear_forms
+from glasstream.models.kernels.linear_forms import Forms
 from glasstream.models.kernels.tables import TablePredictor
 from glasstream.models.kernels.variant_rows import built_up_count, requested, sealed_variants
 
 LINKS: Final = {
-    "identity": (IDENTITY, ""),
-    "exponential": (EXPONENTIAL, ""),
-    "binary": (SIGMOID, "as they are"),
-    "one vs rest": (SIGMOID, "shares or equal"),
+    "identity": (linear_forms.IDENTITY, ""),
+    "exponential": (linear_forms.EXPONENTIAL, ""),
+    "binary": (linear_forms.SIGMOID, "as they are"),
+    "one vs rest": (linear_forms.SIGMOID, "shares or equal"),
 }
 """Transformations of the scores of linear forms: of each form for itself, or of all of them as classes (one of
 `normalise.RULES`).
@@ -55,7 +48,7 @@ class LinearPredictor(TablePredictor):
     def evaluate(self, rows: Floats) -> Output:
         rows = as_rows(rows, len(self.features))
         scores = np.empty((len(rows), self._tables.intercept.size))
-        evaluate(self._tables, rows, LINKS[self._link][0], scores)
+        linear_forms.evaluate(self._tables, rows, LINKS[self._link][0], scores)
         return self._normalised(scores)
 
     def _normalised(self, scores: Floats) -> Output:
@@ -72,7 +65,7 @@ class LinearPredictor(TablePredictor):
         rows, values, _ = sealed_variants(rows, values, known)
         row_scores, scores = np.empty((len(rows), forms)), np.empty((*values.shape, forms))
         link, terms = LINKS[self._link][0], np.empty(known)
-        evaluate_replaced(self._tables, rows, values, link, terms, row_scores, scores)
+        linear_forms.evaluate_replaced(self._tables, rows, values, link, terms, row_scores, scores)
         return self._normalised(row_scores), self._normalised(requested(scores, width))
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output:
@@ -81,7 +74,8 @@ class LinearPredictor(TablePredictor):
         rows, background, _ = sealed_variants(rows, background, known)
         order = sealed(order, np.int64)
         scores = np.empty((built_up_count(order, background), forms))
-        evaluate_built_up(self._tables, rows, order, background, LINKS[self._link][0], np.empty((2, known)), scores)
+        link, scratch = LINKS[self._link][0], np.empty((2, known))
+        linear_forms.evaluate_built_up(self._tables, rows, order, background, link, scratch, scores)
         return self._normalised(scores)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:

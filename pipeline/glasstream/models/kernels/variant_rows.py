@@ -1,6 +1,7 @@
 """Rows and variants in the form that kernels take: sealed, and at least as wide as the model."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,53 +86,47 @@ def requested(scores: Floats, width: int) -> Floats:
     return scores[:, :, :width].reshape(n * times * width, classes)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class TreeVariants:
     """The tables of a predictor of trees, which give the scores of its variants.
 
-    Parameters
+    Attributes
     ----------
-    leaf_sets, tables
+    sets, tables
         The trees.
-    replaced, built_up
+    fill_replaced, fill_built_up
         Kernels that take both, ReplacedRows or BuiltUpRows, and the scores to fill: those of the rows, if replaced, and
         those of the variants, float64[., c], zero before.
     classes
         Number c of scores of a row.
     """
 
-    def __init__(
-        self,
-        leaf_sets: LeafSets,
-        tables: tuple[Any, ...],
-        replaced: Callable[..., None],
-        built_up: Callable[..., None],
-        classes: int,
-    ) -> None:
-        self._sets = leaf_sets
-        self._tables = tables
-        self._replaced, self._built_up = replaced, built_up
-        self._classes = classes
+    sets: LeafSets
+    tables: tuple[Any, ...]
+    fill_replaced: Callable[..., None]
+    fill_built_up: Callable[..., None]
+    classes: int
 
     def _places(self, rows: Floats) -> Array:
-        return np.asarray(places(self._sets.cut_start, self._sets.cut, rows))
+        return np.asarray(places(self.sets.cut_start, self.sets.cut, rows))
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Return the scores of rows and variants, float64[n, c] and float64[n r d, c]; see `variants.replaced`."""
-        known, width = self._sets.cut_start.size - 1, values.shape[2]
+        known, width = self.sets.cut_start.size - 1, values.shape[2]
         rows, values, flat = sealed_variants(rows, values, known)
         given = ReplacedRows(rows, values, self._places(rows), self._places(flat))
-        row_scores, scores = np.zeros((len(rows), self._classes)), np.zeros((*values.shape, self._classes))
-        self._replaced(self._sets, *self._tables, given, row_scores, scores.reshape(values.size, self._classes))
+        row_scores, scores = np.zeros((len(rows), self.classes)), np.zeros((*values.shape, self.classes))
+        self.fill_replaced(self.sets, *self.tables, given, row_scores, scores.reshape(values.size, self.classes))
         scores[:, :, known:] = row_scores[:, np.newaxis, np.newaxis]
         return row_scores, requested(scores, width)
 
     def built_up(self, rows: Floats, order: Integers, background: Floats) -> Floats:
         """Return the scores of variants, float64[n (d - 1) m, c]; see `variants.built_up`."""
-        rows, background, flat = sealed_variants(rows, background, self._sets.cut_start.size - 1)
+        rows, background, flat = sealed_variants(rows, background, self.sets.cut_start.size - 1)
         order = sealed(order, np.int64)
         given = BuiltUpRows(rows, order, background, self._places(rows), self._places(flat))
-        scores = np.zeros((built_up_count(order, background), self._classes))
-        self._built_up(self._sets, *self._tables, given, scores)
+        scores = np.zeros((built_up_count(order, background), self.classes))
+        self.fill_built_up(self.sets, *self.tables, given, scores)
         return scores
 
 

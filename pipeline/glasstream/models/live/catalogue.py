@@ -37,12 +37,18 @@ class ClassesInOrder(dict[Any, None]):
         self[label] = None
 
 
-def _in_order(model: RiverModel) -> RiverModel:
-    from river import compose, tree
+def last_step(model: RiverModel) -> RiverModel:
+    """Return the classifier or regressor at the end of a pipeline, or `model` itself."""
+    from river import compose
 
-    last = model._last_step if isinstance(model, compose.Pipeline) else model
-    if isinstance(last, tree.HoeffdingTreeClassifier):
-        last.classes = ClassesInOrder()
+    return model._last_step if isinstance(model, compose.Pipeline) else model
+
+
+def _in_order(model: RiverModel) -> RiverModel:
+    from river import tree
+
+    if isinstance(last_step(model), tree.HoeffdingTreeClassifier):
+        last_step(model).classes = ClassesInOrder()
     return model
 
 
@@ -81,39 +87,36 @@ def model_factory(name: str, seed: int) -> ModelFactory:
     if name in _NAMED:
         named = _NAMED[name]
         return lambda task: named(task, seed)
-    return _OwnModel(name)
+    return _own_model(name)
 
 
-class _OwnModel:
-    """Calls a user's factory and validates the result."""
+def _own_model(name: str) -> ModelFactory:
+    """Return a user's factory, with a check of what it returns."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise ModelError(f"model.name: expected one of {', '.join(_NAMED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ModelError(
+            f"model.name: cannot import {module_name!r} of {name!r}: {error}; "
+            "the module must be importable by every learner and explainer (set PYTHONPATH, or install it)"
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        raise ModelError(f"model.name: expected {attribute!r} in {module_name!r} to be callable, got {factory!r}")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        module_name, _, attribute = name.partition(":")
-        if not module_name or not attribute:
-            raise ModelError(f"model.name: expected one of {', '.join(_NAMED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise ModelError(
-                f"model.name: cannot import {module_name!r} of {name!r}: {error}; "
-                "the module must be importable by every learner and explainer (set PYTHONPATH, or install it)"
-            ) from error
-        self.factory = getattr(module, attribute, None)
-        if not callable(self.factory):
-            raise ModelError(
-                f"model.name: expected {attribute!r} in {module_name!r} to be callable, got {self.factory!r}"
-            )
+    def make(task: Task) -> RiverModel:
+        from river import base
 
-    def __call__(self, task: Task) -> RiverModel:
-        from river import base, compose
-
-        model = self.factory()  # type: ignore[misc]  # checked to be callable
-        learner = model._last_step if isinstance(model, compose.Pipeline) else model
+        model = factory()
+        learner = last_step(model)
         wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor
         if not isinstance(learner, wanted) and not isinstance(getattr(learner, "regressor", None), wanted):
             raise ModelError(
-                f"model.name: {self.name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
+                f"model.name: {name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
                 f"got {type(learner).__name__}; choose another model or set the task"
             )
         return _in_order(model)
+
+    return make

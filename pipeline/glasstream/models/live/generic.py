@@ -12,6 +12,7 @@ from glasstream.errors import ModelError
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.models.contract.labels import Labels
 from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from glasstream.models.live.catalogue import last_step
 
 
 class GenericPredictor:
@@ -40,7 +41,6 @@ class GenericPredictor:
     ) -> None:
         from river import (  # import River only when there is a model; see `glasstream.models.live.catalogue`
             base,
-            compose,
         )
 
         self.task: Task = REGRESSION if labels is None else CLASSIFICATION
@@ -55,9 +55,8 @@ class GenericPredictor:
             )
             if given is None or given[slot]
         ]
-        last = model._last_step if isinstance(model, compose.Pipeline) else model
         # River's default label is the first of the largest probabilities; calling `predict_one` would evaluate twice.
-        self._label_from_votes = getattr(type(last), "predict_one", None) is base.Classifier.predict_one
+        self._label_from_votes = getattr(type(last_step(model)), "predict_one", None) is base.Classifier.predict_one
         self._has_votes = True
 
     def evaluate(self, rows: Floats) -> Output:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from river import base, compose, multiclass
+from river import base, multiclass
 
 from glasstream.errors import ModelRaised
 from glasstream.ingest.admission import Task
 from glasstream.models.live import event_memo
-from glasstream.models.live.catalogue import ModelFactory, RiverModel
+from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream.models.live.linear_learning import CompiledLinear
 from glasstream_topics.events import LARGEST
 
@@ -67,7 +67,8 @@ class StreamModel:
                 self._ask = self._two
                 if many_classes:
                     self._use_one_vs_rest()
-        self._label_from_votes = _default_predict_one(self.river)
+        # River's default label is the first of the largest probabilities.
+        self._label_from_votes = type(last_step(self.river)).predict_one is base.Classifier.predict_one
 
     @property
     def river(self) -> RiverModel:
@@ -206,9 +207,3 @@ class StreamModel:
 def _expect_finite(votes: Mapping[Any, float]) -> None:
     if not isfinite(sum(votes.values())):
         raise ArithmeticError(f"expected finite probabilities, got {dict(votes)}; scale the features")
-
-
-def _default_predict_one(model: RiverModel) -> bool:
-    """Return whether the label is River's default: the first of the largest probabilities."""
-    last = model._last_step if isinstance(model, compose.Pipeline) else model
-    return type(last).predict_one is base.Classifier.predict_one
