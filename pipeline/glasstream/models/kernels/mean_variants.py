@@ -97,8 +97,7 @@ def regress_replaced(
     `rule` is one of the numbers in `average.RULES`.
     """
     n, times, width = given.values.shape
-    trees = weights.size
-    room = scratch(leaf_sets, width)
+    trees, room = weights.size, scratch(leaf_sets, width)
     chunk = max(1, CHUNK // (1 + times * width))
     stream = np.empty(chunk * (1 + times * width) * leaf_sets.most, np.uint32)
     row_answers, answers = np.zeros((chunk, trees)), np.zeros((chunk * times * width, trees))
@@ -122,8 +121,7 @@ def regress_built_up(
 ) -> None:
     """Fill `said` float64[n (d - 1) m, 1], zero before, with the averages of the trees' answers."""
     n, _, inner, width = given.background.shape
-    trees = weights.size
-    room = scratch(leaf_sets, width)
+    trees, room = weights.size, scratch(leaf_sets, width)
     each = max(given.order.shape[1] - 1, 0) * inner
     chunk = max(1, CHUNK // max(1, each))
     stream = np.empty(chunk * each * leaf_sets.most, np.uint32)
