@@ -12,7 +12,7 @@ from glasstream.explain.settings import ExplainSettings
 from glasstream.ingest.limits import IngestLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.methods.settings import MethodSections
-from glasstream.models.catalogue import ModelSettings
+from glasstream.models.live.catalogue import ModelSettings
 from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 

@@ -32,7 +32,7 @@ from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.settings import ExplainSettings
 from glasstream.methods.settings import IpdpSettings, IsageSettings
-from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
 from glasstream.research.interval_pfi import IntervalPFI
 from glasstream.research.window_sage import WindowSAGE
 from glasstream.settings import Settings

@@ -15,7 +15,7 @@ from glasstream.estimators.incremental import IncrementalImportance, findings, h
 from glasstream.explain.ipfi import contributions, set_contributions
 from glasstream.explain.losses import Loss
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from glasstream.estimators.incremental import IncrementalImportance, findings, h
 from glasstream.explain.isage import check_correction, contributions
 from glasstream.explain.losses import Loss, with_classes
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 Removal = Literal["marginal", "conditional"]

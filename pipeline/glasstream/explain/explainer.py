@@ -11,8 +11,8 @@ from glasstream.explain.losses import losses, with_classes
 from glasstream.explain.sizes import REASON
 from glasstream.ingest.admission import Task
 from glasstream.methods.registry import REGISTRY
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import LARGEST, methods_of
 from glasstream_topics.requests import ExplainRequest

@@ -15,7 +15,7 @@ from glasstream.background.reservoir import Drawn
 from glasstream.explain import ipdp
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics import effects
 from glasstream_topics.contributions import Contributions

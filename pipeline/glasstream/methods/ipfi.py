@@ -10,7 +10,7 @@ from glasstream.background.reservoir import Drawn, Wanted
 from glasstream.explain import ipfi
 from glasstream.methods.importance import ImportanceAggregator
 from glasstream.methods.method import Drawing, Method, Passing
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics.requests import ExplainRequest
 

@@ -16,7 +16,7 @@ from glasstream.ingest.features import FeatureTable
 from glasstream.methods.importance import ImportanceAggregator
 from glasstream.methods.method import Arrays, Drawing, Method, Passing, Signals
 from glasstream.methods.settings import IsageSettings
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glasstream.background.reservoir import Drawn, Wanted
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.drift import CurveFields
