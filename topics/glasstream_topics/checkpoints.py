@@ -27,11 +27,11 @@ TOPIC: Final = Topic(
     holds="a part of the state of a stream's learner after some row",
     key="stream/epoch/version/chunk",
     partitioning="the partition of events that it is about, set explicitly",
-    partitions="events",
     codec="chunks",
+    written_by=("learner",),
     read_by=("learner",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

@@ -29,13 +29,12 @@ _OF_NUMBERS: Final = ("squared", "absolute")
 TOPIC: Final = Topic(
     name="contributions",
     holds="the contributions of every feature to the rows of a block, or why there are none",
-    key="stream",
     partitioning="the stream's partition of events, set explicitly",
-    partitions="events",
     codec="frame",
+    written_by=("learner", "explainer"),
     read_by=("aggregator",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=QUEUE,
 )
 

@@ -26,11 +26,10 @@ TOPIC: Final = Topic(
     holds="how far the aggregator is on a partition and with each stream of it, and its state",
     key="stream, or the key of the partition's record, or that of a part of a stream's state",
     partitioning="the partition of contributions that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("aggregator",),
     read_by=("aggregator", "learner", "explainer", "glasstream run"),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

@@ -17,11 +17,10 @@ TOPIC: Final = Topic(
     holds="how far the forwarder of labels is on a partition",
     key="the key of the partition's record",
     partitioning="the partition of labels that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("labels",),
     read_by=("labels",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

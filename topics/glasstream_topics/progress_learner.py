@@ -21,11 +21,10 @@ TOPIC: Final = Topic(
     holds="how far the learner is on a partition, and with each stream of it",
     key="stream, or the key of the partition's record",
     partitioning="the partition of events that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("learner",),
     read_by=("learner", "glasstream run"),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

@@ -29,11 +29,10 @@ TOPIC: Final = Topic(
     holds="how far the novelty detector is on a partition and with each stream of it, and its states",
     key="stream, or the key of the partition's record, or that of a part of a stream's anchor",
     partitioning="the partition of events that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("novelty",),
     read_by=("novelty", "glasstream run"),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

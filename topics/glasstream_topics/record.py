@@ -1,16 +1,107 @@
 """Encoding of the JSON records: fields in a fixed order, strict decoding, no NaN."""
 
 import math
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 import orjson
+from msgspec.structs import asdict
 
 from glasstream_topics.errors import RecordError
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R", bound=msgspec.Struct)
 
 _OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
+
+
+class Json(Generic[P, R]):
+    """The JSON records of one output topic.
+
+    The type states each field once. Its first field is `schema_version`.
+
+    Parameters
+    ----------
+    topic
+        name of the topic, for error messages.
+    record
+        type of a record.
+    last
+        name of a field that follows the optional fields in the bytes, and not in the type.
+
+    Attributes
+    ----------
+    versions
+        schema versions that the type can hold, oldest first; new records have the newest.
+    """
+
+    def __init__(self, topic: str, record: Callable[Concatenate[Any, P], R], last: str = "") -> None:
+        self.topic = topic
+        self.record = cast("type[R]", record)
+        self.versions: tuple[int, ...] = get_args(get_type_hints(record)["schema_version"])
+        self._last = last
+        self._optional = {field.name for field in msgspec.structs.fields(self.record) if not field.required}
+        self._decoder = msgspec.json.Decoder(self.record)
+
+    def encode(self, *args: P.args, **fields: P.kwargs) -> bytes:
+        """Return the bytes of a record: objects sorted by name, and no optional field that is None.
+
+        Raises
+        ------
+        RecordError
+            NaN, an infinity, or another value that JSON cannot hold.
+        """
+        record = asdict(self.record(self.versions[-1], *args, **fields))
+        content = {
+            name: dict(sorted(value.items())) if isinstance(value, dict) else value
+            for name, value in record.items()
+            if value is not None or name not in self._optional
+        }
+        if self._last:
+            content[self._last] = content.pop(self._last)
+        return encode_record(self.topic, content)
+
+    def decode(self, data: bytes) -> R:
+        """Decode a record.
+
+        Raises
+        ------
+        RecordError
+            the bytes are not such a record.
+        """
+        return decode_record(self.topic, data, self._decoder)
+
+
+class Messages(Generic[T]):
+    """JSON messages that users send: one element, or an array of elements.
+
+    Parameters
+    ----------
+    expected
+        what a message is, for errors.
+    element
+        type of an element.
+    """
+
+    def __init__(self, expected: str, element: type[T]) -> None:
+        self._expected = expected
+        self._one = msgspec.json.Decoder(element)
+        self._many = msgspec.json.Decoder(list[element])  # type: ignore[valid-type]
+
+    def decode(self, data: bytes) -> list[T]:
+        """Decode a valid message.
+
+        Raises
+        ------
+        RecordError
+            an element is not one of these.
+        """
+        try:
+            return self._many.decode(data) if data[:1] == b"[" else [self._one.decode(data)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RecordError(f"{self._expected}: {error}") from error
 
 
 def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
@@ -21,7 +112,7 @@ def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
     topic
         name of the topic, for error messages.
     record
-        JSON values and numpy scalars.
+        JSON values, numpy scalars and structs.
     nulls
         number of values that are None, if it is known.
 
@@ -31,7 +122,7 @@ def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
         JSON cannot hold a value.
     """
     try:
-        data = orjson.dumps(record, option=_OPTIONS)
+        data = orjson.dumps(record, asdict, _OPTIONS)
     except orjson.JSONEncodeError as error:
         raise RecordError(f"{topic}: expected JSON values: {error}") from error
     if data.count(b"null") != nulls:  # orjson writes NaN and the infinities as null
@@ -58,6 +149,8 @@ def refuse_non_finite(topic: str, value: object, where: str = "$") -> None:
     if isinstance(value, float) or hasattr(value, "dtype"):
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise RecordError(f"{topic}: expected a finite number at {where}, got {value}")
+    elif isinstance(value, msgspec.Struct):
+        refuse_non_finite(topic, asdict(value), where)
     elif isinstance(value, dict):
         for name, inner in value.items():
             refuse_non_finite(topic, inner, f"{where}.{name}")

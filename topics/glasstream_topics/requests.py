@@ -29,9 +29,10 @@ TOPIC: Final = Topic(
     partitioning="murmur2 of the key, so that the blocks of a stream spread over all partitions",
     partitions="requests",
     codec="frame",
+    written_by=("learner",),
     read_by=("explainer",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=QUEUE,
 )
 
