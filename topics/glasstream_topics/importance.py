@@ -107,7 +107,8 @@ def ranks(names: Sequence[str], values: Sequence[float]) -> list[int]:
     >>> ranks(["salary", "age", "loan", "car"], [0.4, 0.0, 0.0, 0.5])
     [2, 3, 4, 1]
     """
-    order = sorted(range(len(names)), key=lambda slot: (-values[slot], names[slot]))
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    order = sorted(by_name, key=[-value for value in values].__getitem__)
     result = [0] * len(names)
     for rank, slot in enumerate(order, 1):
         result[slot] = rank
@@ -149,25 +150,20 @@ def encode(
     """
     none = [None] * len(names)
     columns = (value, raw, variance, none if low is None else low, none if high is None else high)
-    if any(len(column) != len(names) for column in columns) or len(set(names)) != len(names):
+    if set(map(len, columns)) != {len(names)} or len(set(names)) != len(names):
         raise RecordError(
             f"importance of {stream!r} at row {row}: expected {len(set(names))} different names and as many values, "
             f"got {len(names)} names and {[len(column) for column in columns]} values"
         )
     if n < 1:
         raise RecordError(f"importance of {stream!r} at row {row}: expected rows in the estimate, got n = {n}")
-    features = dict(zip(names, map(Feature, *columns, ranks(names, value)), strict=True))
-    interval = Interval(interval_kind, interval_level)
-    return _JSON.encode(
-        stream=stream,
-        row=row,
-        n=n,
-        interval=interval,
-        staleness=staleness,
-        features=features,
-        **(totals or {}),
-        **fields,
-    )
+    features = {
+        name: {"value": a, "raw": b, "variance": c, "low": d, "high": e, "rank": rank}
+        for name, a, b, c, d, e, rank in sorted(zip(names, *columns, ranks(names, value), strict=True))
+    }
+    fields |= {"stream": stream, "row": row, "n": n, "staleness": staleness, "features": features, **(totals or {})}
+    fields["interval"] = {"kind": interval_kind, "level": interval_level}
+    return _JSON.write(fields)
 
 
 _JSON: Final = Json("importance", Importance, last="features")

@@ -4,7 +4,7 @@ A shape is a tuple of numbers, ``count`` (rows of the block), ``d`` (features), 
 number of a regression), and None for any size.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from glasstream_topics import frames
@@ -19,7 +19,7 @@ MOST_POINTS: Final = 1_000
 MOST_OUTPUTS: Final = 10
 """Largest number of outputs with curves. Each output costs one number per point, feature and row."""
 
-Shape = tuple[str, tuple[str | int | None, ...]]
+Shape = tuple[str, tuple[str | None, ...]]
 
 TAKEN: Final[Mapping[str, Shape]] = {
     "ipfi": ("float64", ("count", None, "d")),
@@ -62,25 +62,20 @@ def findings(
 ) -> list[str]:
     """Return what is wrong with the arrays: unknown names, incomplete methods, wrong types and shapes."""
     found: list[str] = []
-    unknown = sorted(arrays.keys() - shapes.keys())
-    if unknown:
-        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {unknown}")
-    methods = {method_of(name) for name in arrays}
+    if not arrays.keys() <= shapes.keys():
+        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {sorted(arrays.keys() - shapes.keys())}")
+    methods = set(map(method_of, arrays))
     for name, (dtype, dims) in shapes.items():
         array = arrays.get(name)
-        if array is None:
-            if method_of(name) in methods:
-                found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
-            continue
-        found += frames.mismatch(f"{what} of {name}", array, dtype, tuple(_sizes(dims, sizes, array)))
+        if array is not None:
+            shape = _sizes(dims, sizes, array)
+            if array.dtype != dtype or array.shape != shape:
+                found += frames.mismatch(f"{what} of {name}", array, dtype, shape)
+        elif method_of(name) in methods:
+            found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
     return found
 
 
-def _sizes(dims: tuple[str | int | None, ...], sizes: Mapping[str, int], array: Array) -> Iterable[int]:
-    for axis, dim in enumerate(dims):
-        if isinstance(dim, str):
-            yield sizes[dim]
-        elif dim is None:
-            yield array.shape[axis] if array.ndim == len(dims) else -1
-        else:
-            yield dim
+def _sizes(dims: tuple[str | None, ...], sizes: Mapping[str, int], array: Array) -> tuple[int, ...]:
+    own = array.shape if array.ndim == len(dims) else (-1,) * len(dims)
+    return tuple([any_size if dim is None else sizes[dim] for dim, any_size in zip(dims, own, strict=True)])

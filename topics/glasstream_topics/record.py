@@ -1,8 +1,8 @@
 """Encoding of the JSON records: fields in a fixed order, strict decoding, no NaN."""
 
 import math
-from collections.abc import Callable
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, get_args, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import orjson
@@ -41,27 +41,43 @@ class Json(Generic[P, R]):
         self.topic = topic
         self.record = cast("type[R]", record)
         self.versions: tuple[int, ...] = get_args(get_type_hints(record)["schema_version"])
+        fields = msgspec.structs.fields(self.record)
+        self._always: dict[str, Any] = {field.name: None for field in fields if field.required}
+        self._always["schema_version"] = self.versions[-1]
+        self._optional = tuple(field.name for field in fields if not field.required)
+        self._objects = tuple(
+            field.name for field in fields if dict in map(get_origin, (field.type, *get_args(field.type)))
+        )
         self._last = last
-        self._optional = {field.name for field in msgspec.structs.fields(self.record) if not field.required}
         self._decoder = msgspec.json.Decoder(self.record)
 
-    def encode(self, *args: P.args, **fields: P.kwargs) -> bytes:
+    def encode(self, *_: P.args, **fields: P.kwargs) -> bytes:
         """Return the bytes of a record: objects sorted by name, and no optional field that is None.
 
         Raises
         ------
         RecordError
-            NaN, an infinity, or another value that JSON cannot hold.
+            NaN, an infinity, another value that JSON cannot hold, or a field that is missing or unknown.
         """
-        record = asdict(self.record(self.versions[-1], *args, **fields))
-        content = {
-            name: dict(sorted(value.items())) if isinstance(value, dict) else value
-            for name, value in record.items()
-            if value is not None or name not in self._optional
-        }
+        sorted_objects = {name: dict(sorted(fields[name].items())) for name in self._objects if fields.get(name)}
+        return self.write(fields | sorted_objects)
+
+    def write(self, fields: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a record, as `encode` does, from fields with sorted objects that mypy does not check."""
+        record = {**self._always, **fields}
+        required, length = len(fields), len(self._always)
+        for name in self._optional:
+            if name in fields:
+                required -= 1
+                if (value := record.pop(name)) is not None:
+                    record[name] = value
+                    length += 1
+        if len(record) != length or required != len(self._always) - 1:
+            names = ", ".join(self.record.__struct_fields__[1:])
+            raise RecordError(f"{self.topic}: expected the fields {names}, got {', '.join(fields)}")
         if self._last:
-            content[self._last] = content.pop(self._last)
-        return encode_record(self.topic, content)
+            record[self._last] = record.pop(self._last)
+        return encode_record(self.topic, record)
 
     def decode(self, data: bytes) -> R:
         """Decode a record.
