@@ -1,6 +1,7 @@
 """`importance`: how much the model relies on each feature, as of one row."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -101,20 +102,6 @@ class Importance(msgspec.Struct, frozen=True):
     total: float | None = None
 
 
-def ranks(names: Sequence[str], values: Sequence[float]) -> list[int]:
-    """Return the rank of each feature: 1 for the largest value, ties by name.
-
-    >>> ranks(["salary", "age", "loan", "car"], [0.4, 0.0, 0.0, 0.5])
-    [2, 3, 4, 1]
-    """
-    by_name = sorted(range(len(names)), key=names.__getitem__)
-    order = sorted(by_name, key=[-value for value in values].__getitem__)
-    result = [0] * len(names)
-    for rank, slot in enumerate(order, 1):
-        result[slot] = rank
-    return result
-
-
 def encode(
     *,
     stream: str,
@@ -157,10 +144,13 @@ def encode(
         )
     if n < 1:
         raise RecordError(f"importance of {stream!r} at row {row}: expected rows in the estimate, got n = {n}")
+    rows = sorted(zip(names, *columns, strict=True))
     features = {
-        name: {"value": a, "raw": b, "variance": c, "low": d, "high": e, "rank": rank}
-        for name, a, b, c, d, e, rank in sorted(zip(names, *columns, ranks(names, value), strict=True))
+        name: {"value": a, "raw": b, "variance": c, "low": d, "high": e, "rank": 0} for name, a, b, c, d, e in rows
     }
+    # This order is stable, so equal values are ranked by name.
+    for rank, ranked in enumerate(sorted(rows, key=itemgetter(1), reverse=True), 1):
+        features[ranked[0]]["rank"] = rank
     fields |= {"stream": stream, "row": row, "n": n, "staleness": staleness, "features": features, **(totals or {})}
     fields["interval"] = {"kind": interval_kind, "level": interval_level}
     return _JSON.write(fields)
