@@ -131,7 +131,7 @@ class Form(Generic[B]):
             raise FrameError(
                 f"the meta of a {self._kind} frame: expected the fields {sorted(missing)}, got none of them"
             )
-        group = {}
+        group: dict[str, Array] = {}
         fields: dict[str, Any] = {self._group: group}
         for name, array in frame.arrays.items():
             if name.startswith(self._prefix):

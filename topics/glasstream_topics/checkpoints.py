@@ -12,7 +12,7 @@ import numpy as np
 from glasstream_topics import frames, versions
 from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Natural, Topic
 from glasstream_topics.errors import FrameError
-from glasstream_topics.progress_learner import Setting
+from glasstream_topics.progress import Setting
 from glasstream_topics.versions import Identity, Key, tombstones
 
 __all__ = ["TOPIC", "VERSION", "Assembler", "Checkpoint", "Identity", "Key", "decode", "encode", "split", "tombstones"]

@@ -38,7 +38,7 @@ _HEADER: Final = _BODY + _LENGTHS.size
 _MAX_DIMENSIONS: Final = 8
 _CODES: Final = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 _DTYPES: Final = {code: np.dtype("<" + code) for code in _CODES}
-_CODE_OF: Final = {np.dtype(code).newbyteorder(order): code for code in _CODES for order in "<>"}
+_CODE_OF: Final = {np.dtype(order + code): code for code in _CODES for order in "<>"}
 _INTEGERS: Final = frozenset((int,))
 _HEADER_KEYS: Final = frozenset(("arrays", "kind", "meta", "version"))
 
@@ -65,7 +65,7 @@ class Frame:
     arrays: dict[str, Array]
 
 
-def encode(kind: str, version: int, meta: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
+def encode(kind: str, version: int, meta: Mapping[str, object], arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of a frame; the same content always gives the same bytes.
 
     Parameters
@@ -95,7 +95,7 @@ def encode(kind: str, version: int, meta: dict[str, Any], arrays: Mapping[str, A
             )
         table.append((name, code, array.shape))
         contents.append(array if array.dtype == _DTYPES[code] else array.astype(_DTYPES[code]))
-    header = _json({"arrays": table, "kind": kind, "meta": meta, "version": version}, kind)
+    header = _json({"arrays": table, "kind": kind, "meta": dict(meta), "version": version}, kind)
     parts: list[bytes | memoryview] = [b"", header]
     position = _HEADER + len(header)
     for array in contents:

@@ -7,7 +7,7 @@ import msgspec
 
 from glasstream_topics.contract import COMPACTED, Topic
 from glasstream_topics.errors import RecordError
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from glasstream_topics.record import decode_record, encode_record
 
 VERSION: Final = 1

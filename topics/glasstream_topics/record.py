@@ -45,9 +45,7 @@ class Json(Generic[P, R]):
         self._always: dict[str, Any] = {field.name: None for field in fields if field.required}
         self._always["schema_version"] = self.versions[-1]
         self._optional = tuple(field.name for field in fields if not field.required)
-        self._objects = tuple(
-            field.name for field in fields if dict in map(get_origin, (field.type, *get_args(field.type)))
-        )
+        self._objects = tuple(name for name, kind in get_type_hints(self.record).items() if _is_object(kind))
         self._last = last
         self._decoder = msgspec.json.Decoder(self.record)
 
@@ -59,8 +57,10 @@ class Json(Generic[P, R]):
         RecordError
             NaN, an infinity, another value that JSON cannot hold, or a field that is missing or unknown.
         """
-        sorted_objects = {name: dict(sorted(fields[name].items())) for name in self._objects if fields.get(name)}
-        return self.write(fields | sorted_objects)
+        given: dict[str, Any] = fields
+        return self.write(
+            given | {name: dict(sorted(given[name].items())) for name in self._objects if given.get(name)}
+        )
 
     def write(self, fields: Mapping[str, Any]) -> bytes:
         """Return the bytes of a record, as `encode` does, from fields with sorted objects that mypy does not check."""
@@ -88,6 +88,10 @@ class Json(Generic[P, R]):
             the bytes are not such a record.
         """
         return decode_record(self.topic, data, self._decoder)
+
+
+def _is_object(kind: object) -> bool:
+    return dict in [get_origin(one) for one in (kind, *get_args(kind))]
 
 
 class Messages(Generic[T]):

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from glasstream.errors import ContractError, StateError
 from glasstream.settings import Settings
-from glasstream_topics.progress_learner import Setting
+from glasstream_topics.progress import Setting
 
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""

@@ -103,8 +103,8 @@ class NoveltyTask:
             begin = found.offset if low <= found.offset <= high else low
             log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
             self.core = PartitionDetector(self._watch, first_offset=begin)
-            for name in {**restored.chunks, **restored.streams}:
-                ended = progress_novelty.tombstones(name, restored.chunks.get(name, 0))
+            for name in {**restored.parts, **restored.streams}:
+                ended = progress_novelty.tombstones(name, restored.chunks(name))
                 self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
         if found.offset > high:
@@ -113,7 +113,7 @@ class NoveltyTask:
                 f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
                 f"and created again; {LOST_EVENTS}"
             )
-        self._chunks = dict(restored.chunks)
+        self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
             return self._go_on(where, restored, Position(found.offset, found.used), low)
 

@@ -17,7 +17,7 @@ from glasstream.stages.build import STAGES, connection, hmac_key, options
 from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
-from glasstream_topics.progress_learner import PARTITION_KEY, Setting
+from glasstream_topics.progress import PARTITION_KEY, Setting
 
 Read = Mapping[Partition, Mapping[bytes, bytes]]
 """Committed state: the last value of every key, by partition."""
