@@ -85,8 +85,8 @@ class Drift(msgspec.Struct, frozen=True):
     detector: Detector
 
 
-_JSON: Final = Json("drift", Drift)
-decode: Final = _JSON.decode
+JSON: Final = Json("drift", Drift)
+decode: Final = JSON.decode
 key: Final = stream_key
 
 TOPIC: Final = Topic(
@@ -95,7 +95,7 @@ TOPIC: Final = Topic(
     holds="one alarm: what changed at which row of one stream, from what to what",
     written_by=("aggregator",),
     read_by=("anyone", "alerting"),
-    json=_JSON,
+    json=JSON,
 )
 
 
@@ -114,7 +114,7 @@ def encode(
     RecordError
         NaN or an infinity.
     """
-    return _JSON.encode(
+    return JSON.encode(
         curve_before=_curve(curve_before),
         curve_after=_curve(curve_after),
         detector=Detector(detector, dict(sorted(parameters.items()))),

@@ -70,9 +70,9 @@ def key(stream: str, feature: str, output: str | None = None) -> bytes:
     return "/".join(parts).encode("utf-8", "surrogatepass")
 
 
-_JSON: Final = Json("effects", Effect)
-encode: Final = _JSON.encode
-decode: Final = _JSON.decode
+JSON: Final = Json("effects", Effect)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
 
 TOPIC: Final = Topic(
     name="effects",
@@ -80,7 +80,7 @@ TOPIC: Final = Topic(
     holds="one feature's effect curve of one stream as of one row",
     key="stream/feature; stream/feature/output where the model has more than one",
     written_by=("aggregator",),
-    json=_JSON,
+    json=JSON,
     # Late consumers find the newest curve of every feature. All curves of the last day stay for comparisons.
     config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(DAY_MS)},
 )

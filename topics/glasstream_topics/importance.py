@@ -153,11 +153,11 @@ def encode(
         features[ranked[0]]["rank"] = rank
     fields |= {"stream": stream, "row": row, "n": n, "staleness": staleness, "features": features, **(totals or {})}
     fields["interval"] = {"kind": interval_kind, "level": interval_level}
-    return _JSON.write(fields)
+    return JSON.write(fields)
 
 
-_JSON: Final = Json("importance", Importance, last="features")
-decode: Final = _JSON.decode
+JSON: Final = Json("importance", Importance, last="features")
+decode: Final = JSON.decode
 key: Final = stream_key
 
 TOPIC: Final = Topic(
@@ -165,5 +165,5 @@ TOPIC: Final = Topic(
     title="Feature importance",
     holds="one method's feature importance of one stream as of one row",
     written_by=("aggregator",),
-    json=_JSON,
+    json=JSON,
 )

@@ -66,9 +66,9 @@ class Novelty(msgspec.Struct, frozen=True):
     alarm: Alarm | None = None
 
 
-_JSON: Final = Json("novelty", Novelty)
-encode: Final = _JSON.encode
-decode: Final = _JSON.decode
+JSON: Final = Json("novelty", Novelty)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
 key: Final = stream_key
 
 TOPIC: Final = Topic(
@@ -77,5 +77,5 @@ TOPIC: Final = Topic(
     holds="one event's novelty score: how far the map's prediction is from what the event's neighbours support",
     written_by=("novelty",),
     read_by=("anyone", "alerting"),
-    json=_JSON,
+    json=JSON,
 )

@@ -70,8 +70,8 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     others: Others | None = None
 
 
-_JSON: Final = Json("predictions", Prediction)
-decode: Final = _JSON.decode
+JSON: Final = Json("predictions", Prediction)
+decode: Final = JSON.decode
 key: Final = stream_key
 
 TOPIC: Final = Topic(
@@ -79,7 +79,7 @@ TOPIC: Final = Topic(
     title="Prediction",
     holds="one accepted event's prediction, made before its label was learned, with loss and running metric",
     written_by=("learner",),
-    json=_JSON,
+    json=JSON,
 )
 
 
@@ -99,7 +99,7 @@ class Encoder:
 
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
-        self._record: dict[str, object] = {"schema_version": _JSON.versions[-1], "epoch": epoch, "stream": stream}
+        self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
         self._record["metric"] = self._metric
 

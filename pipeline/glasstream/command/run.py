@@ -18,14 +18,13 @@ from rich.console import Console
 from glasstream.brokers.choose import Broker, TopicRequest, open_broker
 from glasstream.command.children import PAGE, Children
 from glasstream.command.messages import pack
-from glasstream.command.monitor import Monitor, written
+from glasstream.command.monitor import Monitor, as_json, written
 from glasstream.command.outputs import OutputDirectory
 from glasstream.command.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
 from glasstream.command.report import Report
 from glasstream.command.sources import Source
 from glasstream.configuration import SECRET_SETTINGS, to_environment
 from glasstream.errors import StalledError, TopicError
-from glasstream.learn.dead_letters import DeadLetter
 from glasstream.secret import FILE
 from glasstream.settings import Checkpoint, Settings
 from glasstream.stages.build import connection, hmac_key
@@ -260,7 +259,7 @@ def _replay(
     with OutputDirectory(plan.out, written(settings)) as out:
 
         def take(topic: str, messages: list[Message]) -> None:
-            records = [_as_json(topic, message) for message in messages]
+            records = [as_json(topic, message) for message in messages]
             for record in records:
                 out.add(topic, record)
             report.add(topic, records)
@@ -442,13 +441,6 @@ def environment(settings: Settings) -> dict[str, str]:
     variables.setdefault("NUMBA_NUM_THREADS", "1")
     variables["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
     return variables
-
-
-def _as_json(topic: str, message: Message) -> bytes:
-    if topic != "events.dead":
-        return message.value() or b""
-    headers = tuple((name, text or b"") for name, text in message.headers() or [])
-    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
 
 
 def _saying(console: Console) -> Callable[[str], None]:

@@ -75,7 +75,7 @@ def importance(bootstrap: str, **options: Unpack[Options]) -> Reader[Importance]
     TopicError
         The topic does not exist.
     """
-    return Reader(Records(importance_topic.TOPIC, importance_topic.decode, Importance), bootstrap, **options)
+    return Reader(Records(importance_topic.JSON), bootstrap, **options)
 
 
 def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
@@ -87,14 +87,14 @@ def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
 
         curves = {(one.feature, one.output): one for one in effects("kafka:9092", streams="loans", follow=False)}
     """
-    return Reader(Records(effects_topic.TOPIC, effects_topic.decode, Effect), bootstrap, **options)
+    return Reader(Records(effects_topic.JSON), bootstrap, **options)
 
 
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:
     """Read drift alarms: the records of `drift`. Parameters and errors are those of `importance`."""
-    return Reader(Records(drift_topic.TOPIC, drift_topic.decode, Drift), bootstrap, **options)
+    return Reader(Records(drift_topic.JSON), bootstrap, **options)
 
 
 def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
     """Read novelty scores: the records of `novelty`. Parameters and errors are those of `importance`."""
-    return Reader(Records(novelty_topic.TOPIC, novelty_topic.decode, Novelty), bootstrap, **options)
+    return Reader(Records(novelty_topic.JSON), bootstrap, **options)

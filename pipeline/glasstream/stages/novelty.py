@@ -27,7 +27,7 @@ from glasstream.settings import Settings
 from glasstream.stages.fitter import Fitter, fitter_died
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream_topics import events, novelty, progress_novelty
+from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -336,13 +336,3 @@ def samples(partitions: Iterable[NoveltyTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, events.TOPIC.name): count,
-        topic(settings, novelty.TOPIC.name): None,
-        topic(settings, progress_novelty.TOPIC.name): count,
-    }
