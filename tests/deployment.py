@@ -9,10 +9,10 @@ from pathlib import Path
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from glasstream.command.monitor import PUBLIC, Monitor
-from glasstream.command.run import environment
+from glasstream.runner.monitor import PUBLIC, Monitor
+from glasstream.runner.prepare import environment
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end, watermarks
 from glasstream_topics import admin, checkpoints, events
 from tests.fork_server import Forked, fork_server

@@ -232,7 +232,7 @@ def _become(stdin: int, log: str, variables: Mapping[str, str], folder: str) -> 
 
 def _ask_for_children(server_socket: socket.socket) -> None:
     """Let the workers of a `run` in this process be forked as well."""
-    from glasstream.command import children
+    from glasstream.runner import children
 
     asked: list[ForkServer] = []
 
@@ -248,7 +248,7 @@ def _warm_up() -> None:
     """Import what the stages and their tools need, and have the kernels loaded."""
     import river.datasets  # noqa: F401
 
-    import glasstream.command.run
+    import glasstream.runner.run
     import glasstream.stages.aggregator
     import glasstream.stages.explainer
     import glasstream.stages.labels

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from glasstream.command.reference import Reference
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 
 

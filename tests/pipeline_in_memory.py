@@ -28,10 +28,10 @@ from unittest import mock
 
 import orjson
 
-from glasstream.command.reference import Reference
 from glasstream.ingest.message import Message
 from glasstream.novelty.fit import Request, fit
 from glasstream.novelty.settings import MapSettings
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress

@@ -15,6 +15,7 @@ PURE = [
     SOURCE / "draws.py",
     SOURCE / "jit.py",
     *(path for folder in CORE for path in (SOURCE / folder).rglob("*.py")),
+    *(SOURCE / "research").glob("*.py"),  # but not the experiments below it, which start processes
     *(SOURCE / "page" / f"{name}.py" for name in ("access", "history", "parts", "store", "stream", "viewer")),
     *(path for path in CONTRACT.glob("*.py") if path.name not in ("admin.py", "reference.py", "schema.py")),
 ]
@@ -26,6 +27,9 @@ PRODUCTS = {"dot", "matmul", "einsum", "inner", "tensordot", "vdot"}
 SHELL = (
     "glasstream.brokers",
     "glasstream.command",
+    "glasstream.operate",
+    "glasstream.runner",
+    "glasstream.sources",
     "glasstream.stages",
     "glasstream.transport",
     "glasstream.settings",
@@ -73,6 +77,22 @@ def impurities(path: Path) -> Iterator[str]:
             yield f"{node.lineno}: np.{node.attr}"
         if node.attr == "random" and not checks:
             yield f"{node.lineno}: numpy.random"
+
+
+def test_only_the_command_line_and_the_public_names_import_research() -> None:
+    """So no stage does, and none waits for what it does not need."""
+    importers = {
+        path.relative_to(SOURCE).parts[0]
+        for path in SOURCE.rglob("*.py")
+        if any(name.startswith("glasstream.research") for name in imports(path))
+    }
+    assert importers == {"__init__.py", "command", "research"}
+
+
+def test_only_the_command_line_imports_the_command_line() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] != "command":
+            assert not [name for name in imports(path) if name.startswith("glasstream.command")], path
 
 
 def test_the_contracts_know_nothing_of_the_pipeline() -> None:

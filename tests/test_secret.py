@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from glasstream.command.page import page_token
-from glasstream.command.run import environment as of_children
 from glasstream.configuration import SECRET_SETTINGS, load
 from glasstream.errors import SettingsError
-from glasstream.stages.build import hmac_key
+from glasstream.runner.prepare import environment as of_children
+from glasstream.secret import hmac_key, page_token
 
 SECRET = "0123456789abcdef-secret"
 

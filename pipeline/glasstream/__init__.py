@@ -24,21 +24,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from glasstream.errors import GlasstreamError as GlasstreamError
-    from glasstream.estimators.batch_pdp import batch_pdp as batch_pdp
-    from glasstream.estimators.batch_pfi import batch_pfi as batch_pfi
-    from glasstream.estimators.batch_sage import batch_sage as batch_sage
-    from glasstream.estimators.exact_pfi import exact_pfi as exact_pfi
-    from glasstream.estimators.interval_pfi import IntervalPFI as IntervalPFI
     from glasstream.estimators.ipdp import IncrementalPDP as IncrementalPDP
     from glasstream.estimators.ipfi import IncrementalPFI as IncrementalPFI
     from glasstream.estimators.isage import IncrementalSAGE as IncrementalSAGE
     from glasstream.estimators.live_model import LiveModel as LiveModel
-    from glasstream.estimators.mdi import mean_decrease_impurity as mean_decrease_impurity
-    from glasstream.estimators.shapley import exact_sage as exact_sage
-    from glasstream.estimators.window_sage import WindowSAGE as WindowSAGE
     from glasstream.explain.losses import CustomLoss as CustomLoss
     from glasstream.gbmap.estimators import GBMAPClassifier as GBMAPClassifier
     from glasstream.gbmap.estimators import GBMAPRegressor as GBMAPRegressor
+    from glasstream.research.batch_pdp import batch_pdp as batch_pdp
+    from glasstream.research.batch_pfi import batch_pfi as batch_pfi
+    from glasstream.research.batch_sage import batch_sage as batch_sage
+    from glasstream.research.exact_pfi import exact_pfi as exact_pfi
+    from glasstream.research.interval_pfi import IntervalPFI as IntervalPFI
+    from glasstream.research.mdi import mean_decrease_impurity as mean_decrease_impurity
+    from glasstream.research.shapley import exact_sage as exact_sage
+    from glasstream.research.window_sage import WindowSAGE as WindowSAGE
 
 _MODULES: Final = {
     "CustomLoss": "glasstream.explain.losses",
@@ -48,15 +48,15 @@ _MODULES: Final = {
     "IncrementalPDP": "glasstream.estimators.ipdp",
     "IncrementalPFI": "glasstream.estimators.ipfi",
     "IncrementalSAGE": "glasstream.estimators.isage",
-    "IntervalPFI": "glasstream.estimators.interval_pfi",
+    "IntervalPFI": "glasstream.research.interval_pfi",
     "LiveModel": "glasstream.estimators.live_model",
-    "WindowSAGE": "glasstream.estimators.window_sage",
-    "batch_pdp": "glasstream.estimators.batch_pdp",
-    "batch_pfi": "glasstream.estimators.batch_pfi",
-    "batch_sage": "glasstream.estimators.batch_sage",
-    "exact_pfi": "glasstream.estimators.exact_pfi",
-    "exact_sage": "glasstream.estimators.shapley",
-    "mean_decrease_impurity": "glasstream.estimators.mdi",
+    "WindowSAGE": "glasstream.research.window_sage",
+    "batch_pdp": "glasstream.research.batch_pdp",
+    "batch_pfi": "glasstream.research.batch_pfi",
+    "batch_sage": "glasstream.research.batch_sage",
+    "exact_pfi": "glasstream.research.exact_pfi",
+    "exact_sage": "glasstream.research.shapley",
+    "mean_decrease_impurity": "glasstream.research.mdi",
 }
 __all__ = tuple(_MODULES)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from glasstream.errors import SettingsError
+from glasstream.models.authentication import KEY_BYTES
 
 FILE = "_FILE"
 """Ends the name of the variable that names a file."""
@@ -36,3 +37,38 @@ def secret(environment: Mapping[str, str], name: str) -> str | None:
     if not text:
         raise SettingsError([f"{name}{FILE}: expected a secret in {path}, got an empty file"])
     return text
+
+
+def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
+    """Return the keys that authenticate pickles: the secret ``GLASSTREAM_HMAC_KEY``, in lines or separated by commas.
+
+    The first key signs, all of them verify.
+
+    Raises
+    ------
+    SettingsError
+        The secret cannot be read, or a key is too short to protect anything.
+    """
+    text = secret(environment, "GLASSTREAM_HMAC_KEY")
+    if text is None:
+        return None
+    keys = tuple(key.strip().encode() for key in text.replace(",", "\n").splitlines() if key.strip())
+    if not keys or min(map(len, keys)) < KEY_BYTES:
+        raise SettingsError(
+            [
+                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key (several are separated by "
+                "commas or line ends), got fewer; `openssl rand -hex 32` makes one"
+            ]
+        )
+    return keys
+
+
+def page_token(environment: Mapping[str, str]) -> str | None:
+    """Return the token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
+
+    Raises
+    ------
+    SettingsError
+        The secret cannot be read.
+    """
+    return secret(environment, "GLASSTREAM_PAGE_TOKEN")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glasstream.aggregator.mean_prediction import MeanPrediction
+from glasstream.aggregator.isage import MeanPrediction
 
 ALPHA = 0.03
 

@@ -21,13 +21,13 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 
 from river.datasets import synth
 
-from glasstream.command.messages import pack
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
 from glasstream.models.catalogue import model_factory
+from glasstream.sources.messages import pack
 from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

@@ -26,8 +26,8 @@ import numpy as np
 import psutil
 
 from glasstream.brokers.local import local_kafka
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream_topics import events
 from tests.deployment import Deployment
 

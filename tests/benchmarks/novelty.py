@@ -31,10 +31,10 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 
 from glasstream.brokers.local import local_kafka
-from glasstream.command.reference import Reference
-from glasstream.command.sources import CsvFile
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
+from glasstream.sources.csv_file import CsvFile
 from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
 from tests.integration.test_health import metrics

@@ -42,16 +42,16 @@ from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
 from glasstream.brokers.choose import open_broker
-from glasstream.command.children import Children
-from glasstream.command.messages import pack
-from glasstream.command.monitor import Monitor
-from glasstream.command.replay import Replay
-from glasstream.command.run import create_topics, environment
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
+from glasstream.runner.children import Children
+from glasstream.runner.monitor import Monitor
+from glasstream.runner.prepare import create_topics, environment
+from glasstream.runner.replay import Replay
 from glasstream.settings import Publish, Settings
-from glasstream.stages.build import connection
+from glasstream.sources.messages import pack
+from glasstream.transport.connection import connection
 from glasstream_topics import admin, importance
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

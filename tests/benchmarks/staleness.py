@@ -28,7 +28,6 @@ from glasstream.aggregator.intervals import variance_of_value
 from glasstream.aggregator.overlap import Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import Reservoir
-from glasstream.command.sources import BundledStream
 from glasstream.draws import stream_key
 from glasstream.explain import ipfi
 from glasstream.ingest.features import FeatureTable
@@ -38,6 +37,7 @@ from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream.settings import SnapshotOptions
+from glasstream.sources.bundled import BundledStream
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"

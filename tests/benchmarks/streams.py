@@ -30,10 +30,10 @@ import orjson
 import psutil
 
 from glasstream.brokers.choose import open_broker
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end
 from glasstream_topics import events
 from tests.deployment import Deployment, wait_for

@@ -14,7 +14,7 @@ from confluent_kafka import Message, Producer
 
 from glasstream.brokers.local import Kafka, LocalCluster
 from glasstream.brokers.local.node import free_ports
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import checkpoints, snapshots

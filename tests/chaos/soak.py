@@ -42,9 +42,9 @@ from confluent_kafka import KafkaException, Message
 
 from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
 from glasstream.brokers.local.node import free_ports
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.errors import GlasstreamError
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
 from glasstream_topics import events

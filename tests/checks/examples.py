@@ -25,13 +25,13 @@ from glasstream.draws import stream_key
 from glasstream.drift.adwin import Adwin
 from glasstream.drift.kswin import Kswin
 from glasstream.drift.page_hinkley import PageHinkley
-from glasstream.estimators.interval_pfi import IntervalPFI
 from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
-from glasstream.estimators.window_sage import WindowSAGE
 from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.research.interval_pfi import IntervalPFI
+from glasstream.research.window_sage import WindowSAGE
 from tests.models.conftest import Watched, _odd, example_events, mixed
 from tests.models.examples import EXAMPLES, numbers, scaled
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from glasstream.command.cli import cli
 from glasstream.command.expect import expect_plan
-from glasstream.command.topic_commands import show
 from glasstream.configuration import load
 from glasstream.errors import SettingsError
+from glasstream.operate.topics import show
 from glasstream_topics import ALL
 
 ROOT = Path(__file__).resolve().parents[2]

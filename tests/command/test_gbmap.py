@@ -100,7 +100,7 @@ def test_several_classes_have_a_map_each(tmp_path: Path) -> None:
 
 def test_a_class_without_training_rows_lends_its_name_to_no_map(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")
-    from glasstream.paper.table4 import parted
+    from glasstream.research.gbmap_paper.table4 import parted
 
     _, test = parted(40, 0, 0)
     rows = [[k, "b" if k == test[0] else "acd"[k % 3]] for k in range(40)]
@@ -167,7 +167,8 @@ def test_a_constant_target_is_no_error(tmp_path: Path) -> None:
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(bent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("glasstream.gbmap.estimators", "glasstream.paper.contestants"):
+    paper = "glasstream.research.gbmap_paper"
+    for name in ("glasstream.gbmap.estimators", f"{paper}.contestants", f"{paper}.table4", f"{paper}.comparison"):
         importlib.import_module(name)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)

@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from glasstream.command.cli import cli
-from glasstream.command.finished import Finished
-from glasstream.command.pool import each
 from glasstream.errors import InputError, SettingsError, StageError
-from glasstream.paper.sets import DRIFT, SETS, TABLE_4
+from glasstream.research.gbmap_paper.sets import DRIFT, SETS, TABLE_4
+from glasstream.research.gbmap_paper.tasks import Finished, each
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 

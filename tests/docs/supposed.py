@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from glasstream.consume import importance
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream_topics import events
 
 STREAM = "loans"

@@ -211,7 +211,7 @@ class Walk:
                 variables["GLASSTREAM_BROKER"] = "none"
         person = CliRunner(env=variables).isolation("y\n")  # whoever is asked says yes
         with self.monkeypatch.context() as patch, person as (_, _, output):
-            patch.setattr("glasstream.command.children.start_process", start)
+            patch.setattr("glasstream.runner.children.start_process", start)
             patch.setattr(sys, "argv", ["glasstream", *arguments])
             code = execute()
             said = output.getvalue().decode()

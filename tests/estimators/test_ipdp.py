@@ -11,11 +11,11 @@ from river import base, linear_model, preprocessing
 from glasstream.background.grids import Grids, GridSettings, points
 from glasstream.draws import Purpose, stream_key, uniform
 from glasstream.errors import ModelError, SettingsError
-from glasstream.estimators.batch_pdp import batch_grid, batch_pdp, batch_surface
 from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Output
+from glasstream.research.batch_pdp import batch_grid, batch_pdp, batch_surface
 
 Event = dict[str, Any]
 Shown = dict[str, tuple[list[Any], list[float]]]

@@ -13,10 +13,10 @@ from river import base, linear_model
 
 from glasstream.draws import Purpose, below, stream_key
 from glasstream.errors import ModelError, SettingsError, StateError
-from glasstream.estimators.interval_pfi import IntervalPFI
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.losses import CustomLoss
+from glasstream.research.interval_pfi import IntervalPFI
 from tests.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(1))

@@ -9,13 +9,13 @@ from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.explain import explainer, sizes
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models.predictor import Output, Predictor
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, requests
 from glasstream_topics.requests import ExplainRequest

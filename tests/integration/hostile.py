@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from glasstream.command.reference import Reference
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, events, frames, requests, snapshots
 from glasstream_topics.errors import FrameError

@@ -8,7 +8,7 @@ import pytest
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.errors import InputError
 from glasstream.operate.topic_reader import read_records
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream_topics import events, events_dead
 from tests.deployment import SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands

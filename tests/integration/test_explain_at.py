@@ -15,7 +15,7 @@ from glasstream.command.cli import cli
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.errors import InputError, StateError
 from glasstream.operate.topic_reader import read_records
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import contributions, events
 from tests.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for

@@ -24,8 +24,8 @@ from glasstream.models import snapshot as codec
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
-from glasstream.stages.build import connection
 from glasstream.stages.explainer import ExplainerTask
+from glasstream.transport.connection import connection
 from glasstream.transport.decompression import LIMIT
 from glasstream.transport.records import ConsumerRecord
 from glasstream.transport.topic_sizes import SizeCheck

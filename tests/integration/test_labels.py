@@ -5,7 +5,7 @@ from collections.abc import Callable
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import watermarks
 from glasstream_topics import events, events_dead
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import TopicPartition
 
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import watermarks
 from glasstream_topics import events
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for

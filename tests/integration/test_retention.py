@@ -7,8 +7,8 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
-from glasstream.command.reference import Reference
-from glasstream.stages.build import connection
+from glasstream.runner.reference import Reference
+from glasstream.transport.connection import connection
 from glasstream.transport.progress import read_to_end, watermarks
 from glasstream_topics import checkpoints, events, progress_learner, progress_novelty
 from tests.deployment import SETTINGS, Deployment, wait_for

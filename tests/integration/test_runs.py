@@ -13,12 +13,12 @@ import orjson
 import pytest
 from river import metrics
 
-from glasstream.command.monitor import Monitor
-from glasstream.command.sources import CsvFile
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.models.catalogue import model_factory
-from glasstream.stages.build import connection
+from glasstream.runner.monitor import Monitor
+from glasstream.sources.csv_file import CsvFile
+from glasstream.transport.connection import connection
 from tests.deployment import ROOT, wait_for
 
 from .conftest import Run

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from glasstream.brokers.local import Kafka
 from glasstream.brokers.local.node import free_ports
-from glasstream.command.acls import apply_acls
 from glasstream.configuration import load
 from glasstream.consume import importance
 from glasstream.operate.doctor.examine import examine
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
+from glasstream.operate.topics import apply_acls
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events
 from glasstream_topics.access import ROLES

@@ -8,11 +8,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import glasstream_topics
 from glasstream.brokers.local import LocalCluster
-from glasstream.command import topic_commands
 from glasstream.configuration import load
 from glasstream.operate.doctor.cluster import kind
 from glasstream.operate.doctor.finding import DoctorContext, Level
 from glasstream.operate.doctor.layout import contracts, copies
+from glasstream.operate.topics import create, verify
 from glasstream.settings import Settings
 from glasstream_topics import admin as topic_admin
 from glasstream_topics.admin import Deviation
@@ -66,9 +66,9 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
 
     # the brokers' default
     settings = load(assignments=given)
-    assert topic_commands.create(settings) == [f"{topic.full_name(prefix)}: created" for topic in glasstream_topics.ALL]
+    assert create(settings) == [f"{topic.full_name(prefix)}: created" for topic in glasstream_topics.ALL]
     assert config(client, name)["min.insync.replicas"].value == "2"
-    assert topic_commands.verify(settings) == []
+    assert verify(settings) == []
     assert until(lambda: [one.level for one in copies(context(settings))] == [Level.OK])
     assert [one.level for one in kind(context(settings))] == [Level.OK]
     alter(client, name, "min.insync.replicas", "1")
@@ -77,7 +77,7 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
         f"{name}: expected min.insync.replicas 2 with 3 copies, found 1",
         f"{name}: expected unclean.leader.election.enable false, found true",
     ]
-    assert topic_commands.verify(settings) == expected
+    assert verify(settings) == expected
     failures = contracts(context(settings))
     assert [one.what for one in failures] == expected and {one.level for one in failures} == {Level.FAIL}
     assert "min.insync.replicas=[2]" in failures[0].do
@@ -85,13 +85,13 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
 
     # what somebody chose is made, with a warning
     chosen = load(assignments=[*given, "topics.replication=1"])
-    lines = topic_commands.create(chosen)
+    lines = create(chosen)
     assert len([line for line in lines if line.startswith("warning: ") and "found 1" in line]) == len(
         glasstream_topics.ALL
     )
     # a broker that is behind still tells of the topic of that name that was deleted
     assert until(lambda: config(client, name)["min.insync.replicas"].value == "1")
-    assert topic_commands.verify(chosen) == []
+    assert verify(chosen) == []
     assert [(one.level, "fewer than 3 copies" in one.what) for one in copies(context(chosen))] == [(Level.WARN, True)]
     # what nobody chose is a deviation
     found = topic_admin.verify(client, settings.partitions, prefix)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from glasstream.command.delayed import Delayed, LabelDelay
-from glasstream.command.sources import BundledStream
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.checkpoint import opened, sealed
 from glasstream.learn.partition import PartitionLearner
 from glasstream.settings import Settings
+from glasstream.sources.bundled import BundledStream
+from glasstream.sources.delayed import Delayed, LabelDelay
 from glasstream_topics import predictions
 from tests.late_labels import apart, delays
 from tests.learn.test_checkpoint import PLACE

@@ -11,9 +11,7 @@ from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
-from glasstream.operate.place import place
-from glasstream.operate.relearn import relearn
-from glasstream.operate.starting_point import StartingPoint
+from glasstream.operate.explain_at.from_log import StartingPoint, place, relearn
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions

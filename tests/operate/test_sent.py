@@ -9,9 +9,9 @@ from glasstream.errors import SettingsError
 from glasstream.explain.explainer import explain
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models import snapshot as codec
-from glasstream.operate import sent as module
-from glasstream.operate.sent import sent
-from glasstream.operate.stream_epoch import StreamEpoch, adopt
+from glasstream.operate.explain_at import from_topics as module
+from glasstream.operate.explain_at.from_topics import sent
+from glasstream.operate.explain_at.stream_epoch import StreamEpoch, adopt
 from glasstream.stages.names import fingerprint
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots

@@ -24,7 +24,7 @@ PRECOMPILED = (
 )
 HERE = (
     ("/build/bin/pip", f"{sys.executable} -m pip"),
-    ("-m glasstream.command.precompile", f"-c 'from glasstream.command import precompile; {PRECOMPILED}'"),
+    ("-m glasstream.runner.precompile", f"-c 'from glasstream.runner import precompile; {PRECOMPILED}'"),
 )
 """What is put in the place of parts of the steps: the dependencies are those of these tests, and not every kernel is
 compiled, for the sake of time."""

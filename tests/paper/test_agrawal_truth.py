@@ -10,8 +10,8 @@ import pytest
 from river import base
 from river.datasets import synth
 
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
 from glasstream_topics import events, importance
 
 SEEDS = 40

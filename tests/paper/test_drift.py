@@ -9,10 +9,10 @@ from statistics import median
 import orjson
 import pytest
 
-from glasstream.command.messages import pack
-from glasstream.command.reference import Reference
-from glasstream.command.sources import BundledStream
 from glasstream.configuration import load
+from glasstream.runner.reference import Reference
+from glasstream.sources.bundled import BundledStream
+from glasstream.sources.messages import pack
 from glasstream_topics import events
 
 CHANGE, SEEDS = 10_000, range(1, 11)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
-from glasstream.aggregator.normalised import normalised
-from glasstream.estimators.batch_pfi import batch_pfi
-from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.estimators.ipfi import IncrementalPFI, normalised
 from glasstream.models.predictor import CLASSIFICATION, Output
+from glasstream.research.batch_pfi import batch_pfi
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstream[test]'")
 

@@ -6,11 +6,11 @@ from collections import Counter
 import orjson
 import pytest
 
-from glasstream.command.run import for_embedded
 from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.health import catalogue
 from glasstream.models import snapshot as codec
+from glasstream.runner.prepare import for_embedded
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.explainer import ExplainerTask
 from glasstream.stages.learner import LearnerTask

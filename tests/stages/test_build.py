@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from glasstream.configuration import load
-from glasstream.stages.build import options
+from glasstream.transport.options import options
 
 
 def test_a_worker_has_one_name_and_a_fork_another() -> None:

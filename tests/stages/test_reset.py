@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from glasstream.command.reference import Reference
 from glasstream.configuration import load
 from glasstream.errors import StateError
 from glasstream.explain.explainer import explain
 from glasstream.models import snapshot as codec
 from glasstream.models.authentication import Key
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from glasstream.brokers.choose import addresses, open_broker
-from glasstream.command.outputs import expect_writable
 from glasstream.errors import BrokerError, InputError, SettingsError
+from glasstream.runner.outputs import expect_writable
 from glasstream.settings import Settings
 
 _OF_RUN = ("none", "embedded", "local")
@@ -115,9 +115,9 @@ def _address(settings: Settings) -> str | None:
 
 
 def _page(settings: Settings) -> list[str]:
-    from glasstream.command.page import page_token
     from glasstream.page.access import Access
     from glasstream.page.tls import tls
+    from glasstream.secret import page_token
 
     try:
         Access(settings.page.host, page_token(os.environ))

@@ -9,7 +9,7 @@ from glasstream.command.exit_codes import DIFFERS
 from glasstream.command.options import data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
-    from glasstream.operate.explain_at import Source
+    from glasstream.operate.explain_at.explain import Source
 
 
 @click.command("explain-at")
@@ -37,9 +37,9 @@ def explain_at(
     from glasstream.command.console import standard_console
     from glasstream.command.expect import reached
     from glasstream.command.explanation import as_record, show
-    from glasstream.operate.explain_at import TOLERANCE
-    from glasstream.operate.explain_at import explain_at as explained_again
-    from glasstream.stages.build import hmac_key
+    from glasstream.operate.explain_at.explain import TOLERANCE
+    from glasstream.operate.explain_at.explain import explain_at as explained_again
+    from glasstream.secret import hmac_key
 
     settings = load_settings(common)
     key = hmac_key(os.environ)

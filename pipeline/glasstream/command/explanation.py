@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glasstream.command.importance_table import number
 from glasstream.ingest.features import Kind
-from glasstream.operate.explain_at import TOLERANCE, Explained
+from glasstream.operate.explain_at.explain import TOLERANCE, Explained
+from glasstream.runner.tables import number
 from glasstream.stages.names import topic
 
 _SHOWN = 5

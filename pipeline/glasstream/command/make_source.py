@@ -3,9 +3,14 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from glasstream.command.changes import Change
-from glasstream.command.sources import BUNDLED_ROWS, BundledStream, CsvFile, Source, Swapped
 from glasstream.errors import InputError
+from glasstream.settings import Settings
+from glasstream.sources.bundled import BUNDLED_ROWS, BundledStream
+from glasstream.sources.changes import Change
+from glasstream.sources.csv_file import CsvFile
+from glasstream.sources.delayed import Delayed, LabelDelay
+from glasstream.sources.source import Source
+from glasstream.sources.swapped import Swapped
 
 
 class Asked(NamedTuple):
@@ -44,6 +49,13 @@ def make_source(
     if asked.swap is None or change is None:
         return source
     return Swapped(source, _two(asked.swap), change)
+
+
+def delay_labels(source: Source, label_delay: str | None, settings: Settings) -> Source:
+    """Delay the labels of a source if `label_delay` is set."""
+    if label_delay is None:
+        return source
+    return Delayed(source, LabelDelay.parse(label_delay, settings.labels.window), settings.seed)
 
 
 def _change(asked: Asked, rows: int | None, seed: int, stream: str, *, bundled: bool) -> Change | None:

@@ -1,85 +1,38 @@
 """`glasstream page`: show the public topics in a browser."""
 
-import asyncio
-import logging
-import os
-import signal
-import ssl
-import sys
-from collections.abc import Callable, Mapping
+from typing import Any
 
-from glasstream.page.access import Access
-from glasstream.page.reading import Topics
-from glasstream.page.server import PageServer
-from glasstream.page.store import Store
-from glasstream.page.tls import tls
-from glasstream.secret import secret
-from glasstream.settings import Settings
-from glasstream.stages.build import connection
+import click
+
+from glasstream.command.options import load_settings, settings_options
 
 
-def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) -> None:
-    """Serve the page until SIGTERM or an interrupt.
-
-    Parameters
-    ----------
-    open_browser
-        Whether to open the page in a browser.
-    say
-        Function that prints a line for the user, such as the address.
-
-    Raises
-    ------
-    SettingsError
-        The address cannot be opened, or needs a token, or the certificate cannot be used.
-    BrokerError, TopicError
-        The topics cannot be read.
-    """
-    access = Access(settings.page.host, page_token(os.environ))
-    context = tls(settings.page.tls_cert, settings.page.tls_key)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(_serve(settings, access, context, open_browser, say))
-
-
-async def _serve(
-    settings: Settings,
-    access: Access,
-    context: ssl.SSLContext | None,
+@click.command()
+@click.option("--host", help="Address to listen on. Any other than the default needs a token.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on.  [default: 8642, or a free port]")
+@click.option("--tls-cert", help="Serve the page over TLS with the certificate in this PEM file.")
+@click.option("--tls-key", help="PEM file with the private key of the certificate.  [default: the file of --tls-cert]")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
+@settings_options()
+def page(
+    host: str | None,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     open_browser: bool,
-    say: Callable[[str], None],
-) -> None:
-    end = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end.set)
-    options = settings.page
-    topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
-    server = PageServer(topics, Store(options.streams, options.features), access, options.host, options.port, context)
-    try:
-        address = await server.start()
-        say(f"page: {address}" + ("" if access.open else " (asks for the token)"))
-        if open_browser:
-            await asyncio.to_thread(_show, address)
-        await server.serve(end)
-    finally:
-        await server.stop()
-        await asyncio.to_thread(topics.close)
+    tether: bool,
+    **common: Any,
+) -> int:
+    """Serve a page that shows, from the public topics, what the model relies on and how that changed."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.page.serve import page as serve
+    from glasstream.runner.children import die_with_parent
 
-
-def _show(address: str) -> None:
-    """Open the page in the user's browser if there is a screen. A text browser would take over the terminal."""
-    import webbrowser
-
-    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        webbrowser.open(address)
-
-
-def page_token(environment: Mapping[str, str]) -> str | None:
-    """Return the token of the page: the secret ``GLASSTREAM_PAGE_TOKEN``.
-
-    Raises
-    ------
-    SettingsError
-        The secret cannot be read.
-    """
-    return secret(environment, "GLASSTREAM_PAGE_TOKEN")
+    if tether:
+        die_with_parent()
+    given = {"page.host": host, "page.port": port, "page.tls_cert": tls_cert, "page.tls_key": tls_key}
+    settings = load_settings(common, given)
+    expect_broker(settings)
+    serve(settings, open_browser=open_browser, say=click.echo)
+    return 0

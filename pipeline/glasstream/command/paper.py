@@ -1,26 +1,14 @@
 """`glasstream paper`: repeat experiments of the papers."""
 
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable
 from pathlib import Path
-from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as Shown
-
-    from glasstream.gbmap.table import Table
-
-Asked = dict[str, Any]
-"""Task as JSON: its subject and its settings."""
-
-_WITHIN = 2.0
-"""Number of standard errors by which a score may fall short of the paper's."""
 
 _data = click.option(
     "--data",
@@ -91,8 +79,10 @@ def table4(
 
     Every model is tuned by random search. The whole table takes many hours; --results keeps finished results.
     """
-    from glasstream.paper.contestants import CONTESTANTS
-    from glasstream.paper.sets import SETS, TABLE_4
+    from glasstream.research.gbmap_paper.contestants import CONTESTANTS
+    from glasstream.research.gbmap_paper.sets import SETS, TABLE_4
+    from glasstream.research.gbmap_paper.table4 import Table4, show_table4
+    from glasstream.research.gbmap_paper.tasks import run_tasks
 
     chosen = _chosen(models, CONTESTANTS, "--models")
     names = _chosen(datasets, tuple(SETS), "--datasets", TABLE_4)
@@ -106,9 +96,9 @@ def table4(
         for split in range(splits)
         for model in chosen
     ]  # fmt: skip
-    found = _done(asked, _Table4(folder), processes, results)
+    found = run_tasks(asked, Table4(folder), processes, results, _say)
     console = _console()
-    console.print(_table_4(names, chosen, splits, candidates, found))
+    console.print(show_table4(names, chosen, splits, candidates, found))
     _tell_differences(console, names)
     return 0
 
@@ -143,7 +133,9 @@ def drift(
     share that the method states.
     """
     from glasstream.ingest.admission import Task
-    from glasstream.paper.sets import DRIFT, SETS
+    from glasstream.research.gbmap_paper.drift import DriftExperiment, show_drift
+    from glasstream.research.gbmap_paper.sets import DRIFT, SETS
+    from glasstream.research.gbmap_paper.tasks import run_tasks
 
     of_numbers = tuple(name for name, one in SETS.items() if one.task is Task.REGRESSION)
     names = _chosen(datasets, of_numbers, "--datasets", DRIFT)
@@ -153,154 +145,19 @@ def drift(
         for name in names
         for seed in range(seeds)
     ]
-    found = _done(asked, _Drift(folder), processes, results)
+    found = run_tasks(asked, DriftExperiment(folder), processes, results, _say)
     console = _console()
-    console.print(_drift_table(names, seeds, found))
+    console.print(show_drift(names, seeds, found))
     _tell_differences(console, names)
     return 0
 
 
-class _Table4:
-    """One task of Table 4, which any process can run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, asked: Asked) -> Asked:
-        from glasstream.paper.table4 import score
-
-        table = _read(self.folder, asked["data"], asked["rows"])
-        scored = score(table, asked["model"], asked["split"], asked["candidates"], seed=asked["seed"])
-        return {"test": scored.test, "validation": scored.validation, "parameters": dict(scored.parameters)}
-
-
-class _Drift:
-    """One task of the drift experiment, which any process can run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, asked: Asked) -> Asked:
-        from glasstream.paper.drift import drift as drifted
-
-        table = _read(self.folder, asked["data"], asked["rows"])
-        return asdict(drifted(table, asked["seed"], feature=asked["feature"]))
-
-
-def _read(folder: Path, name: str, rows: int | None) -> "Table":
-    from glasstream.command.table_file import read_table
-    from glasstream.paper.sets import SETS, TARGET
-
-    one = SETS[name]
-    return read_table(folder / f"{name}.csv.gz", TARGET, one.task, one.categories, rows)
-
-
-def _done(
-    asked: Sequence[Asked], work: Callable[[Asked], Asked], processes: int, results: Path | None
-) -> list[tuple[Asked, Asked]]:
-    """Return all tasks with their results. Run the tasks that are not finished yet, and report progress."""
-    from glasstream.command.finished import Finished
-    from glasstream.command.pool import each
-
-    finished = Finished(results)
-    left = [one for one in asked if finished.get(one) is None]
-    if len(left) < len(asked):
-        click.echo(f"{results} already holds {len(asked) - len(left):,} of {len(asked):,} results", err=True)
-    started = time.monotonic()
-    found = {id(one): known for one in asked if (known := finished.get(one)) is not None}
-    for count, (one, came) in enumerate(each(work, left, processes), 1):
-        finished.add(one, came)
-        found[id(one)] = came
-        spent = time.monotonic() - started
-        what = " ".join(str(one[key]) for key in ("data", "model", "split", "seed") if key in one)
-        rest = f", about {_minutes(spent / count * (len(left) - count))} left" if count < len(left) else ""
-        click.echo(f"{count:,} of {len(left):,} done after {_minutes(spent)}{rest}: {what}", err=True)
-    return [(one, found[id(one)]) for one in asked]
-
-
-def _minutes(seconds: float) -> str:
-    """Format a duration.
-
-    >>> _minutes(59.7), _minutes(75), _minutes(7300)
-    ('60 s', '1 min', '2.0 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
-
-
-def _table_4(
-    names: Iterable[str], models: Sequence[str], splits: int, candidates: int, found: list[tuple[Asked, Asked]]
-) -> "Shown":
-    from rich.table import Table as Shown
-
-    from glasstream.ingest.admission import Task
-    from glasstream.paper.contestants import name_of
-    from glasstream.paper.sets import SETS
-
-    shown = Shown(
-        title=f"Table 4 of 003: mean of {splits} splits, {candidates} candidates per model and split",
-        title_justify="left",
-    )
-    for column in ("data", "model", "score", "here", "standard error", "paper", "(here - paper) / s.e.", ""):
-        shown.add_column(column, justify="left" if column in ("data", "model", "score", "") else "right")
-    for name in names:
-        classification = SETS[name].task is Task.CLASSIFICATION
-        for model in models:
-            tests = [came["test"] for one, came in found if (one["data"], one["model"]) == (name, model)]
-            ours, error, theirs = fmean(tests), stdev(tests) / len(tests) ** 0.5, float(getattr(SETS[name], model))
-            distance = f"{(ours - theirs) / error:+.1f}" if error > 0 else ""
-            verdict = ("reached" if ours >= theirs - _WITHIN * error else "below") if model == "gbmap" else ""
-            score = "accuracy" if classification else "R²"
-            numbers = (f"{ours:.3f}", f"{error:.4f}", f"{theirs:.3f}", distance)
-            shown.add_row(name, name_of(model, classification), score, *numbers, verdict)  # type: ignore[arg-type]
-        shown.add_section()
-    return shown
-
-
-def _drift_table(names: Iterable[str], seeds: int, found: list[tuple[Asked, Asked]]) -> "Shown":
-    from collections import Counter
-
-    from rich.table import Table as Shown
-
-    from glasstream.paper.sets import SETS
-
-    shown = Shown(
-        title=f"Drift, 003, 4.5: area under the ROC curve, median (least to largest) of {seeds} seeds",
-        title_justify="left",
-    )
-    columns = ("data", "GBMAP", "paper", "Euclidean", "paper", "dropped (seeds)", "drift", "positives", "flags/stated")
-    for column in columns:
-        shown.add_column(column, justify="left" if column in ("data", "dropped (seeds)") else "right")
-    for name in names:
-        came = [result for one, result in found if one["data"] == name]
-        features = Counter(result["feature"] for result in came).most_common()
-        shown.add_row(
-            name,
-            _range(came, "gbmap"),
-            f"{SETS[name].auc:.2f}",
-            _range(came, "euclidean"),
-            f"{SETS[name].auc_euclidean:.2f}",
-            ", ".join(f"{feature} ({count})" for feature, count in features),
-            _range(came, "drift"),
-            _range(came, "positives"),
-            _range([{"ratio": one["flagged"] / one["stated"]} for one in came], "ratio"),
-        )
-    return shown
-
-
-def _range(came: Sequence[Mapping[str, Any]], key: str) -> str:
-    """Format the median and the range of a number.
-
-    >>> _range([{"x": 0.5}, {"x": 0.75}, {"x": 0.25}], "x")
-    '0.50 (0.25 to 0.75)'
-    """
-    values = [float(one[key]) for one in came]
-    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _tell_differences(console: "Console", names: Iterable[str]) -> None:
-    from glasstream.paper.sets import SETS
+    from glasstream.research.gbmap_paper.sets import SETS
 
     for name in names:
         if SETS[name].differs:

@@ -1,29 +1,69 @@
 """`glasstream produce`: write a source to the `events` topic of a running deployment."""
 
-from glasstream.command.messages import pack
-from glasstream.command.replay import Replay
-from glasstream.command.sources import Source
-from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from pathlib import Path
+from typing import Any
+
+import click
+
+from glasstream.command.options import change_options, label_options, load_settings, settings_options
 
 
-def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
-    """Write all events and the flush mark, and return the number of events.
+@click.command()
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
+)
+@click.option("--target", help="Column of the CSV file that the model predicts.")
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
+@click.option("--seed", type=int, help="Random seed for the bundled stream and for random label delays.")
+@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@click.option(
+    "--rows-per-message",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Number of events per Kafka message.",
+)
+@change_options
+@label_options
+@settings_options()
+def produce(
+    csv_file: Path | None,
+    target: str | None,
+    rows: int | None,
+    seed: int | None,
+    stream: str | None,
+    rows_per_message: int,
+    swap: str | None,
+    at: int | None,
+    width: int | None,
+    label_delay: str | None,
+    **common: Any,
+) -> int:
+    """Write a CSV file or the bundled stream to the `events` topic of a running deployment."""
+    from glasstream.command.expect import expect_broker
+    from glasstream.command.make_source import Asked, delay_labels, make_source
+    from glasstream.ingest.admission import Task
+    from glasstream.runner.replay import produce as write
 
-    Raises
-    ------
-    BrokerError
-        The broker refuses a message.
-    InputError
-        A message would be larger than the topic takes.
-    """
-    replay = Replay(
-        connection(settings),
-        settings,
-        source.stream,
-        pack(source.events(), rows_per_message, settings.limits.message_bytes),
+    settings = load_settings(common, {"seed": seed})
+    expect_broker(settings)
+    source = delay_labels(
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
     )
-    while replay.end is None:
-        replay.step(0, wait=0.02)
-    replay.close()
-    return replay.sent
+    look = source.look(None)
+    _echo(source.notices)
+    if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
+        click.echo(
+            f"{look.why}: the learner treats a numeric target as regression; to classify, "
+            "set model.task=classification on the learner",
+            err=True,
+        )
+    count = write(settings, source, rows_per_message)
+    _echo(source.notices)
+    click.echo(f"Wrote {count:,} events of stream {source.stream} and a flush mark to {settings.prefix}events")
+    return 0
+
+
+def _echo(notices: list[str]) -> None:
+    while notices:
+        click.echo(notices.pop(0), err=True)

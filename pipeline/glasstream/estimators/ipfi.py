@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator import bounds, intervals
-from glasstream.aggregator.normalised import normalised
 from glasstream.aggregator.overlap import Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
@@ -287,3 +286,18 @@ def _check(
         findings.append(f"iPFI sets: expected lists of feature names by name of the set, and not shared, got {sets!r}")
     if findings:
         raise SettingsError(findings)
+
+
+def normalised(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (d,) importance as shares of a whole (004, Table 1).
+
+    Negative values count as 0. All shares are 0 if no value is above 0.
+
+    >>> normalised(np.array([3.0, -1.0, 1.0])).tolist(), normalised(np.array([-1.0, 0.0])).tolist()
+    ([0.75, 0.0, 0.25], [0.0, 0.0])
+    """
+    largest = values.max(initial=0.0)
+    if largest <= 0.0:
+        return np.zeros(len(values))
+    clipped = np.maximum(values, 0.0) / largest  # so that the sum is at least 1
+    return np.asarray(clipped / clipped.sum())

@@ -9,8 +9,8 @@ from glasstream.errors import RecordError
 from glasstream.operate.repair import Letter, Repaired, RepairFunction, Unrepaired, repair
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
 from glasstream.stages.names import topic
+from glasstream.transport.connection import connection
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.topic_check import check_topics
 from glasstream.transport.transactions import TransactionalProducer

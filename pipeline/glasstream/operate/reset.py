@@ -9,8 +9,8 @@ from glasstream.errors import BrokerError, InputError
 from glasstream.operate.state import Place, State, Stream
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
 from glasstream.stages.names import topic
+from glasstream.transport.connection import connection
 from glasstream_topics import events
 
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from glasstream.errors import BrokerError, RecordError
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS, Partition, latest, offsets, read_records
 from glasstream.settings import Settings
-from glasstream.stages.build import connection, options
 from glasstream.stages.names import topic
-from glasstream.transport.connection import Connection
+from glasstream.transport.connection import Connection, connection
+from glasstream.transport.options import options
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import (
     checkpoints,

@@ -4,20 +4,18 @@ Modules that only one stage needs are imported when that stage is built: River a
 """
 
 import os
-import uuid
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TypeVar
 
 from glasstream.errors import SettingsError
-from glasstream.models.authentication import KEY_BYTES, Key
-from glasstream.secret import secret
+from glasstream.models.authentication import Key
+from glasstream.secret import hmac_key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
 from glasstream.stages.names import LOST_EVENTS, needed_topics, topic
-from glasstream.transport.connection import Connection
-from glasstream.transport.options import StageOptions
+from glasstream.transport.connection import connection
+from glasstream.transport.options import options
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.redact import secrets_of
 from glasstream.transport.snapshot_table import TableSpec
@@ -32,55 +30,6 @@ from glasstream_topics import progress_aggregator
 State = TypeVar("State")
 
 STAGES = ("learner", "explainer", "aggregator", "novelty", "labels")
-
-
-def connection(settings: Settings) -> Connection:
-    """Return the connection to the broker of the settings."""
-    said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
-    extra = {**said, **settings.kafka}
-    return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)
-
-
-def options(stage: str, settings: Settings) -> StageOptions:
-    """Return the Kafka options for a worker of a stage."""
-    return StageOptions(
-        name=stage,
-        instance=settings.worker.instance or _instance(os.getpid()),
-        prefix=settings.prefix,
-        session_timeout=settings.worker.session_seconds,
-        heartbeat_interval=settings.worker.heartbeat_seconds,
-        debug=settings.worker.debug,
-    )
-
-
-@cache
-def _instance(process: int) -> str:
-    """Return a name for the workers of a process, the same at every call; a fork of it has another."""
-    return uuid.uuid4().hex[:12]
-
-
-def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
-    """Return the keys that authenticate pickles: the secret ``GLASSTREAM_HMAC_KEY``, in lines or separated by commas.
-
-    The first key signs, all of them verify.
-
-    Raises
-    ------
-    SettingsError
-        The secret cannot be read, or a key is too short to protect anything.
-    """
-    text = secret(environment, "GLASSTREAM_HMAC_KEY")
-    if text is None:
-        return None
-    keys = tuple(key.strip().encode() for key in text.replace(",", "\n").splitlines() if key.strip())
-    if not keys or min(map(len, keys)) < KEY_BYTES:
-        raise SettingsError(
-            [
-                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key (several are separated by "
-                "commas or line ends), got fewer; `openssl rand -hex 32` makes one"
-            ]
-        )
-    return keys
 
 
 def run(stage: str, settings: Settings) -> ExitCode:

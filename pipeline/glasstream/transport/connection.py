@@ -13,6 +13,7 @@ from faust.types.auth import AuthProtocol
 from yarl import URL
 
 from glasstream.errors import SettingsError
+from glasstream.settings import Settings
 from glasstream_topics.access import READERS
 
 #: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
@@ -21,6 +22,14 @@ PARTITIONER = "murmur2_random"
 
 #: Largest record in bytes (such as a chunk of a snapshot, or a request). librdkafka refuses larger ones at once.
 MAX_RECORD_BYTES = 8 * 1024 * 1024
+
+#: Milliseconds after which a request without an answer counts as lost, and its connection is closed. librdkafka waits
+#: for 60 s by default. After a network that silently dropped all connections, producers then wrote nothing for up to
+#: two minutes, because they tried one broker after the other. `kafka.socket.timeout.ms` overrides the value.
+SOCKET_TIMEOUT_MS = 15_000
+
+#: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
+ACKNOWLEDGE_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,13 @@ class Connection:
         ours = {name.replace("_", "."): value for name, value in settings.items()}
         # Without a logger every client prints connection losses to stderr itself. Errors reach us as results.
         logger = logging.getLogger("librdkafka")
-        return {"bootstrap.servers": self.bootstrap, "logger": logger, "log_level": 2, **self.extra, **ours}
+        defaults = {
+            "bootstrap.servers": self.bootstrap,
+            "logger": logger,
+            "log_level": 2,
+            "socket.timeout.ms": SOCKET_TIMEOUT_MS,
+        }
+        return {**defaults, **self.extra, **ours}
 
     def expect_usable(self) -> None:
         """Raise SettingsError if librdkafka does not accept the settings."""
@@ -78,6 +93,7 @@ class Connection:
         return self.client(
             enable_idempotence=True,
             acks="all",
+            request_timeout_ms=ACKNOWLEDGE_MS,
             partitioner=PARTITIONER,
             message_max_bytes=MAX_RECORD_BYTES,
             **settings,
@@ -125,3 +141,10 @@ class Connection:
         )
         credentials.protocol = AuthProtocol.SASL_SSL if name == "SASL_SSL" else AuthProtocol.SASL_PLAINTEXT
         return credentials
+
+
+def connection(settings: Settings) -> Connection:
+    """Return the connection to the broker of the settings."""
+    said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
+    extra = {**said, **settings.kafka}
+    return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)

@@ -1,6 +1,11 @@
 """Options of one worker of a stage towards Kafka."""
 
+import os
+import uuid
 from dataclasses import dataclass
+from functools import cache
+
+from glasstream.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,21 @@ class StageOptions:
     def transactional_id(self, partition: int) -> str:
         """Return the transactional id under which only the owner of `partition` may write."""
         return f"{self.group}.{partition}"
+
+
+def options(stage: str, settings: Settings) -> StageOptions:
+    """Return the Kafka options for a worker of a stage."""
+    return StageOptions(
+        name=stage,
+        instance=settings.worker.instance or _instance(os.getpid()),
+        prefix=settings.prefix,
+        session_timeout=settings.worker.session_seconds,
+        heartbeat_interval=settings.worker.heartbeat_seconds,
+        debug=settings.worker.debug,
+    )
+
+
+@cache
+def _instance(process: int) -> str:
+    """Return a name for the workers of a process, the same at every call; a fork of it has another."""
+    return uuid.uuid4().hex[:12]

@@ -15,7 +15,7 @@ from glasstream.brokers.choose import addresses
 from glasstream.errors import BrokerError
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.settings import Settings
-from glasstream.stages.build import connection
+from glasstream.transport.connection import connection
 from glasstream.transport.transactions import TRANSACTION_TIMEOUT
 from glasstream_topics.contract import SAFE_COPIES, least_in_sync
 

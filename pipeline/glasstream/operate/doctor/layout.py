@@ -6,8 +6,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from glasstream.errors import TopicError
 from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
-from glasstream.stages.build import connection
 from glasstream.stages.names import topic
+from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import hidden
 from glasstream_topics import ALL, admin, events
 from glasstream_topics.contract import SAFE_COPIES

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from glasstream.errors import GlasstreamError, SettingsError
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
-from glasstream.stages.build import hmac_key
+from glasstream.secret import hmac_key
 
 _DISTRIBUTION = "glasstream"
 _GOOD_KEY_BYTES = 32

@@ -12,9 +12,12 @@ from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.operate.state import State, state
 from glasstream.operate.topic_reader import Partition, latest, offsets, read_records
+from glasstream.secret import hmac_key
 from glasstream.settings import Settings
-from glasstream.stages.build import STAGES, connection, hmac_key, options
+from glasstream.stages.build import STAGES
 from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
+from glasstream.transport.connection import connection
+from glasstream.transport.options import options
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
 from glasstream_topics.progress import PARTITION_KEY, Setting

@@ -1,0 +1,82 @@
+"""`glasstream topics`: create the topics, check them, and print their contracts and access rights."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.command.options import load_settings, settings_options
+
+if TYPE_CHECKING:
+    from glasstream.settings import Settings
+
+
+@click.group()
+def topics() -> None:
+    """Create the topics, check them, and print their contracts."""
+
+
+@topics.command("create")
+@settings_options()
+def topics_create(**common: Any) -> int:
+    """Create every missing topic as its contract requires."""
+    from glasstream.operate.topics import create
+
+    for line in create(_topic_settings(common)):
+        click.echo(line)
+    return 0
+
+
+@topics.command("verify")
+@settings_options()
+def topics_verify(**common: Any) -> int:
+    """Compare the broker's topics with their contracts; exit with code 1 if any differs."""
+    from glasstream.operate.topics import verify
+
+    findings = verify(_topic_settings(common))
+    for line in findings:
+        click.echo(line)
+    if not findings:
+        click.echo("All topics match their contracts")
+    return DIFFERS if findings else 0
+
+
+@topics.command("show")
+@settings_options("Ignored: this command needs no broker.")
+def topics_show(**common: Any) -> int:
+    """Print the contract of every topic."""
+    from glasstream.operate.topics import show
+
+    click.echo("\n".join(show(load_settings(common))))
+    return 0
+
+
+@topics.command("acls")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="Kafka principal that has this role. Can be repeated.  [default: User:glasstream-ROLE]",
+)
+@click.option(
+    "--apply", is_flag=True, help="Create the access rules on the broker instead of printing Kafka's commands for them."
+)
+@settings_options()
+def topics_acls(principals: tuple[str, ...], apply: bool, **common: Any) -> int:
+    """Print the least access rights that each stage, a producer, a consumer and an operator need."""
+    from glasstream.operate.topics import apply_acls, expect_roles, print_acls
+
+    roles = expect_roles(principals)
+    settings = _topic_settings(common) if apply else load_settings(common)
+    for line in apply_acls(settings, roles) if apply else print_acls(settings, roles):
+        click.echo(line)
+    return 0
+
+
+def _topic_settings(common: dict[str, Any]) -> "Settings":
+    from glasstream.command.expect import expect_broker
+
+    settings = load_settings(common)
+    expect_broker(settings)
+    return settings

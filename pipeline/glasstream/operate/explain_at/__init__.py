@@ -1,0 +1,1 @@
+"""`explain-at`: repeat the explanation of an event from the log."""

@@ -1,0 +1,49 @@
+"""Follow a public topic: its committed records as lines of JSON."""
+
+from collections.abc import Iterator
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+
+from glasstream.errors import BrokerError, InputError
+from glasstream.runner.monitor import as_json
+from glasstream.settings import Settings
+from glasstream.transport.connection import connection
+from glasstream_topics import ALL
+
+_ASK_SECONDS = 10.0
+
+
+def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
+    """Yield records as they arrive, and stop after `most`.
+
+    Raises
+    ------
+    InputError
+        The public topic does not exist.
+    BrokerError
+        The topic cannot be read.
+    """
+    name = topic.removeprefix(settings.prefix)
+    public = [one.name for one in ALL if one.public]
+    if name not in public:
+        raise InputError(f"tail: expected one of {', '.join(public)}, got {topic!r}")
+    reader = Consumer(connection(settings).consumer(read_committed=True))
+    full = settings.prefix + name
+    found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]
+    if found.error is not None or not found.partitions:
+        raise InputError(
+            f"tail: expected topic {full} on {settings.broker}, got none; create it with `glasstream topics create`"
+        )
+    start = OFFSET_BEGINNING if from_start else OFFSET_END
+    reader.assign([TopicPartition(full, partition, start) for partition in found.partitions])
+    count = 0
+    while most is None or count < most:
+        message = reader.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            raise BrokerError(f"{full}: cannot be read: {error.str()}")
+        count += 1
+        yield as_json(name, message).decode("utf-8", "backslashreplace")
+    reader.close()

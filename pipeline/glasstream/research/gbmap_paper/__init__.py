@@ -1,0 +1,1 @@
+"""Experiments of the GBMAP paper (003)."""

@@ -1,0 +1,176 @@
+"""Compile every kernel that a stage may run. The image does so when it is built.
+
+numba compiles a kernel for the types of its arguments: the number of dimensions of each array, its layout, and whether
+it is writable. This module therefore calls the kernels as the stages do. Small streams go through the whole pipeline,
+requests and contributions through their bytes, and the state of each stage through the code of a restart. `CASES` lists
+the streams and settings. The tests compare it with the existing settings, and with what the stages compile beyond it.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from glasstream.aggregator.stream import StreamAggregator
+from glasstream.configuration import load
+from glasstream.gbmap.neighbours import LARGE
+from glasstream.ingest.message import Message
+from glasstream.models.arrays import Array
+from glasstream.models.warm_up import warm_up
+from glasstream.novelty.stream import StreamDetector
+from glasstream.runner.reference import Reference
+from glasstream.stages.fitter import warm_up as warm_up_fitter
+from glasstream_topics import contributions, events, frames, requests
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
+
+ROWS: Final = 240
+"""Number of rows of each stream: enough for snapshots, full windows, a map, and some rows after each restart."""
+_PER_MESSAGE: Final = 20
+
+_SMALL: Final = {
+    "explain.reservoir": "10",
+    "ipdp.window": "40",
+    "ipdp.store": "20",
+    "publish.every": "20",
+    "snapshot.doubling": "32",
+    "snapshot.cadence": "40",
+    "drift.grace": "20",
+    "novelty.window": "50",
+    "novelty.stride": "50",
+    "novelty.delay": "20",
+    "novelty.held": "0.5",
+    "novelty.rate": "0.1",
+    "novelty.grace": "20",
+    "novelty.iterations": "5",
+    "novelty.learners": "2",
+}
+"""Settings with which a short stream reaches every state that a long one does."""
+
+
+class Case(NamedTuple):
+    """Stream, and the settings with which it is explained."""
+
+    target: str
+    """Kind of the target: ``two`` or ``three`` classes, or a ``number``."""
+    settings: dict[str, str]
+    rows: int = ROWS
+
+
+_ALL: Final = "ipfi,isage,ipdp"
+
+CASES: Final = (
+    *(
+        Case(target, {"model.name": model, "explain.methods": _ALL})
+        for model in ("forest", "tree", "linear")
+        for target in ("two", "three", "number")
+    ),
+    *(Case(target, {"model.name": "linear", "explain.methods": f"{_ALL},novelty"}) for target in ("three", "number")),
+    Case("three", {"model.name": "linear", "explain.methods": _ALL, "model.many_classes": "true"}),
+    *(
+        Case("two", {"model.name": "linear", "explain.methods": _ALL, **settings})
+        for settings in (
+            {"explain.sampling": "uniform", "explain.loss": "cross_entropy", "ipdp.grid": "extremes"},
+            {
+                "explain.sampling": "window",
+                "explain.loss": "brier",
+                "ipdp.grid": "quantiles",
+                "isage.corrected": "true",
+            },
+            {"isage.removal": "conditional", "drift.detector": "page_hinkley"},
+            {"isage.fresh": "true", "drift.detector": "kswin", "drift.values": "smoothed"},
+            {"drift.values": "smoothed", "drift.pd": "squares"},
+        )
+    ),
+    Case("number", {"model.name": "linear", "explain.methods": _ALL, "explain.loss": "absolute"}),
+    Case(
+        "two",
+        {
+            "model.name": "linear",
+            "explain.methods": "ipfi,novelty",
+            "novelty.window": str(LARGE + 200),
+            "novelty.held": "0.2",
+            "novelty.stride": str(LARGE + 200),
+        },
+        rows=LARGE + 408,
+    ),  # enough neighbours to search a tree
+)
+"""Cases that cover every alternative of a setting once, and each bundled model with each task."""
+
+
+def precompile() -> None:
+    """Call every kernel as the stages do. Kernels that numba has on disk are loaded."""
+    warm_up()
+    warm_up_fitter()
+    for case in CASES:
+        run(case)
+
+
+def run(case: Case) -> Counter[str]:
+    """Run the stream of a case through all stages, restart each half-way, and count the published records by topic."""
+    settings = load(assignments=[f"{key}={value}" for key, value in {**_SMALL, **case.settings}.items()])
+    pipeline = _Restarting(settings)
+    return Counter(topic for message in _messages(case) for topic, _ in pipeline.feed(message))
+
+
+def _messages(case: Case) -> Iterator[Message]:
+    key = events.key("small")
+    for offset, first in enumerate(range(0, case.rows, _PER_MESSAGE)):
+        rows = [_event(number, case.target) for number in range(first, first + _PER_MESSAGE)]
+        yield Message(events.TOPIC.name, 0, offset, key, orjson.dumps(rows))
+
+
+def _event(number: int, target: str) -> dict[str, Any]:
+    a, b = float(number * 37 % 101), float(number * 53 % 97)
+    x: dict[str, Any] = {"a": a, "b": b, "text": "uvw"[number % 3], "boolean": number % 2 == 0}
+    if number % 7:
+        x["sometimes"] = a - b
+    high = (a > 50) != (number > ROWS // 2)  # a change of the concept, to raise alarms
+    y = {"two": "high" if high else "low", "three": "none" if b > 60 else str(high), "number": a + 2 * b}[target]
+    return {"id": number, "x": x, "y": y}
+
+
+class _Restarting(Reference):
+    """Pipeline in one process that reads messages from bytes and restarts its stages half-way."""
+
+    def feed(self, message: Message) -> Iterator[tuple[str, bytes]]:
+        """Process one message, as `Reference` does."""
+        if message.offset == ROWS // _PER_MESSAGE // 2:
+            self._restart(message.partition)
+        yield from super().feed(message)
+
+    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
+        return requests.decode(requests.encode(block))
+
+    def _sent_answer(self, answer: Contributions) -> Contributions:
+        return contributions.decode(contributions.encode(answer))
+
+    def _restart(self, partition: int) -> None:
+        """Replace the state of each stage by the state that it reads at a restart."""
+        learner, aggregator = self._learners[partition], self._aggregators[partition]
+        for name in list(learner.streams):
+            state = pickle.dumps(learner.state(name, at_rest=True), protocol=5)
+            learner.resume(name, pickle.loads(state), learner.position)  # noqa: S301 - our own, a line ago
+        for name, aggregated in aggregator.streams.items():
+            aggregator.streams[name] = StreamAggregator.restore(
+                name, aggregated.settings, *_read_back(*aggregated.state())
+            )
+        detector = self._detectors.get(partition)
+        if detector is None:
+            return
+        for name, watched in list(detector.streams.items()):
+            one = watched.detector
+            made = StreamDetector.restore(name, one.settings, *_read_back(*one.state()))
+            detector.resume(name, made, watched.first_offset, detector.position)
+
+
+def _read_back(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return a state as it is read from its record."""
+    frame = frames.decode(frames.encode("state", 1, meta, arrays), "state", 1)
+    return dict(frame.meta), dict(frame.arrays)
+
+
+if __name__ == "__main__":
+    precompile()

@@ -1,0 +1,307 @@
+"""Report of `run`: progress lines while it works, and a table at the end."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+from glasstream.errors import InputError
+from glasstream.runner.divergence import Divergence
+from glasstream.runner.tables import History, effects_table, importance_table, number
+from glasstream_topics import drift, effects, events_dead, importance, novelty, predictions
+from glasstream_topics.drift import Drift
+from glasstream_topics.effects import Effect
+from glasstream_topics.importance import Importance
+from glasstream_topics.predictions import Metric
+
+_LEADING = 4
+"""Number of features to name in a progress line."""
+_LEGENDS = {
+    "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
+    "rows; σ: how much it varies from row to row",
+    "isage": "importance: the feature's share of the model's value, which is the loss of its mean prediction minus "
+    "its own loss; σ: how much it varies from row to row",
+    "ipdp": "the mean prediction if the feature had this value; importance: the standard deviation of the curve, "
+    "or for categories a quarter of its range",
+}
+_HISTORY = 400
+"""Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
+
+
+class _Predicted(msgspec.Struct):
+    """Fields to decode from each record of `predictions`: only those that are shown."""
+
+    epoch: int
+    stream: str
+    target: str | float | None
+    metric: Metric
+
+
+class _Novel(msgspec.Struct):
+    """Fields to decode from each record of `novelty`."""
+
+    epoch: int
+    stream: str
+    seq: int
+    flagged: bool
+    alarm: msgspec.Raw = msgspec.Raw()
+
+
+@dataclass(slots=True)
+class _Method:
+    """Newest records of one method for a stream."""
+
+    newest: Importance
+    history: History = field(default_factory=list)
+    """Records for the largest change, thinned as they grow in number."""
+    every: int = 1
+    seen: int = 0
+
+    def add(self, record: Importance) -> None:
+        self.newest = record
+        self.seen += 1
+        if self.seen % self.every == 0:
+            self.history.append((record.row, {name: values.value for name, values in record.features.items()}))
+        if len(self.history) > _HISTORY:
+            self.history = self.history[1::2]
+            self.every *= 2
+
+
+@dataclass(slots=True)
+class _Stream:
+    """Data to show for the newest epoch of a stream."""
+
+    epoch: int = 0
+    predicted: int = 0
+    unlabelled: int = 0
+    metric: Metric | None = None
+    divergence: Divergence = field(default_factory=Divergence)
+    methods: dict[str, _Method] = field(default_factory=dict)
+    effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
+    """Newest curve of each feature and output."""
+    alarms: list[tuple[int, str | None]] = field(default_factory=list)
+    """Pairs (row, feature) of alarms; the feature is None for alarms of the loss."""
+    scored: int = 0
+    flagged: int = 0
+    flag_alarms: list[int] = field(default_factory=list)
+    """seq of each event at which the share of flagged events had changed."""
+
+    def explained(self) -> tuple[int, float]:
+        """Return the number of explained rows, and the coverage."""
+        found = [(method.newest.n, method.newest.coverage) for method in self.methods.values()]
+        found += [(effect.n, effect.coverage) for effect in self.effects.values()]
+        return max(found)
+
+    def metric_text(self) -> str:
+        """Return the running metric as text. Events without a label have none."""
+        if self.metric is not None and self.metric.value is not None:
+            return f"{self.metric.name} {number(self.metric.value)}"
+        return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
+
+
+class Report:
+    """Collector of the records that a run publishes.
+
+    Parameters
+    ----------
+    console
+        Console to print to.
+    total
+        Number of events to come, if known.
+    novelty
+        Whether novelty is requested.
+    """
+
+    def __init__(self, console: Console, total: int | None, *, novelty: bool = False) -> None:
+        self._console = console
+        self._novelty = novelty
+        self._total = total
+        self._streams: dict[str, _Stream] = {}
+        self._predicted = 0
+        self._dead: Counter[str] = Counter()
+        self._example = ""
+        self._shown_at: float | None = None
+        self._shown_count = 0
+
+    @property
+    def predicted(self) -> int:
+        """Return the number of predictions seen."""
+        return self._predicted
+
+    def add(self, topic: str, records: list[bytes]) -> None:
+        """Add records of one topic, in order."""
+        if topic in _TAKERS:  # the report shows nothing of other topics
+            decode, add = _TAKERS[topic]
+            for record in records:
+                add(self, decode(record))
+
+    def progress(self, now: float, interval: float = 2.0) -> None:
+        """Print a progress line if the last one is `interval` seconds old. `now` is any clock in seconds.
+
+        The rate counts from the previous line. The first line shows none, because it would include the start of the
+        stages.
+        """
+        if self._shown_at is None:
+            self._shown_at = now
+        if now - self._shown_at < interval or self.predicted == self._shown_count:
+            return
+        first = self._shown_count == 0
+        rate = "" if first else f"{(self.predicted - self._shown_count) / (now - self._shown_at):,.0f}/s"
+        self._shown_at, self._shown_count = now, self.predicted
+        count = f"{self.predicted:>9,}{self._of_total()}"
+        for name, stream in sorted(self._streams.items()):
+            rest = f"  {count} events  {rate:>10}  {stream.metric_text()}  {_leaders(stream)}"
+            self._console.print(Text.assemble((name, "dim"), rest))
+
+    def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
+        """Print at the end what each stream's model relies on, where that changed, and which input was rejected.
+
+        Parameters
+        ----------
+        seconds
+            Duration of the run.
+        interrupted_after
+            Number of events read before the user interrupted the run; None if all were read.
+
+        Raises
+        ------
+        InputError
+            The run accepted no event.
+        """
+        for name, stream in sorted(self._streams.items()):
+            self._table(name, stream, seconds)
+        if self._dead:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
+            self._say(f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}")
+        if interrupted_after is not None:
+            self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
+        if not self._streams:
+            raise InputError(
+                f"expected events that the model can learn, got none: {self._example or 'the input was empty'}"
+            )
+
+    def _table(self, name: str, stream: _Stream, seconds: float) -> None:
+        counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
+        if stream.unlabelled:
+            counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
+        if not stream.methods and not stream.effects:
+            labelled = stream.predicted - stream.unlabelled
+            reason = f"only {labelled:,} have a label, and explanations start later (explain.start)" if labelled else ""
+            self._say(f"{name}: {counted}, {stream.metric_text()}; nothing explained{reason and ': '}{reason}")
+            self._tell_novelty(stream)
+            return
+        # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
+        for method in stream.methods.values():
+            self._console.print(importance_table(name, method.newest, method.history), crop=False)
+            self._say(_LEGENDS[method.newest.method], style="dim")
+        if stream.effects:
+            self._console.print(effects_table(name, stream.effects.values()), crop=False)
+            self._say(_LEGENDS["ipdp"], style="dim")
+        n, coverage = stream.explained()
+        self._say(
+            f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
+            f"dead letters: {self._dead.total()}"
+        )
+        self._say(f"drift alarms: {_alarms(stream.alarms)}")
+        self._tell_novelty(stream)
+
+    def _tell_novelty(self, stream: _Stream) -> None:
+        if not self._novelty:
+            return
+        if not stream.scored:
+            self._say("novelty: no event scored; the first map needs novelty.window labelled events")
+            return
+        alarms = f"{len(stream.flag_alarms):,}"
+        if stream.flag_alarms:
+            alarms += f", from event {min(stream.flag_alarms):,} to {max(stream.flag_alarms):,}"
+        self._say(
+            f"novelty: {stream.scored:,} events scored, {stream.flagged:,} of them flagged "
+            f"({stream.flagged / stream.scored:.1%}), alarms on that share: {alarms}"
+        )
+
+    def _stream(self, name: str, epoch: int) -> _Stream:
+        """Return the data of an epoch, or data that are not shown if a later epoch has begun."""
+        stream = self._streams.get(name)
+        if stream is None or epoch > stream.epoch:
+            stream = self._streams[name] = _Stream(epoch)
+        return stream if epoch == stream.epoch else _Stream(epoch)
+
+    def _add_novelty(self, novel: _Novel) -> None:
+        stream = self._stream(novel.stream, novel.epoch)
+        stream.scored += 1
+        stream.flagged += novel.flagged
+        if bytes(novel.alarm):
+            stream.flag_alarms.append(novel.seq)
+
+    def _add_prediction(self, prediction: _Predicted) -> None:
+        self._predicted += 1
+        stream = self._stream(prediction.stream, prediction.epoch)
+        stream.predicted += 1
+        stream.metric = metric = prediction.metric
+        if prediction.target is None:
+            stream.unlabelled += 1
+        elif isinstance(prediction.target, float) and metric.value is not None:
+            told = stream.divergence.see(prediction.target, metric.value)
+            if told:
+                self._say(f"{prediction.stream}: {told}", style="yellow")
+
+    def _add_importance(self, record: Importance) -> None:
+        methods = self._stream(record.stream, record.epoch).methods
+        methods.setdefault(record.method, _Method(record)).add(record)
+
+    def _add_effect(self, effect: Effect) -> None:
+        self._stream(effect.stream, effect.epoch).effects[effect.feature, effect.output] = effect
+
+    def _add_alarm(self, alarm: Drift) -> None:
+        self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
+
+    def _add_letter(self, letter: dict[str, str]) -> None:
+        self._dead[letter["reason"]] += 1
+        self._example = self._example or letter.get("detail", "")
+
+    def _of_total(self) -> str:
+        return f" of {self._total:,}" if self._total else ""
+
+    def _say(self, line: str, style: str | None = None) -> None:
+        self._console.print(line, style=style, highlight=False, markup=False)
+
+
+def _alarms(alarms: list[tuple[int, str | None]]) -> str:
+    """Describe alarms: their number, subjects and rows.
+
+    >>> _alarms([]), _alarms([(10_051, "loan"), (10_147, None), (10_200, "loan")])
+    ('0', '3 (loan 2, the loss 1), from row 10,051 to 10,200')
+    """
+    if not alarms:
+        return "0"
+    rows = [row for row, _ in alarms]
+    counts = Counter(feature or "the loss" for _, feature in alarms).most_common()
+    of = ", ".join(f"{name} {count}" for name, count in counts)
+    return f"{len(alarms):,} ({of}), from row {min(rows):,} to {max(rows):,}"
+
+
+def _leaders(stream: _Stream) -> str:
+    """Return the leading features by the first method that ranks them."""
+    ranked = [
+        (feature, values.value)
+        for method in list(stream.methods.values())[:1]
+        for feature, values in sorted(method.newest.features.items(), key=lambda item: item[1].rank)
+    ]
+    return ", ".join(f"{name} {number(value, 3)}" for name, value in ranked[:_LEADING] if value > 0)
+
+
+_Taker = tuple[Callable[[bytes], Any], Callable[[Report, Any], None]]
+_TAKERS: dict[str, _Taker] = {
+    predictions.TOPIC.name: (msgspec.json.Decoder(_Predicted).decode, Report._add_prediction),
+    importance.TOPIC.name: (importance.decode, Report._add_importance),
+    effects.TOPIC.name: (effects.decode, Report._add_effect),
+    drift.TOPIC.name: (drift.decode, Report._add_alarm),
+    novelty.TOPIC.name: (msgspec.json.Decoder(_Novel).decode, Report._add_novelty),
+    events_dead.TOPIC.name: (orjson.loads, Report._add_letter),
+}
+"""How to decode and add a record of each topic that the report shows."""

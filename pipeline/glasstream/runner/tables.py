@@ -1,0 +1,87 @@
+"""Tables at the end of a run: importance of each feature with its largest change, and effects on the prediction."""
+
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
+from glasstream_topics.effects import Effect
+from glasstream_topics.importance import Importance
+
+History = list[tuple[int, dict[str, float]]]
+"""Pairs (row, value of each feature) of records, in order."""
+
+_CHANGE_WINDOWS = 5
+"""Number of parts of the run between which the largest change is determined."""
+_COLUMNS = ("rank", "feature", "importance", "σ of a row", "largest change", "between rows")
+_FOLDED = ("feature", "between rows")
+"""Columns that may wrap on a narrow terminal; numbers stay whole."""
+_NARROWEST = 12
+"""Smallest width of a feature's name in characters, on any terminal."""
+_EFFECT_COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")
+
+
+def importance_table(stream: str, newest: Importance, history: History) -> Table:
+    """Build a table with one row per feature by rank. Names and headings wrap where there is no room."""
+    rows = []
+    for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
+        change = largest_change(feature, history)
+        moved = change is not None and change[0] != 0.0
+        rows.append(
+            (
+                str(values.rank),
+                feature,
+                number(values.value),
+                number(values.variance**0.5),
+                number(change[0]) if change and moved else "–",
+                f"{change[1]:,} → {change[2]:,}" if change and moved else "–",
+            )
+        )
+    title = f"{stream}: importance after row {newest.row:,} ({newest.method}, {newest.loss}, α = {newest.alpha:g}, "
+    table = Table(title=Text(f"{title}{newest.sampling})"), title_justify="left")
+    for place, name in enumerate(_COLUMNS):
+        narrowest = max((len(row[place]) for row in rows), default=0)
+        if name in _FOLDED:
+            narrowest = min(narrowest, _NARROWEST)
+        table.add_column(name, overflow="fold", min_width=narrowest, justify="left" if name == "feature" else "right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
+    """Build a table of curves, most important first, with the lowest and highest values and their positions."""
+    ordered = sorted(effects, key=lambda effect: (-effect.importance, effect.feature, effect.output or ""))
+    newest = max((effect.row for effect in ordered), default=0)
+    table = Table(title=Text(f"{stream}: effects after row {newest:,} (ipdp)"), title_justify="left")
+    for place, name in enumerate(_EFFECT_COLUMNS):
+        table.add_column(name, overflow="fold", justify="left" if place < 2 else "right")
+    for effect in ordered:
+        ends = (min, max)
+        places = [end(range(len(effect.curve)), key=effect.curve.__getitem__) for end in ends]
+        cells = [effect.feature, effect.output or "–", number(effect.importance)]
+        for place in places:
+            at = effect.grid[place]
+            cells += [number(effect.curve[place]), f"{at:.6g}" if isinstance(at, float) else str(at)]
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def number(value: float, decimals: int = 4) -> str:
+    """Format a number with so many decimals, or with an exponent if that would give many digits.
+
+    >>> number(-0.00001), number(0.25), number(-1234567.0)
+    ('0.0000', '0.2500', '-1.235e+06')
+    """
+    return f"{value:z.{decimals}f}" if abs(value) < 100_000 else f"{value:.3e}"
+
+
+def largest_change(feature: str, history: History) -> tuple[float, int, int] | None:
+    """Return the largest change of a feature's importance over a fifth of the run, as (change, from row, to row)."""
+    span = max(1, len(history) // _CHANGE_WINDOWS)
+    best: tuple[float, int, int] | None = None
+    for (row, before), (later, after) in zip(history, history[span:], strict=False):
+        change = after.get(feature, 0.0) - before.get(feature, 0.0)
+        if best is None or abs(change) > abs(best[0]):
+            best = (change, row, later)
+    return best

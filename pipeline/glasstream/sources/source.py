@@ -1,0 +1,39 @@
+"""What every source of events offers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from glasstream.ingest.admission import Task
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Result of a first look at the target of a source."""
+
+    task: Task
+    classes: int
+    """Number of distinct classes seen; 0 for regression."""
+    why: str
+    numbers: bool = False
+    """Whether the target holds numbers."""
+
+
+class Source(Protocol):
+    """Source of events to replay."""
+
+    @property
+    def stream(self) -> str:
+        """Return the stream's name."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Return notices for the user about values that were reinterpreted. Reading the events may add more."""
+
+    def look(self, task: Task | None) -> Look:
+        """Look at the first events, and return the task that they suggest."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events in order. Call `look` first."""

@@ -1,0 +1,68 @@
+"""What a run reads back: whatever the embedded broker has pushed out is noticed."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from glasstream.brokers.embedded import EmbeddedKafka
+from glasstream.configuration import load
+from glasstream.errors import BrokerError
+from glasstream.runner.monitor import Monitor
+from glasstream.transport.connection import connection
+from glasstream_topics import admin
+
+RECORD = b"x" * 500_000
+
+
+def test_records_that_are_pushed_out_before_they_are_read_end_the_run() -> None:
+    with EmbeddedKafka() as broker:
+        settings = load(assignments=[f"broker={broker.bootstrap}", "topics.events=1", "worker.fetch_wait_ms=10"])
+        for one in admin.show(settings.partitions, settings.prefix):
+            broker.create_topic(one.name, one.partitions)
+        link = connection(settings)
+        producer = Producer(link.producer(compression_type="none", linger_ms=0))
+        name = f"{settings.prefix}effects"
+
+        def produce(count: int) -> None:
+            for _ in range(count):
+                producer.produce(name, RECORD, b"s/f", partition=0)
+                producer.flush(30.0)
+
+        def read(whole: bool, count: int) -> Monitor:
+            monitor = Monitor(link, settings, lambda topic, messages: None, whole=whole)
+            while monitor.read < count:
+                monitor.poll(0.05)
+            return monitor
+
+        produce(4)
+        monitor = read(whole=True, count=4)
+        assert monitor.round_bytes("effects") == len(RECORD) and monitor.keys("effects") == 1
+        monitor.close()
+        produce(12)
+        read(whole=False, count=9).close()
+        with pytest.raises(BrokerError, match=r"effects\[0\]: expected to read offset 0 next, .*--broker local"):
+            read(whole=True, count=9)
+
+
+def test_a_broker_that_does_not_answer_at_once_is_asked_again() -> None:
+    """It is asked on a busy machine whether records were pushed out or only aborted."""
+    with EmbeddedKafka() as broker:
+        settings = load(assignments=[f"broker={broker.bootstrap}", "topics.events=1", "worker.fetch_wait_ms=10"])
+        for one in admin.show(settings.partitions, settings.prefix):
+            broker.create_topic(one.name, one.partitions)
+        link = connection(settings)
+        monitor = Monitor(link, settings, lambda topic, messages: None, whole=True)
+        reader, answers = monitor._reader, [KafkaException(KafkaError(KafkaError._TIMED_OUT)), (0, 9)]
+
+        def late(place: TopicPartition, timeout: float) -> tuple[int, int]:
+            answer = answers.pop(0)
+            if isinstance(answer, KafkaException):
+                raise answer
+            return answer
+
+        monitor._reader = SimpleNamespace(get_watermark_offsets=late)
+        message = SimpleNamespace(value=lambda: b"", key=lambda: b"s", partition=lambda: 0, offset=lambda: 5)
+        monitor._measure("effects", message)
+        assert monitor.read == 1 and not answers, "it was asked again"
+        reader.close()

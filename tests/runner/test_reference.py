@@ -1,0 +1,143 @@
+"""Laws of the whole pipeline as a plain loop, with every method: how events are packed changes nothing."""
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import orjson
+import pytest
+
+from glasstream.configuration import load
+from glasstream.runner.reference import Reference
+from glasstream_topics import events
+
+BASE = [
+    "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20", "explain.alpha=0.02", "publish.every=25",
+    "ipdp.window=100", "ipdp.store=30", "ipdp.categories=4", "snapshot.shortest=20", "snapshot.longest=100",
+    "snapshot.cadence=50", "snapshot.doubling=16", "drift.grace=10", "drift.delta=0.9", "drift.bonferroni=false",
+    "drift.test_interval=2", "drift.min_change=0",
+]  # fmt: skip
+ROWS = 400
+
+
+def mixed(count: int, *, classes: int) -> list[dict[str, Any]]:
+    """Numbers, texts, booleans, gaps, a feature that comes late, one that goes, and a change of concept."""
+    rng = random.Random(11)
+    made = []
+    for n in range(count):
+        x: dict[str, Any] = {"size": rng.gauss(0, 1), "open": rng.random() < 0.5, "town": f"t{rng.randrange(6)}"}
+        if n < 250:
+            x["gone"] = rng.random()
+        if n >= 120:
+            x["late"] = rng.gauss(1, 1)
+        x = {name: value for name, value in x.items() if rng.random() > 0.1} or {"size": 0.0}
+        score = x.get("size", 0.0) * (1 if n < 200 else -1) + x.get("late", 0.0) + (x.get("town") == "t1")
+        if classes == 0:
+            y: Any = score + rng.gauss(0, 0.1)
+        else:
+            y = "abc"[min(classes - 1, int(score > 0.3) + int(score > 1.2))]
+        made.append({"x": x, "y": y, "id": str(n)})
+    return made
+
+
+def published(of: list[dict[str, Any]], rows_per_message: int, *assignments: str) -> dict[str, list[bytes]]:
+    settings = load(assignments=[*BASE, *assignments])
+    log = [(b"s", events.encode(of[n : n + rows_per_message])) for n in range(0, len(of), rows_per_message)]
+    found = defaultdict(list)
+    for topic, record in Reference(settings).run([*log, (b"s", events.FLUSH)]):
+        found[topic].append(record)
+    return dict(found)
+
+
+@pytest.mark.parametrize(("model", "classes"), [("tree", 2), ("tree", 3), ("linear", 2), ("forest", 0), ("linear", 0)])
+def test_packing_and_cutting_change_no_record(model: str, classes: int) -> None:
+    stream = mixed(ROWS, classes=classes)
+    one = published(stream, 1, f"model.name={model}")
+    assert {"predictions", "importance", "effects", "drift"} == set(one)
+    for size, rows in ((7, 500), (ROWS, 500), (50, 3)):
+        assert published(stream, size, f"model.name={model}", f"block.rows={rows}") == one
+
+
+@pytest.mark.parametrize("option", ["explain.sampling=uniform", "explain.sampling=window", "isage.fresh=true",
+                                    "ipdp.grid=extremes", "ipdp.grid=quantiles", "isage.removal=conditional",
+                                    "explain.loss=cross_entropy", "explain.draws=3", "snapshot.target=0",
+                                    "drift.values=smoothed", "drift.bonferroni=true", "drift.min_change=0.05",
+                                    "drift.pd=squares"])  # fmt: skip
+def test_no_option_makes_a_record_depend_on_packing(option: str) -> None:
+    stream = mixed(160, classes=2)
+    assert published(stream, 1, "model.name=tree", option) == published(stream, 40, "model.name=tree", option)
+
+
+def test_one_method_says_the_same_alone_and_beside_others() -> None:
+    stream = mixed(ROWS, classes=2)
+    together = published(stream, 50, "model.name=tree")
+    for method in ("ipfi", "isage"):
+        alone = published(stream, 50, "model.name=tree", f"explain.methods={method}")
+        assert alone["importance"] == [one for one in together["importance"] if orjson.loads(one)["method"] == method]
+    alone = published(stream, 50, "model.name=tree", "explain.methods=ipdp")
+    assert alone["effects"] == together["effects"] and "importance" not in alone
+
+
+def test_isage_adds_up_on_the_topic_and_curves_lie_within_the_model() -> None:
+    found = published(mixed(ROWS, classes=2), 50, "model.name=tree")
+    sage = [one for one in map(orjson.loads, found["importance"]) if one["method"] == "isage"]
+    assert sage
+    for one in sage:
+        assert abs(sum(values["value"] for values in one["features"].values()) - one["total"]) < 1e-9
+        assert one["total"] == pytest.approx(one["marginal_loss"] - one["model_loss"], abs=1e-12)
+    for one in map(orjson.loads, found["effects"]):
+        assert one["output"] == "b" and all(0.0 <= value <= 1.0 for value in one["curve"])
+        assert one["grid"] == sorted(one["grid"]) and len(one["grid"]) == len(one["curve"])
+    towns = [one for one in map(orjson.loads, found["effects"]) if one["feature"] == "town"]
+    assert towns and all(
+        one["kind"] == "categorical" and set(one["grid"]) <= {f"t{n}" for n in range(6)} for one in towns
+    )
+
+
+def test_several_classes_have_a_curve_each_and_regression_one() -> None:
+    many = [orjson.loads(one) for one in published(mixed(ROWS, classes=3), 50, "model.name=tree")["effects"]]
+    assert {one["output"] for one in many if one["row"] == ROWS - 1} == {"a", "b", "c"}
+    number = [orjson.loads(one) for one in published(mixed(ROWS, classes=0), 50, "model.name=linear")["effects"]]
+    assert {one["output"] for one in number} == {None}
+
+
+def test_staleness_is_published_and_moves_the_next_snapshot() -> None:
+    stream = mixed(ROWS, classes=2)
+    adaptive = [orjson.loads(one) for one in published(stream, 50, "model.name=tree")["importance"]]
+    fixed = [orjson.loads(one) for one in published(stream, 50, "model.name=tree", "snapshot.target=0")["importance"]]
+    assert any(one["staleness"] for one in adaptive) and any(one["staleness"] for one in fixed)
+    assert all(0.0 <= (one["staleness"] or 0.0) <= 2.0 for one in fixed)
+    assert {one["model_version"] for one in fixed if one["row"] >= 50} <= set(range(16, ROWS + 1, 2))
+    assert {one["model_version"] for one in adaptive} != {one["model_version"] for one in fixed}
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_numbers_of_any_size_stop_nothing(loss: str) -> None:
+    """What is too large to be squared is a dead letter, or a row that could not be explained; the stream goes on."""
+    sizes = [1.0, 1e30, -1e60, 1e59, 1e61, 1e300, -1.7e308]
+    stream = [
+        {
+            "x": {"a": sizes[n % 7] if n % 5 == 0 else n % 11, "b": n % 3},
+            "y": sizes[n % 6] if n % 9 == 0 else n % 7 + 0.5,
+        }
+        for n in range(400)
+    ]
+    settings = load(
+        assignments=[
+            "model.name=tree",
+            "model.task=regression",
+            f"explain.loss={loss}",
+            "explain.methods=ipfi,isage,ipdp",
+            "explain.reservoir=20",
+            "publish.every=10",
+        ]
+    )
+    found: dict[str, list[bytes]] = {}
+    for topic, record in Reference(settings).run((b"s", events.encode(event)) for event in stream):
+        found.setdefault(topic, []).append(record)
+    refused = sum(abs(event["x"]["a"]) > events.LARGEST or abs(event["y"]) > events.LARGEST for event in stream)
+    assert 20 < refused <= len(found["events.dead"])
+    assert len(found["predictions"]) + len(found["events.dead"]) >= len(stream)
+    newest = orjson.loads(found["importance"][-1])
+    assert newest["row"] > 250
+    assert all(feature["value"] is not None for feature in newest["features"].values())

@@ -1,0 +1,78 @@
+"""A run that does not move on says so, and ends with a code of its own."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from glasstream.command import execute as execute_module
+from glasstream.command.exit_codes import STANDSTILL
+from glasstream.configuration import load
+from glasstream.errors import StalledError, TopicError
+from glasstream.runner import run as run_module
+from glasstream.runner.run import Moves, Patience, Plan, run
+from glasstream.sources.bundled import BundledStream
+from glasstream.stages.standstill import PATIENCE
+from glasstream.transport.worker import ExitCode
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_it_is_told_now_and_then_and_ends_but_not_while_anything_moves() -> None:
+    clock, lines = Clock(), []
+    moves = Moves(Patience(notice=60.0, end=240.0), lines.append, clock)
+    for second in range(1_000):
+        clock.now = float(second)
+        moves.look(second // 100, lambda: "5 rows aggregated")
+    assert len(lines) == 10 and "nothing has moved for 60 s: 5 rows aggregated" in lines[0]
+    assert "ends in 180 s" in lines[0]
+    for second in range(1_000, 1_140):
+        clock.now = float(second)
+        moves.look(9, lambda: "5 rows aggregated")
+    clock.now = 1_140.0
+    with pytest.raises(StalledError, match=r"nothing has moved for 240 s: 5 rows aggregated.*--broker local"):
+        moves.look(9, lambda: "5 rows aggregated")
+
+
+def test_the_learner_has_sent_three_times_again_by_then() -> None:
+    assert PATIENCE * (1 + 2 + 4) < Patience().end - 60 < PATIENCE * (1 + 2 + 4 + 8)
+
+
+def test_a_standstill_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stand(**_: object) -> int:
+        raise StalledError("nothing has moved")
+
+    monkeypatch.setattr(execute_module, "cli", stand)
+    assert execute_module.execute() == STANDSTILL == ExitCode.STALLED == 7
+
+
+def test_a_run_without_an_explainer_ends() -> None:
+    """On the embedded broker: what is learned cannot be explained. How much is, depends on how soon they are up."""
+    shown = io.StringIO()
+    plan = Plan(
+        source=BundledStream(1, 200), total=200, rows_per_message=50, explainers=0, out=None, keep_topics=False,
+        patience=Patience(notice=4.0, end=8.0),
+    )  # fmt: skip
+    with pytest.raises(StalledError, match=r"200 events written, \d+ learned, 0 aggregated"):
+        run(load(assignments=["model.name=linear", "model.task=classification"]), plan, Console(file=shown, width=500))
+    assert "nothing has moved" in shown.getvalue()
+
+
+def test_topics_that_cannot_be_deleted_do_not_hide_what_ended_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with two brokers of three away."""
+
+    def refuse(*_: object) -> None:
+        raise TopicError("delete run.events: timed out")
+
+    monkeypatch.setattr(run_module.admin, "delete", refuse)
+    settings, lines = load(assignments=["broker=127.0.0.1:1", "prefix=run."]), []
+    with pytest.raises(StalledError, match="nothing has moved"), run_module._deleting_topics(settings, lines.append):
+        raise StalledError("nothing has moved")
+    assert len(lines) == 1 and "begin with run.: delete run.events: timed out" in lines[0]
+    with pytest.raises(TopicError), run_module._deleting_topics(settings, lines.append):
+        pass
