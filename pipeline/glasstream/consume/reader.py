@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 class Reader(Generic[T], Iterator[T]):
-    """Iterate over committed records; see `glasstream.consume.public.Options` for the parameters.
+    """Iterate over committed records; see `glasstream.consume.Options` for the parameters.
 
     A reader is an iterator and a context manager: leaving the `with` block closes it. Interrupts propagate to the
     caller. The reader waits for a broker that is unreachable; this time counts as idle.
