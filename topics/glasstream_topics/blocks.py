@@ -1,4 +1,4 @@
-"""What a request and the answer to it have in common: rows of one stream, and their form as a frame."""
+"""What a request and the answer to it have in common: rows of one stream, and their layout as a frame."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ class Block:
 B = TypeVar("B", bound=Block)
 
 
-class Form(Generic[B]):
+class Layout(Generic[B]):
     """How a type of blocks becomes a frame: its arrays, and all other fields as meta.
 
     Parameters

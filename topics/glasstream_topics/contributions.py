@@ -61,7 +61,7 @@ class Contributions(Block):
     reason: str = ""
 
 
-_FORM: Final = blocks.Form("contributions", Contributions, arrays=("seqs",), group="values")
+_LAYOUT: Final = blocks.Layout("contributions", Contributions, arrays=("seqs",), group="values")
 
 key: Final = stream_key
 flush_item: Final = partial(Contributions, kind="flush", version=0, seqs=np.empty(0, np.int64), flush_before=True)
@@ -84,7 +84,7 @@ def encode(contributions: Contributions) -> bytes:
         the record contradicts itself.
     """
     _check(contributions)
-    return _FORM.encode(contributions)
+    return _LAYOUT.encode(contributions)
 
 
 def decode(data: bytes | memoryview) -> Contributions:
@@ -95,7 +95,7 @@ def decode(data: bytes | memoryview) -> Contributions:
     FrameError
         the bytes are not such a record, or the record contradicts itself.
     """
-    contributions = _FORM.decode(data)
+    contributions = _LAYOUT.decode(data)
     _check(contributions)
     return contributions
 

@@ -35,7 +35,7 @@ S = TypeVar("S", bound=OfStream)
 
 
 @dataclass(frozen=True)
-class Form:
+class StateLayout:
     """How the state of a stream is written.
 
     Attributes
@@ -135,7 +135,7 @@ class Restored(Generic[P, S]):
         values of the chunks of each stream's state, of whichever epoch.
     """
 
-    form: ClassVar[Form | None] = None
+    layout: ClassVar[StateLayout | None] = None
 
     partition: P | None
     streams: dict[str, S] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Restored(Generic[P, S]):
 Q = TypeVar("Q", bound=Restored[Any, Any])
 
 
-class Records(Generic[P, S]):
+class ProgressRecords(Generic[P, S]):
     """The records of one topic of progress.
 
     Parameters
@@ -220,10 +220,10 @@ class Records(Generic[P, S]):
         partition: P | None = None
         streams: dict[str, S] = {}
         parts: dict[str, dict[int, bytes]] = {}
-        form = restored.form
+        layout = restored.layout
         for key, value in latest.items():
-            if form is not None and key.startswith(form.prefix):
-                stream, index = form.parse(key)
+            if layout is not None and key.startswith(layout.prefix):
+                stream, index = layout.parse(key)
                 parts.setdefault(stream, {})[index] = value
             elif key == PARTITION_KEY:
                 partition = cast("P", self.decode(key, value))

@@ -87,14 +87,14 @@ class AggregatorState:
     arrays: Mapping[str, Array]
 
 
-_FORM: Final = progress.Form(TOPIC.name, "state", "aggregator-state", b"\xffstate/", "progress", VERSION)
-_RECORDS: Final = progress.Records(TOPIC.name, PartitionProgress, StreamProgress)
+_LAYOUT: Final = progress.StateLayout(TOPIC.name, "state", "aggregator-state", b"\xffstate/", "progress", VERSION)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
 
 
 class Restored(progress.Restored[PartitionProgress, StreamProgress]):
     """What a successor restores."""
 
-    form = _FORM
+    layout = _LAYOUT
 
     def state(self, stream: str) -> AggregatorState:
         """Return a stream's state.
@@ -105,8 +105,8 @@ class Restored(progress.Restored[PartitionProgress, StreamProgress]):
             the state is incomplete, or belongs to another row than the stream's progress says.
         """
         own = self.streams[stream]
-        frame = _FORM.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}))
-        found = frames.convert(frame.meta.get("progress"), StreamProgress, _FORM.kind)
+        frame = _LAYOUT.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}))
+        found = frames.convert(frame.meta.get("progress"), StreamProgress, _LAYOUT.kind)
         if found != own:
             raise FrameError(f"progress.aggregator: expected the state of {own}, got that of {found}")
         return AggregatorState(progress=own, meta=frame.meta["state"], arrays=frame.arrays)
@@ -133,7 +133,7 @@ def encode_stream(
         the state cannot be written exactly.
     """
     own = state.progress
-    parts = _FORM.encode(own.stream, msgspec.structs.asdict(own), state.meta, state.arrays, previous_chunks, limit)
+    parts = _LAYOUT.encode(own.stream, msgspec.structs.asdict(own), state.meta, state.arrays, previous_chunks, limit)
     return [_RECORDS.encode(own), *parts]
 
 
@@ -152,11 +152,11 @@ def is_progress(key: bytes) -> bool:
     """Return whether a key belongs to a progress record. Parts of a stream's state, which only the aggregator needs, do
     not.
     """
-    return not key.startswith(_FORM.prefix)
+    return not key.startswith(_LAYOUT.prefix)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Restore everything on a partition of the topic; see `glasstream_topics.progress.Records.restore`.
+    """Restore everything on a partition of the topic; see `glasstream_topics.progress.ProgressRecords.restore`.
 
     Raises
     ------

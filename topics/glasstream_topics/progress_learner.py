@@ -93,7 +93,7 @@ class Restored(progress.Restored[PartitionProgress, StreamProgress]):
     """What a successor restores."""
 
 
-_RECORDS: Final = progress.Records(TOPIC.name, PartitionProgress, StreamProgress)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
 decode: Final = _RECORDS.decode
 
 
@@ -112,5 +112,5 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Restore everything on a partition of the topic; see `glasstream_topics.progress.Records.restore`."""
+    """Restore everything on a partition of the topic; see `glasstream_topics.progress.ProgressRecords.restore`."""
     return _RECORDS.restore(latest, Restored)

@@ -101,14 +101,14 @@ class Anchor:
     arrays: Mapping[str, Array]
 
 
-_FORM: Final = progress.Form(TOPIC.name, "anchor", "novelty-anchor", b"\xffanchor/", "place", VERSION)
-_RECORDS: Final = progress.Records(TOPIC.name, PartitionProgress, StreamProgress)
+_LAYOUT: Final = progress.StateLayout(TOPIC.name, "anchor", "novelty-anchor", b"\xffanchor/", "place", VERSION)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
 
 
 class Restored(progress.Restored[PartitionProgress, StreamProgress]):
     """What a successor restores."""
 
-    form = _FORM
+    layout = _LAYOUT
 
     def anchor(self, stream: str) -> Anchor | None:
         """Return a stream's anchor, or None if it has none.
@@ -121,10 +121,10 @@ class Restored(progress.Restored[PartitionProgress, StreamProgress]):
         own = self.streams[stream]
         if own.anchor < 0:
             return None
-        frame = _FORM.decode(stream, f"seq {own.anchor}", self.parts.get(stream, {}))
-        place = frames.convert(frame.meta.get("place"), dict[str, Any], _FORM.kind)
+        frame = _LAYOUT.decode(stream, f"seq {own.anchor}", self.parts.get(stream, {}))
+        place = frames.convert(frame.meta.get("place"), dict[str, Any], _LAYOUT.kind)
         fields = {**place, "meta": frame.meta["state"], "arrays": frame.arrays}
-        anchor = frames.convert(fields, Anchor, _FORM.kind)
+        anchor = frames.convert(fields, Anchor, _LAYOUT.kind)
         if (anchor.stream, anchor.epoch, anchor.seqs) != (own.stream, own.epoch, own.anchor):
             raise FrameError(f"progress.novelty: expected the anchor that {own} names, got that of {place}")
         return anchor
@@ -149,7 +149,7 @@ def encode_anchor(
         the state cannot be written exactly.
     """
     place = {name: getattr(anchor, name) for name in Anchor.__dataclass_fields__ if name not in ("meta", "arrays")}
-    return _FORM.encode(anchor.stream, place, anchor.meta, anchor.arrays, previous_chunks, limit)
+    return _LAYOUT.encode(anchor.stream, place, anchor.meta, anchor.arrays, previous_chunks, limit)
 
 
 def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
@@ -160,14 +160,14 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | Non
     RecordError
         the value does not fit the key.
     """
-    return None if key.startswith(_FORM.prefix) else _RECORDS.decode(key, value)
+    return None if key.startswith(_LAYOUT.prefix) else _RECORDS.decode(key, value)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Restore everything on a partition of the topic; see `glasstream_topics.progress.Records.restore`."""
+    """Restore everything on a partition of the topic; see `glasstream_topics.progress.ProgressRecords.restore`."""
     return _RECORDS.restore(latest, Restored)
 
 
 def tombstones(stream: str, chunks: int) -> list[tuple[bytes, None]]:
     """Return the tombstones that delete everything of a stream, including an anchor of `chunks` chunks."""
-    return [(key, None) for key in (*(_FORM.key(stream, index) for index in range(chunks)), stream.encode())]
+    return [(key, None) for key in (*(_LAYOUT.key(stream, index) for index in range(chunks)), stream.encode())]

@@ -89,7 +89,7 @@ class ExplainRequest(Block):
     refused: str = ""
 
 
-_FORM: Final = blocks.Form(
+_LAYOUT: Final = blocks.Layout(
     "request",
     ExplainRequest,
     arrays=("seqs", "x", "y"),
@@ -103,21 +103,9 @@ flush_item: Final = partial(ExplainRequest, version=0, seqs=np.empty(0, np.int64
 
 def refused(block: ExplainRequest, reason: str) -> ExplainRequest:
     """Return a block that the explainer answers as failed: the same rows, with a reason instead of their data."""
-    return ExplainRequest(
-        stream=block.stream,
-        epoch=block.epoch,
-        partition=block.partition,
-        first_row=block.first_row,
-        version=block.version,
-        seqs=block.seqs,
-        x=np.empty((block.count, 0)),
-        y=np.zeros(block.count),
-        task=block.task,
-        loss=block.loss,
-        staleness=block.staleness,
-        flush_before=block.flush_before,
-        refused=reason,
-    )
+    kept = ["stream", "epoch", "partition", "first_row", "version", "seqs", "task", "loss", "staleness", "flush_before"]
+    fields = {name: getattr(block, name) for name in kept}
+    return ExplainRequest(**fields, x=np.empty((block.count, 0)), y=np.zeros(block.count), refused=reason)
 
 
 def key(stream: str, first_row: int) -> bytes:
@@ -139,7 +127,7 @@ def encode(request: ExplainRequest) -> bytes:
         the block contradicts itself.
     """
     _check(request)
-    return _FORM.encode(
+    return _LAYOUT.encode(
         request,
         new_categories=[[slot, *request.new_categories[slot]] for slot in sorted(request.new_categories)],
         grid=None if request.grid is None else list(request.grid),
@@ -154,7 +142,7 @@ def decode(data: bytes | memoryview) -> ExplainRequest:
     FrameError
         the bytes are not a block, or the block contradicts itself.
     """
-    request = _FORM.decode(data)
+    request = _LAYOUT.decode(data)
     _check(request)
     return request
 
