@@ -15,6 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=msgspec.Struct)
 
 _OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Json(Generic[P, R]):
@@ -58,9 +59,10 @@ class Json(Generic[P, R]):
             NaN, an infinity, another value that JSON cannot hold, or a field that is missing or unknown.
         """
         given: dict[str, Any] = fields
-        return self.write(
-            given | {name: dict(sorted(given[name].items())) for name in self._objects if given.get(name)}
-        )
+        for name in self._objects:
+            if given.get(name):
+                given[name] = dict(sorted(given[name].items()))
+        return self.write(given)
 
     def write(self, fields: Mapping[str, Any]) -> bytes:
         """Return the bytes of a record, as `encode` does, from fields with sorted objects that mypy does not check."""
@@ -87,7 +89,10 @@ class Json(Generic[P, R]):
         RecordError
             the bytes are not such a record.
         """
-        return decode_record(self.topic, data, self._decoder)
+        try:
+            return self._decoder.decode(data)
+        except _UNREADABLE as error:
+            raise _unreadable(self.topic, error) from error
 
 
 def _is_object(kind: object) -> bool:
@@ -120,7 +125,7 @@ class Messages(Generic[T]):
         """
         try:
             return self._many.decode(data) if data[:1] == b"[" else [self._one.decode(data)]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise RecordError(f"{self._expected}: {error}") from error
 
 
@@ -160,8 +165,12 @@ def decode_record(topic: str, data: bytes, decoder: msgspec.json.Decoder[T]) -> 
     """
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"{topic}: expected a record of a version this reader knows: {error}") from error
+    except _UNREADABLE as error:
+        raise _unreadable(topic, error) from error
+
+
+def _unreadable(topic: str, error: Exception) -> RecordError:
+    return RecordError(f"{topic}: expected a record of a version this reader knows: {error}")
 
 
 def refuse_non_finite(topic: str, value: object, where: str = "$") -> None:
