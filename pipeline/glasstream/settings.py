@@ -14,7 +14,7 @@ from glasstream.ingest.admission import ClassLimits, Task
 from glasstream.ingest.features import FeatureLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.settings import LearnSettings
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.novelty.options import NoveltyOptions
 from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES

@@ -56,9 +56,9 @@ from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.models import snapshot
-from glasstream.models.catalogue import model_factory
-from glasstream.models.compile import compile_model
+from glasstream.models.codec import snapshot
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.live.catalogue import model_factory
 from glasstream_topics.requests import ExplainRequest
 
 ALPHA, RESERVOIR, INNER, POINTS, BLOCK, SEED = 0.001, 100, 5, 10, 500, 7

@@ -44,7 +44,7 @@ from river.datasets import synth
 from glasstream.brokers.choose import open_broker
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.runner.children import Children
 from glasstream.runner.monitor import Monitor
 from glasstream.runner.prepare import create_topics, environment

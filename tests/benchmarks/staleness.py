@@ -33,9 +33,9 @@ from glasstream.explain import ipfi
 from glasstream.ingest.features import FeatureTable
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.staleness import staleness
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream.settings import SnapshotOptions
 from glasstream.sources.bundled import BundledStream
 

@@ -29,7 +29,7 @@ from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
-from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
 from glasstream.research.interval_pfi import IntervalPFI
 from glasstream.research.window_sage import WindowSAGE
 from tests.models.conftest import Watched, _odd, example_events, mixed

@@ -14,7 +14,7 @@ from glasstream.explain import explainer, sizes
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.predictor import Output, Predictor
+from glasstream.models.contract.predictor import Output, Predictor
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, requests

@@ -18,7 +18,7 @@ import orjson
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, events, frames, requests, snapshots

@@ -12,7 +12,7 @@ from glasstream.errors import AuthenticationError, ModelError, StateError
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import seal
+from glasstream.models.codec.authentication import seal
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.checkpoints import Checkpoint, decode, encode

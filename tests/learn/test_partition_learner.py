@@ -10,8 +10,8 @@ from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.configuration import load
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream.settings import Settings
 from glasstream_topics import events, predictions, requests
 

@@ -6,8 +6,8 @@ from river import base, compose, forest, linear_model, naive_bayes, neighbors, p
 
 from glasstream.errors import ModelError
 from glasstream.ingest.features import FeatureLimits, FeatureTable
-from glasstream.models.checks import check_splits
-from glasstream.models.generic import GenericPredictor
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.live.generic import GenericPredictor
 
 
 class _LabelsOnly(base.Classifier):

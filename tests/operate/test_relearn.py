@@ -10,7 +10,7 @@ from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.operate.explain_at.from_log import StartingPoint, place, relearn
 from glasstream.settings import Settings
 from glasstream_topics import events

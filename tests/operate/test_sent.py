@@ -8,7 +8,7 @@ from glasstream.configuration import load
 from glasstream.errors import SettingsError
 from glasstream.explain.explainer import explain
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.operate.explain_at import from_topics as module
 from glasstream.operate.explain_at.from_topics import sent
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, adopt

@@ -1,7 +1,7 @@
 """`checkpoints`: the state of a stream's learner after some row, in chunks; see `glasstream_topics.versions`.
 
 The version of a checkpoint is the number of rows learned. Its metadata is in the clear. The state is pickled and sealed
-(`glasstream.models.authentication`): readers unpickle it only after they have verified its HMAC.
+(`glasstream.models.codec.authentication`): readers unpickle it only after they have verified its HMAC.
 """
 
 from dataclasses import dataclass

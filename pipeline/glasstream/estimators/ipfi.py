@@ -16,7 +16,7 @@ from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.ipfi import contributions, set_contributions
 from glasstream.explain.losses import Loss, loss_for
 from glasstream.ingest.admission import Task
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from glasstream.explain.isage import check_correction, contributions
 from glasstream.explain.losses import Loss, loss_for, with_classes
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 Removal = Literal["marginal", "conditional"]

@@ -12,8 +12,8 @@ from glasstream.explain import ipdp, ipfi, isage
 from glasstream.explain.losses import losses, with_classes
 from glasstream.explain.sizes import REASON
 from glasstream.ingest.admission import Task
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics.contributions import LARGEST, Contributions
 from glasstream_topics.requests import ExplainRequest
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from glasstream.errors import ModelError
 from glasstream.explain.variants import replaced
 from glasstream.jit import kernel
-from glasstream.models.predictor import REGRESSION, Predictor
+from glasstream.models.contract.predictor import REGRESSION, Predictor
 from glasstream_topics.contributions import LARGEST
 from glasstream_topics.methods import MOST_OUTPUTS
 

@@ -19,12 +19,12 @@ from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuf
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.settings import LearnSettings
 from glasstream.learn.staleness import scale, staleness
-from glasstream.models.catalogue import takes_text
-from glasstream.models.checks import check_splits
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
-from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.catalogue import takes_text
+from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.live.stream_model import NOTHING, Prediction, StreamModel
 from glasstream_topics import predictions, requests
 from glasstream_topics.frames import Array
 from glasstream_topics.requests import ExplainRequest, NewCategories

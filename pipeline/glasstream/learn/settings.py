@@ -6,7 +6,7 @@ from glasstream.background.settings import BackgroundSettings
 from glasstream.ingest.admission import ClassLimits, Task
 from glasstream.ingest.features import FeatureLimits
 from glasstream.learn.schedule import Schedule
-from glasstream.models.catalogue import ModelFactory
+from glasstream.models.live.catalogue import ModelFactory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

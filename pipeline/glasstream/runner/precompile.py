@@ -17,8 +17,8 @@ from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.gbmap.neighbours import LARGE
 from glasstream.ingest.message import Message
-from glasstream.models.arrays import Array
-from glasstream.models.warm_up import warm_up
+from glasstream.models.codec.warm_up import warm_up
+from glasstream.models.contract.arrays import Array
 from glasstream.novelty.stream import StreamDetector
 from glasstream.runner.reference import Reference
 from glasstream.stages.fitter import warm_up as warm_up_fitter

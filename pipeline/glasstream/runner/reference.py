@@ -9,8 +9,8 @@ from glasstream.explain.sizes import pieces
 from glasstream.ingest.message import Message
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.contract.predictor import Predictor
 from glasstream.novelty.fit import fit
 from glasstream.novelty.partition import PartitionDetector
 from glasstream.novelty.settings import NoveltySettings

@@ -9,8 +9,8 @@ from typing import Final
 from glasstream.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
 from glasstream.learn.learner import ModelVersion
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic

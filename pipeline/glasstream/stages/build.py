@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from glasstream.errors import SettingsError
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.secret import hmac_key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
@@ -89,7 +89,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
 
 def _explainer(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.models.warm_up import warm_up
+    from glasstream.models.codec.warm_up import warm_up
     from glasstream.stages.explainer import ExplainerTask
 
     worker = ExplainerTask(settings, key, AggregatorProgress())

@@ -11,7 +11,7 @@ from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import StreamState, newly_sealed, opened, sealed
 from glasstream.learn.learner import StreamLearner
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import differences, fingerprint, topic

@@ -10,9 +10,9 @@ from glasstream.explain.explainer import explain, unexplained
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.health.steps import Steps
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic

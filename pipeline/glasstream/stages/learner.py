@@ -27,7 +27,7 @@ from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
 from glasstream.stages.backlog import Backlog

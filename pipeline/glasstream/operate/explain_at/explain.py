@@ -9,8 +9,8 @@ import numpy as np
 from glasstream.errors import InputError, LostInputError, StateError
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.from_log import Counted, Placed, StartingPoint, find_starting_point, place, relearn
 from glasstream.operate.explain_at.from_topics import Published, Sent, published, sent
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch

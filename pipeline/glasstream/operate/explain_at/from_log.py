@@ -23,9 +23,9 @@ from glasstream.learn.checkpoint import StreamState, opened
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.settings import LearnSettings
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.novelty.settings import NoveltySettings
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import latest, offsets
