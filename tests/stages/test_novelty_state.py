@@ -17,7 +17,7 @@ from glasstream.settings import Settings
 from glasstream.stages.novelty import NoveltyTask
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import events, progress_novelty
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from tests.late_labels import apart
 from tests.novelty.logs import BASE, mixed, packed
 

@@ -188,7 +188,7 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (explained, {"reason": "no"}, "reason where it is failed"),
         (explained, {"seqs": np.array([102, -1, 103])}, "seqs: expected different numbers"),
         (explained, {"seqs": np.empty(0, np.int64), "values": {"ipfi": np.zeros((0, 2))}}, "expected rows"),
-        (explained, {"version": 101}, "a version from 1 to the first row 100"),
+        (explained, {"version": 101}, "a model version from 1 to the first row 100"),
         (explained, {"names": ["a", "a"]}, "different names"),
         (explained, {"first_row": -5}, "from 0 on"),
         (explained, {"values": {**ZEROS, "ipfi": np.full((3, 2), np.nan)}}, "numbers within .* as ipfi"),

@@ -226,24 +226,22 @@ def findings(
 ) -> list[str]:
     """Return what is wrong with the arrays: unknown names, incomplete methods, wrong types and shapes."""
     found: list[str] = []
-    unknown = sorted(arrays.keys() - shapes.keys())
-    if unknown:
-        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {unknown}")
-    methods = {method_of(name) for name in arrays}
+    if not arrays.keys() <= shapes.keys():
+        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {sorted(arrays.keys() - shapes.keys())}")
+    methods = set(map(method_of, arrays))
     for name, (dtype, dims) in shapes.items():
         array = arrays.get(name)
-        if array is None:
-            if method_of(name) in methods:
-                found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
-            continue
-        found += frames.mismatch(f"{what} of {name}", array, dtype, tuple(_sizes(dims, sizes, array)))
+        if array is not None:
+            shape = _sizes(dims, sizes, array)
+            if array.dtype != dtype or array.shape != shape:
+                found += frames.mismatch(f"{what} of {name}", array, dtype, shape)
+        elif method_of(name) in methods:
+            found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
     return found
 
 
-def _sizes(dims: tuple[str | None, ...], sizes: Mapping[str, int], array: Array) -> Iterable[int]:
-    """Return the sizes that are expected of an array. A dimension of any size has the array's own."""
-    for axis, dim in enumerate(dims):
-        if dim in sizes:
-            yield sizes[str(dim)]
-        else:
-            yield array.shape[axis] if array.ndim == len(dims) else -1
+def _sizes(dims: tuple[str | None, ...], sizes: Mapping[str, int], array: Array) -> tuple[int, ...]:
+    own = array.shape if array.ndim == len(dims) else (-1,) * len(dims)
+    return tuple(
+        [any_size if dim is None else sizes.get(dim, any_size) for dim, any_size in zip(dims, own, strict=True)]
+    )

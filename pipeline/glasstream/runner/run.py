@@ -15,9 +15,8 @@ from rich.console import Console
 
 from glasstream.brokers.choose import open_broker
 from glasstream.errors import StalledError, TopicError
-from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.children import PAGE, Children
-from glasstream.runner.monitor import Monitor, written
+from glasstream.runner.monitor import Monitor, as_json, written
 from glasstream.runner.outputs import OutputDirectory
 from glasstream.runner.prepare import create_topics, environment, for_embedded, without_checkpoints
 from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
@@ -255,7 +254,7 @@ def _replay(
     with OutputDirectory(plan.out, written(settings)) as out:
 
         def take(topic: str, messages: list[Message]) -> None:
-            records = [_as_json(topic, message) for message in messages]
+            records = [as_json(topic, message) for message in messages]
             for record in records:
                 out.add(topic, record)
             report.add(topic, records)
@@ -383,13 +382,6 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
         f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
         f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
     )
-
-
-def _as_json(topic: str, message: Message) -> bytes:
-    if topic != "events.dead":
-        return message.value() or b""
-    headers = tuple((name, text or b"") for name, text in message.headers() or [])
-    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
 
 
 def _saying(console: Console) -> Callable[[str], None]:

@@ -20,7 +20,7 @@ from glasstream.health.catalogue import Sample
 from glasstream.settings import Settings
 from glasstream.stages.names import agreed_epoch, fingerprint, known_state, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream_topics import contributions, drift, effects, importance, progress_aggregator
+from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import method_of
 from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
@@ -186,8 +186,9 @@ class AggregatorTask:
         place = str(self.partition)
         yield Sample(catalogue.DAMAGED, self.damaged, (place,))
         yield Sample(catalogue.OVER, self.core.over, (place,))
-        for name in (importance.TOPIC.name, effects.TOPIC.name, drift.TOPIC.name):
-            yield Sample(catalogue.RECORDS, self.published[name], (name, place))
+        for output in ALL:
+            if output.json and "aggregator" in output.written_by:
+                yield Sample(catalogue.RECORDS, self.published[output.name], (output.name, place))
         for name, stream in self.core.streams.items():
             yield Sample(catalogue.AGGREGATED, stream.next_row, (name,))
             yield Sample(
@@ -208,15 +209,3 @@ def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, contributions.TOPIC.name): count,
-        topic(settings, importance.TOPIC.name): None,
-        topic(settings, effects.TOPIC.name): None,
-        topic(settings, drift.TOPIC.name): None,
-        topic(settings, progress_aggregator.TOPIC.name): count,
-    }

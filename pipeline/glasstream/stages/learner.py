@@ -39,7 +39,6 @@ from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import (
     checkpoints,
     contributions,
-    events,
     predictions,
     progress_aggregator,
     progress_learner,
@@ -477,19 +476,3 @@ def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, events.TOPIC.name): count,
-        topic(settings, "events.dead"): count,
-        topic(settings, predictions.TOPIC.name): None,
-        topic(settings, requests.TOPIC.name): settings.topics.requests,
-        topic(settings, contributions.TOPIC.name): count,
-        topic(settings, "snapshots"): 1,
-        topic(settings, checkpoints.TOPIC.name): count,
-        topic(settings, progress_learner.TOPIC.name): count,
-        topic(settings, progress_aggregator.TOPIC.name): count,
-    }

@@ -26,7 +26,7 @@ from glasstream.settings import Settings
 from glasstream.stages.fitter import Fitter, fitter_died
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream_topics import events, novelty, progress_novelty
+from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,8 @@ class NoveltyTask:
             begin = found.offset if low <= found.offset <= high else low
             log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
             self.core = PartitionDetector(self.settings, first_offset=begin)
-            for name in {**restored.chunks, **restored.streams}:
-                ended = progress_novelty.tombstones(name, restored.chunks.get(name, 0))
+            for name in {**restored.parts, **restored.streams}:
+                ended = progress_novelty.tombstones(name, restored.chunks(name))
                 self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
         if found.offset > high:
@@ -111,7 +111,7 @@ class NoveltyTask:
                 f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
                 f"and created again; {LOST_EVENTS}"
             )
-        self._chunks = dict(restored.chunks)
+        self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
             return self._go_on(where, restored, Position(found.offset, found.used), low)
 
@@ -336,13 +336,3 @@ def samples(partitions: Iterable[NoveltyTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, events.TOPIC.name): count,
-        topic(settings, novelty.TOPIC.name): None,
-        topic(settings, progress_novelty.TOPIC.name): count,
-    }

@@ -20,7 +20,7 @@ from glasstream.transport.connection import connection
 from glasstream.transport.options import options
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
-from glasstream_topics.progress_learner import PARTITION_KEY, Setting
+from glasstream_topics.progress import PARTITION_KEY, Setting
 
 Read = Mapping[Partition, Mapping[bytes, bytes]]
 """Committed state: the last value of every key, by partition."""
