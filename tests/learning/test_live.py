@@ -203,6 +203,9 @@ def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[]
         (Columns(("a",), good), np.array([0]), np.array([0.5])),
         (Columns(("t",), good), none, None),
         (Columns(("t",), np.array([[3.0]]), {"t": ("x",)}), none, None),
+        (Columns(("new", "t"), np.zeros((1, 2))), none, None),
+        (Columns(("t", "a"), np.zeros((1, 2)), {"t": ("new",), "a": ("x",)}), none, None),
+        (Columns(("t", "u"), np.array([[0.0, 2.0]]), {"t": ("new",), "u": ("x",)}), none, None),
     ):
         with pytest.raises(ModelError):
             live.predict_learn_block(columns, labels, weights)
