@@ -16,6 +16,7 @@ from river.tree.splitter import ExhaustiveSplitter
 
 from glasstream.errors import FrameError, ModelError, NotCompilable
 from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.learning.tree import tree_block
 from tests.examples import examples
 from tests.learning import test_adaptive, test_forest, test_tree
 from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
@@ -96,6 +97,23 @@ def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: 
             live.learn_one(x, y)
             river.learn_one(x, y)
     check_equal(live.to_river(), river)
+
+
+def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
+    columns = Columns(("a", "b"), np.arange(6.0).reshape(3, 2))
+    lives = [take(tree.HoeffdingTreeClassifier()) for _ in range(2)]
+    labels = [live.numbers_of(["y", "n", "y"]) for live in lives][0]
+    lives[0].learn_block(columns, labels, np.ones(3))
+    compiled = len(tree_block.signatures)
+    spread = np.zeros(6, np.int32)
+    spread[::2] = labels
+    weights = np.ones(3)
+    for array in (columns.values, weights):
+        array.setflags(write=False)
+    lives[1].learn_block(Columns(("a", "b"), np.asfortranarray(columns.values)), spread[::2], weights)
+    lives[1].predict_block(columns)
+    assert lives[0].to_bytes() == lives[1].to_bytes()
+    assert len(tree_block.signatures) == compiled
 
 
 @given(events=made_streams(most=150), seed=st.integers(0, 1000))

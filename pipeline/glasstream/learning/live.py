@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.errors import ModelError
+from glasstream.jit import kernel
 from glasstream.learning import checkpoint
 from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.forest import forest_block
@@ -156,12 +157,13 @@ class LiveModel:
         names, values, state = tuple(columns.names), np.asarray(columns.values), self._state
         if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
             raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
-        if (np.abs(values) > LARGEST).any():
+        values = _as_compiled(values)
+        if not _is_within(values, LARGEST):
             raise ModelError(f"expected values within ±{LARGEST:g}")
         if columns.categories or names != self._names:
             values = self._numbered(names, values, columns.categories)
         if len(names) == len(state.features) and self._in_order:
-            return np.ascontiguousarray(values), self._order
+            return values, self._order
         X = np.full((len(values), len(state.features)), np.nan)
         X[:, self._order] = values
         return X, self._order
@@ -190,14 +192,14 @@ class LiveModel:
 
     def _checked(self, events: int, labels: Array, weights: Array | None) -> tuple[Array, Array]:
         y = np.asarray(labels)
-        w = np.ones(events) if weights is None else np.asarray(weights, np.float64)
+        w = np.ones(events) if weights is None else _as_compiled(np.asarray(weights, np.float64))
         if y.shape != (events,) or w.shape != (events,) or y.dtype.kind not in "iu":
             raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
         if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
             raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
         if weights is not None and not np.all((w >= 1) & (w <= 2**31) & (w == np.floor(w))):
             raise ModelError("expected weights to be whole numbers from 1 on")
-        return y.astype(np.int64, copy=False), w
+        return _as_compiled(y.astype(np.int64, copy=False)), w
 
     def _answers(self, events: int) -> Answers:
         classes = len(self._state.labels)
@@ -233,6 +235,20 @@ def take(model: Any) -> LiveModel:
         The model has to stay with River; the message says why.
     """
     return LiveModel(*read_model(model))
+
+
+def _as_compiled(array: Array) -> Array:
+    """Return an array for which kernels are compiled already: numba compiles them again for read-only memory."""
+    return array if array.flags.c_contiguous and array.flags.writeable else array.copy(order="C")
+
+
+@kernel
+def _is_within(values: Array, most: float) -> bool:
+    """Return whether no value is beyond ±`most`; in numpy this would take two temporary arrays."""
+    for value in values.flat:
+        if abs(value) > most:
+            return False
+    return True
 
 
 def _one_row(x: Mapping[str, Any]) -> Columns:
