@@ -102,7 +102,8 @@ def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: 
 def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
     columns = Columns(("a", "b"), np.arange(6.0).reshape(3, 2))
     lives = [take(tree.HoeffdingTreeClassifier()) for _ in range(2)]
-    labels = [live.numbers_of(["y", "n", "y"]) for live in lives][0]
+    for live in lives:
+        labels = live.numbers_of(["y", "n", "y"])
     lives[0].learn_block(columns, labels, np.ones(3))
     compiled = len(tree_block.signatures)
     spread = np.zeros(6, np.int32)
@@ -222,6 +223,7 @@ def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[]
         (Columns(("t",), good), none, None),
         (Columns(("t",), np.array([[3.0]]), {"t": ("x",)}), none, None),
         (Columns(("new", "t"), np.zeros((1, 2))), none, None),
+        (Columns(("new",), good), np.array([2]), None),
         (Columns(("t", "a"), np.zeros((1, 2)), {"t": ("new",), "a": ("x",)}), none, None),
         (Columns(("t", "u"), np.array([[0.0, 2.0]]), {"t": ("new",), "u": ("x",)}), none, None),
     ):

@@ -106,9 +106,10 @@ class LiveModel:
         ModelError
             The events do not have this form. The model has learned none of them.
         """
+        y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, *self._checked(len(X), labels, weights), True, answers)
+        self._run(X, order, y, w, True, answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -117,8 +118,9 @@ class LiveModel:
 
     def learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> None:
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
+        y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, *self._checked(len(X), labels, weights), False, self._answers(0))
+        self._run(X, order, y, w, False, self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -245,7 +247,7 @@ def _as_compiled(array: Array) -> Array:
 @kernel
 def _is_within(values: Array, most: float) -> bool:
     """Return whether no value is beyond ±`most`; in numpy this would take two temporary arrays."""
-    for value in values.flat:
+    for value in values.flat:  # noqa: SIM110 - numba knows no `all`
         if abs(value) > most:
             return False
     return True
