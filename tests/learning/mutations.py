@@ -211,16 +211,15 @@ def mutated(family: str, seed: int, count: int) -> Iterator[tuple[list[Event], b
         meta = json.loads(json.dumps(frame.meta))
         arrays = {name: array.copy() for name, array in frame.arrays.items()}
         for _ in range(source.choice((1, 1, 2, 5))):
-            kind = source.random()
-            if kind < 0.7 and objects:
+            if source.random() < 0.8 and objects:
                 change_field(arrays["arena"], objects, source)
-            elif kind < 0.8:
-                change_value(arrays[source.choice(sorted(arrays))], source)
-            elif kind < 0.9:
-                name = source.choice(sorted(arrays))
-                arrays[name] = reshaped(arrays[name], source)
             else:
-                change_meta(meta, source)
+                change_value(arrays[source.choice(sorted(arrays))], source)
+        if source.random() < 0.15:
+            name = source.choice(sorted(arrays))
+            arrays[name] = reshaped(arrays[name], source)
+        if source.random() < 0.15:
+            change_meta(meta, source)
         with suppress(FrameError):  # what no frame can hold
             yield events[half:], frames.encode(checkpoint.KIND, checkpoint.VERSION, meta, arrays)
 
