@@ -11,9 +11,9 @@ the checksum made to fit:
 - entries of the header are dropped, doubled or replaced
 
 A mutated checkpoint must be refused, or the model must learn the second half, write a checkpoint and become a River
-model. The kernels check bounds here, so an access out of bounds is an `IndexError`. Reading a checkpoint may take
-`READING` bytes for each of its bytes, and learning on may take `LEARNING`; both beside `BASE` bytes. A mutation that
-takes more than `PATIENCE` seconds ends the program with a traceback.
+model. The kernels check bounds here, so an access out of bounds is an `IndexError`. `READING` bounds the memory for
+reading a checkpoint, and `LEARNING` that for learning the second half, which includes room for what one event can take.
+A mutation that takes more than `PATIENCE` seconds ends the program with a traceback.
 
 Progress goes to stderr. One JSON line at the end counts the mutations that were refused, that ran, and the faults. The
 program exits with 1 if there are faults.
@@ -75,9 +75,18 @@ from glasstream_topics import frames
 from tests.learning.equality import Event, blocks
 from tests.learning.test_live import MODELS, resealed
 
-READING = 12
-LEARNING = 100
-BASE = 2**18
+
+class Bound(NamedTuple):
+    """A bound of memory."""
+
+    share: int
+    """Bytes for each byte of the checkpoint."""
+    base: int
+    """Bytes for every checkpoint."""
+
+
+READING = Bound(12, 2**18)
+LEARNING = Bound(100, 2**21)
 PATIENCE = 120
 WORDS = (0, 1, 2, 3, 7, 24, 100, -1, -(2**63), 2**31, 2**53 + 1, 2**62, 2**63 - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-300, 1e300, float("inf"), float("-inf"), float("nan"))
@@ -154,7 +163,7 @@ def learn(model: LiveModel, events: list[Event]) -> None:
         model.predict_learn_block(columns, model.numbers_of(labels))
 
 
-def within(share: int, size: int, call: Callable[[], Any], most: dict[str, float], name: str) -> Any:
+def within(bound: Bound, size: int, call: Callable[[], Any], most: dict[str, float], name: str) -> Any:
     """Return what `call` returns, and check the memory that it takes."""
     tracemalloc.start()
     try:
@@ -162,8 +171,8 @@ def within(share: int, size: int, call: Callable[[], Any], most: dict[str, float
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        most[name] = max(most[name], round((peak - BASE) / size, 2))
-        if peak > share * size + BASE:
+        most[name] = max(most[name], round((peak - bound.base) / size, 2))
+        if peak > bound.share * size + bound.base:
             raise MemoryError(f"{name} a checkpoint of {size} bytes took {peak}")
 
 
