@@ -208,6 +208,7 @@ def test_a_model_that_has_learned_what_is_not_supported_stays_with_river() -> No
 def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[], Any]) -> None:
     live = take(make())
     learn_live(live, [({"a": 1.0, "t": "x"}, "y"), ({"a": 2.0, "t": "z"}, "n")])
+    learn_live(live, [({"t": "z"}, "n")])
     data = live.to_bytes()
     good = np.zeros((1, 1))
     none = np.array([-1])

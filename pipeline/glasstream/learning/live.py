@@ -59,9 +59,10 @@ class LiveModel:
     def __init__(self, state: State, pool: Pool) -> None:
         self._state = state
         self._pool = pool
-        self._names: tuple[str, ...] = ()
-        """The names of the last block, whose features have the numbers `_order`."""
+        self._names: tuple[str, ...] | None = ()
+        """The names of the last block, None if it had texts."""
         self._order = np.zeros(0, np.int64)
+        """The numbers of its features."""
         self._in_order = True
 
     @property
@@ -188,7 +189,7 @@ class LiveModel:
                     _translate(values[:, place], categories[name], state.categories[number])
         if (state.kinds, sum(map(len, state.categories))) != before:
             self._pool = state.fitted(self._pool)
-        self._names, self._order = names, np.array(numbers, np.int64)
+        self._names, self._order = None if categories else names, np.array(numbers, np.int64)
         self._in_order = numbers == [*range(len(names))]
         return values
 
