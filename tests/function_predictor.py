@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Output
+from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Output
 
 
 class FunctionPredictor:

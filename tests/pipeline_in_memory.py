@@ -30,7 +30,7 @@ import orjson
 
 from glasstream.ingest.message import Message
 from glasstream.novelty.fit import Request, fit
-from glasstream.novelty.settings import MapSettings
+from glasstream.novelty.settings import NoveltySettings
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
@@ -312,9 +312,9 @@ class Explaining:
 class Inline:
     """Fits maps at once, in place of a process."""
 
-    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+    def submit(self, request: Request, settings: NoveltySettings, seed: int) -> "Future[bytes]":
         made: Future[bytes] = Future()
-        made.set_result(fit(request, settings))
+        made.set_result(fit(request, settings, seed))
         return made
 
 
@@ -349,7 +349,7 @@ class Pipeline:
         self._stages = [
             "learner",
             "aggregator",
-            *(["novelty"] if settings.detects_novelty else []),
+            *(["novelty"] if settings.explain.detects_novelty else []),
             *(["labels"] if labels else []),
         ]
 

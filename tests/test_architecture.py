@@ -1,6 +1,7 @@
 """The algorithms stay pure: what they import is checked here, file by file."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,13 @@ SOURCE = ROOT / "pipeline" / "glasstream"
 CONTRACT = ROOT / "topics" / "glasstream_topics"
 CORE = (
     "ingest", "models", "background", "learn", "learning", "explain", "aggregator", "drift", "estimators", "checks",
-    "gbmap", "novelty",
+    "gbmap", "novelty", "methods",
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",
     SOURCE / "jit.py",
+    SOURCE / "settings.py",
+    SOURCE / "changes.py",
     *(path for folder in CORE for path in (SOURCE / folder).rglob("*.py")),
     *(SOURCE / "research").glob("*.py"),  # but not the experiments below it, which start processes
     *(SOURCE / "page" / f"{name}.py" for name in ("access", "history", "parts", "store", "stream", "viewer")),
@@ -32,9 +35,23 @@ SHELL = (
     "glasstream.sources",
     "glasstream.stages",
     "glasstream.transport",
-    "glasstream.settings",
     "glasstream.configuration",
 )
+MODELS = {
+    "contract": ("contract", "glasstream.errors", "numpy"),
+    "kernels": ("contract", "kernels", "glasstream.jit", "llvmlite", "numba", "numpy"),
+    "compiler": ("contract", "kernels", "compiler", "glasstream.errors", "glasstream.ingest", "numpy", "river"),
+    "live": (
+        "glasstream.changes", "msgspec",
+        "contract", "kernels", "live",
+        "glasstream.errors", "glasstream.ingest", "glasstream.jit", "glasstream_topics", "numpy", "river",
+    ),
+    "codec": (
+        "contract", "kernels", "codec", "glasstream.models.live.generic",
+        "glasstream.errors", "glasstream_topics", "numpy", "orjson",
+    ),
+}  # fmt: skip
+"""What the modules of each group of `glasstream.models` may import, besides the standard library: groups and others."""
 
 
 def imports(path: Path) -> set[str]:
@@ -57,6 +74,23 @@ def test_algorithms_import_no_kafka_no_clock_no_environment_no_logging() -> None
     }
     assert not found
     assert len(PURE) > 100
+
+
+def test_each_group_of_the_models_imports_only_what_it_may() -> None:
+    """An explainer needs `kernels` and `codec` only, so that they import no River."""
+    folders = SOURCE / "models"
+    assert {path.name for path in folders.iterdir() if (path / "__init__.py").exists()} == set(MODELS)
+    assert [path.name for path in folders.glob("*.py")] == ["__init__.py"]
+    found = set()
+    for group, may in MODELS.items():
+        allowed = {f"glasstream.models.{name}" if name in MODELS else name for name in may}
+        for path in (folders / group).glob("*.py"):
+            for name in imports(path):
+                within = any(name == one or name.startswith(f"{one}.") for one in allowed)
+                whole = any(one.startswith(f"{name}.") for one in allowed)  # the package of an allowed module
+                if not within and not whole and name.split(".")[0] not in sys.stdlib_module_names:
+                    found.add(f"{path.relative_to(ROOT)}: {name}")
+    assert not found
 
 
 def test_no_product_of_matrices_and_no_global_randomness() -> None:

@@ -1,12 +1,16 @@
 """Settings: four sources in order, and every error at once."""
 
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
-from glasstream.configuration import load, to_environment
+from glasstream.changes import Changes, ChangesNothing, keys
+from glasstream.configuration import choices_of, load, to_environment
 from glasstream.errors import SettingsError
 from glasstream.presets import PRESETS
+from glasstream.settings import Settings
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -15,7 +19,7 @@ def test_later_sources_win(tmp_path: Path) -> None:
     environment = {"GLASSTREAM_EXPLAIN_ALPHA": "0.25", "GLASSTREAM_SEED": "6", "GLASSTREAM_HMAC_KEY": "not a setting"}
     settings = load(file=file, environment=environment, assignments=["seed=7"], defaults={"seed": 4, "epoch": 3})
     assert (settings.epoch, settings.seed) == (3, 7)
-    assert (settings.explain.alpha, settings.explain.reservoir, settings.start) == (0.25, 7, 7)
+    assert (settings.explain.alpha, settings.explain.reservoir, settings.explain.first_row) == (0.25, 7, 7)
     assert settings.kafka == {"security.protocol": "SSL"}
 
 
@@ -102,19 +106,55 @@ def test_children_get_the_same_settings_through_their_environment() -> None:
     assert load(environment=to_environment(settings)) == settings
 
 
-def test_the_fingerprint_is_what_changes_numbers() -> None:
-    base = load().fingerprint()
-    for harmless in ("block.rows=7", "publish.every=3", "limits.rows_ahead=50", "transaction.seconds=1", "prefix=x."):
-        assert load(assignments=[harmless]).fingerprint() == base
-    for key in base:
-        other = {"model.task": "regression", "model.name": "tree", "explain.sampling": "uniform",
-                 "explain.loss": "brier", "model.many_classes": "true", "topics.partitioner": "crc32",
-                 "explain.alpha": "0.5", "explain.methods": "ipdp", "explain.level": "0.5", "isage.fresh": "true",
-                 "isage.removal": "conditional", "isage.corrected": "true", "ipdp.grid": "quantiles",
-                 "ipdp.low": "0.2", "ipdp.high": "0.7", "drift.watch": "loss", "drift.values": "smoothed",
-                 "drift.pd": "squares", "drift.detector": "kswin", "drift.bonferroni": "false", "drift.delta": "0.5",
-                 "drift.forgetting_factor": "0.5", "drift.alpha": "0.5"}.get(key, "77")  # fmt: skip
-        assert load(assignments=[f"{key}={other}"]).fingerprint() != base, key
+TYPES = {
+    f"{section.name}.{field.name}": field.type
+    for section in msgspec.structs.fields(Settings)
+    if isinstance(section.type, type)
+    for field in msgspec.structs.fields(section.type)
+} | {field.name: field.type for field in msgspec.structs.fields(Settings) if not isinstance(field.type, type)}
+
+ANOTHER = {
+    "explain.methods": "ipdp", "drift.watch": "loss", "drift.detector": "kswin", "novelty.held": "0.5",
+    "worker.heartbeat_seconds": "77",
+}  # fmt: skip
+VALUES = ("true", "false", "2", "77", "500", "0.3", "30000", "2000000", "x")
+
+
+def another(key: str) -> Settings:
+    """Settings that differ from the defaults in one setting."""
+    for value in [ANOTHER[key]] if key in ANOTHER else [*map(str, choices_of(TYPES[key])), *VALUES]:
+        try:
+            changed = load(assignments=[f"{key}={value}"])
+        except SettingsError:
+            continue
+        if changed != Settings():
+            return changed
+    raise AssertionError(f"{key}: expected another value that the setting accepts; add it to ANOTHER")
+
+
+def test_a_setting_changes_the_fingerprints_that_its_mark_names() -> None:
+    base = load()
+    for key in TYPES.keys() - {"kafka", "drift.preset"}:  # a preset stands for other settings
+        (mark,) = (one for one in get_args(TYPES[key]) if isinstance(one, Changes))
+        changed = another(key)
+        assert (changed.fingerprint() != base.fingerprint()) == bool(mark & Changes.EXPLANATIONS), key
+        assert (changed.novelty_fingerprint() != base.novelty_fingerprint()) == bool(mark & Changes.NOVELTY), key
+
+
+def test_the_fingerprints_have_the_settings_that_change_numbers() -> None:
+    """A mark can be wrong, so a change of this list must be meant."""
+    file = Path(__file__).with_name("fingerprints.json")
+    found = {"explanations": sorted(load().fingerprint()), "novelty": sorted(load().novelty_fingerprint())}
+    assert found == msgspec.json.decode(file.read_bytes())
+
+
+def test_a_setting_without_a_mark_is_refused() -> None:
+    class Section(msgspec.Struct):
+        marked: ChangesNothing[int] = 1
+        forgotten: int = 2
+
+    with pytest.raises(TypeError, match=r"^explain.forgotten: expected one mark"):
+        keys(Section, Changes.BOTH, "explain.")
 
 
 def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
@@ -124,9 +164,9 @@ def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
     assert (plain.explain.methods, plain.explain.alpha, plain.ipdp.points, plain.ipdp.low, plain.ipdp.high) == (
         *("ipdp", 0.001, 10, 0.05, 0.95),
     )
-    watched = plain.aggregator().drift
-    assert watched is not None and watched.signals == ("pd_importance",) and watched.smoothed and watched.squares
-    assert watched.parameters_of(9) == {
+    watched = plain.drift
+    assert (watched.signals, watched.values, watched.pd) == (("pd_importance",), "smoothed", "squares")
+    assert watched.parameters(seed=1, series=9) == {
         "delta": 1e-5, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 2_000,
     }  # fmt: skip
     mixed = load(
@@ -135,7 +175,7 @@ def test_a_preset_yields_to_whatever_is_set(tmp_path: Path) -> None:
         assignments=["explain.methods=ipfi,ipdp"],
         defaults={"prefix": "x.", "explain.alpha": 0.5},
     )
-    assert (mixed.ipdp.points, mixed.drift.grace, mixed.methods, mixed.drift.pd) == (
+    assert (mixed.ipdp.points, mixed.drift.grace, mixed.explain.names, mixed.drift.pd) == (
         5,
         500,
         ("ipfi", "ipdp"),
@@ -161,10 +201,9 @@ def test_a_preset_is_no_number() -> None:
 
 
 def test_the_newer_side_of_kswin_is_at_most_half_its_window() -> None:
-    settings = load(assignments=["drift.detector=kswin", "drift.stat_size=60"])
     with pytest.raises(SettingsError, match=r"drift.stat_size: expected at most half of drift.window \(100\), got 60"):
-        settings.aggregator()
+        load(assignments=["drift.detector=kswin", "drift.stat_size=60"])
 
 
 def test_nothing_is_watched_if_so_asked() -> None:
-    assert load(assignments=["drift.watch=none"]).aggregator().drift is None
+    assert load(assignments=["drift.watch=none"]).drift.signals == ()

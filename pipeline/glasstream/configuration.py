@@ -176,8 +176,21 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
             findings.append(f"{key}: there is no such setting; {wanted} ({source}){_service_link(source)}")
     if findings:
         return None
-    sections: dict[str, Any] = {section: _SECTIONS[section](**inner) for section, inner in tables.items()}
-    return Settings(**top, **sections, kafka=kafka)
+    sections: dict[str, Any] = {}
+    for section, inner in tables.items():
+        try:
+            sections[section] = _SECTIONS[section](**inner)
+        except SettingsError as error:  # settings of the section that contradict each other
+            own = f"{section}."
+            findings += [line if line.startswith(own) else own + line for line in error.findings]
+    return None if findings else Settings(**top, **sections, kafka=kafka)
+
+
+def choices_of(wanted: Any) -> tuple[Any, ...]:
+    """Return the values of a type between which a setting chooses; nothing for other types."""
+    if get_origin(wanted) is Literal:
+        return get_args(wanted)
+    return next(filter(None, map(choices_of, get_args(wanted))), ())
 
 
 def _keys() -> Iterator[str]:
@@ -192,9 +205,7 @@ def _convert(
     try:
         target[name] = msgspec.convert(value, wanted, strict=not isinstance(value, str))
     except msgspec.ValidationError as error:
-        choices = [
-            choice for part in (wanted, *get_args(wanted)) if get_origin(part) is Literal for choice in get_args(part)
-        ]
+        choices = choices_of(wanted)
         said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
         for kind, noun in _NOUNS.items():
             said = said.replace(f"`{kind}`", noun)

@@ -4,10 +4,15 @@ No fastmath and no parallel reductions: a kernel must give the same bits for a r
 The GIL is released, so that a stage's event loop breathes while a block is evaluated.
 
 The machine code is cached on disk beside the module. numba takes it for stale when the kernel's own file has changed;
-here also when the file of a kernel that it calls has. A constant of another file is not noticed.
+here also when a file has from which that one imports, directly or not: kernels contain the code of the kernels that
+they call, and the values of constants.
 """
 
+import re
+import sys
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -36,13 +41,24 @@ def inlined(function: Kernel) -> Kernel:
 
 def _compiled(function: Kernel, **options: bool) -> Kernel:
     made: Kernel = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy", **options)
-    file = _cache_file(made)
-    if file is not None:
-        called = (_cache_file(function.__globals__.get(name)) for name in function.__code__.co_names)
-        file._source_stamp = (file._source_stamp, *(one._source_stamp for one in called if one is not None))
+    file = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if file is not None:  # else this numba keeps it elsewhere
+        file._source_stamp = (file._source_stamp, *_stamps(function.__module__))
     return made
 
 
-def _cache_file(kernel: Any) -> Any:
-    """numba's own handle of a kernel's file; None for what is no kernel, or a numba that keeps it elsewhere."""
-    return getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+@cache
+def _stamps(module: str) -> tuple[tuple[float, int], ...]:
+    """Return time and size of a module's file, and of those of its package from which it imports, directly or not."""
+    package = re.escape(module.partition(".")[0])
+    imports = re.compile(rf"^(?:from|import) ({package}[\w.]*)", re.MULTILINE)
+    files: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if name not in files and path is not None:
+            files[name] = Path(path)
+            waiting += imports.findall(files[name].read_text(encoding="utf-8"))
+    stats = [files[name].stat() for name in sorted(files)]
+    return tuple((stat.st_mtime, stat.st_size) for stat in stats)

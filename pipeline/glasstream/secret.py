@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from glasstream.errors import SettingsError
-from glasstream.models.authentication import KEY_BYTES
+from glasstream.models.codec.authentication import KEY_BYTES
 
 FILE = "_FILE"
 """Ends the name of the variable that names a file."""

@@ -1,6 +1,5 @@
 """Alarms of a stream: the same however blocks are cut and whoever aggregates them; and what they carry."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,26 +11,30 @@ from hypothesis import strategies as st
 
 from glasstream.aggregator import alarms
 from glasstream.aggregator.curves import Curves
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.aggregator.stream import StreamAggregator
+from glasstream.configuration import load
 from glasstream.drift.adwin import Adwin
-from glasstream.drift.settings import DriftSettings
 from glasstream.errors import StateError
-from glasstream_topics import drift, frames
+from glasstream.settings import Settings
+from glasstream_topics import frames
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import METHODS
 from tests.examples import examples
 
 START, ROWS, AT = 5, 2_400, 1_600
 ADWIN = {"delta": 1e-5, "clock": 8, "max_buckets": 5, "min_window_length": 5, "grace_period": 50}
-DRIFT = DriftSettings(
-    signals=drift.SIGNALS, detector="adwin", parameters=ADWIN, bonferroni=True, smoothed=False, alpha=0.002,
-    squares=False, min_change=0.0,
-)  # fmt: skip
-SETTINGS = AggregatorSettings(
-    epoch=0, methods=METHODS, alpha=0.002, sampling="geometric", reservoir=5, draws=1, inner=5, level=0.95, start=START,
-    every=100, ice=0, drift=DRIFT,
-)  # fmt: skip
+
+
+def settings_with(*changes: str) -> Settings:
+    return load(
+        assignments=[
+            f"explain.methods={','.join(METHODS)}", "explain.alpha=0.002", f"explain.reservoir={START}", "ipdp.ice=0",
+            "drift.test_interval=8", "drift.grace=50", "drift.min_change=0", *changes,
+        ]
+    )  # fmt: skip
+
+
+SETTINGS = settings_with()
 
 RANDOM = np.random.Generator(np.random.PCG64(9))
 LATE = np.arange(ROWS) >= AT
@@ -72,9 +75,7 @@ def block(first: int, end: int, kind: str = "ok") -> Contributions:
     )
 
 
-def aggregated(
-    cuts: list[int], settings: AggregatorSettings = SETTINGS, failed: slice = slice(0, 0)
-) -> StreamAggregator:
+def aggregated(cuts: list[int], settings: Settings = SETTINGS, failed: slice = slice(0, 0)) -> StreamAggregator:
     aggregator = StreamAggregator.empty("s", settings)
     for first, end in pairwise([START, *cuts, ROWS]):
         aggregator.offer(block(first, end, "failed" if failed.start <= first < failed.stop else "ok"), first)
@@ -147,11 +148,17 @@ def test_cuts_change_no_alarm(cuts: list[int]) -> None:
     assert found(aggregated(cuts)) == QUIET
 
 
-@pytest.mark.parametrize("changes", [{}, {"smoothed": True}, {"detector": "page_hinkley", "parameters": {
-    "min_instances": 30, "delta": 0.005, "threshold": 5.0, "alpha": 0.9999}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        ["drift.values=smoothed"],
+        ["drift.detector=page_hinkley", "drift.grace=30", "drift.threshold=5"],
+    ],
+)
 @pytest.mark.parametrize("at", [900, 1_000, 1_001, 1_650])
-def test_a_successor_goes_on_to_the_same_alarms(changes: dict[str, Any], at: int) -> None:
-    settings = replace(SETTINGS, drift=replace(DRIFT, **changes))
+def test_a_successor_goes_on_to_the_same_alarms(changes: list[str], at: int) -> None:
+    settings = settings_with(*changes)
     whole = told(aggregated([*SNAPSHOTS], settings))
     assert whole
     cuts = sorted({*SNAPSHOTS, at})
@@ -176,11 +183,14 @@ def test_rows_that_failed_feed_nothing_and_lower_the_coverage() -> None:
 
 
 def test_smoothed_pd_importance_is_that_of_the_smoothed_curve() -> None:
-    watched = replace(DRIFT, signals=("pd_importance",), smoothed=True, squares=True, bonferroni=False)
+    watched = settings_with(
+        "explain.methods=ipdp", "drift.watch=pd_importance", "drift.values=smoothed", "drift.pd=squares",
+        "drift.bonferroni=false",
+    )  # fmt: skip
     curves = Curves(0.002, 0)
     said = curves.update(POINTS[START:], ICE[START:, :, :, np.newaxis], np.array([False, True]), ["yes"])
     wanted = Adwin.empty().update(said.smoothed_deviation[:, :, 0].copy(), ADWIN)
-    told = found(aggregated(SNAPSHOTS, replace(SETTINGS, methods=("ipdp",), drift=watched)))
+    told = found(aggregated(SNAPSHOTS, watched))
     assert told and [(one["row"], one["feature"]) for one in told] == [
         (START + alarm.row, ["size", "town"][alarm.series]) for alarm in wanted
     ]
@@ -188,7 +198,7 @@ def test_smoothed_pd_importance_is_that_of_the_smoothed_curve() -> None:
 
 def test_small_changes_of_curves_are_not_told() -> None:
     def told(least: float) -> list[dict[str, Any]]:
-        return found(aggregated(SNAPSHOTS, replace(SETTINGS, drift=replace(DRIFT, min_change=least))))
+        return found(aggregated(SNAPSHOTS, settings_with(f"drift.min_change={least!r}")))
 
     (steep,) = [one for one in QUIET if one["signal"] == "pd_importance"]
     curves = Curves(0.002, 0)
@@ -200,8 +210,8 @@ def test_small_changes_of_curves_are_not_told() -> None:
 
 
 def test_nothing_is_watched_without_settings_and_only_what_is_asked_with_them() -> None:
-    assert not found(aggregated(SNAPSHOTS, replace(SETTINGS, drift=None)))
-    loss = found(aggregated(SNAPSHOTS, replace(SETTINGS, drift=replace(DRIFT, signals=("loss",)))))
+    assert not found(aggregated(SNAPSHOTS, settings_with("drift.watch=none")))
+    loss = found(aggregated(SNAPSHOTS, settings_with("drift.watch=loss")))
     assert loss and {one["signal"] for one in loss} == {"loss"}
     assert loss[0]["detector"]["parameters"]["delta"] == 1e-5
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.aggregator.partition import PartitionAggregator
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.aggregator.stream import StreamAggregator
+from glasstream.configuration import load
 from glasstream_topics import effects, importance
 from glasstream_topics.contributions import Contributions, flush_item
 from glasstream_topics.errors import FrameError
@@ -19,9 +20,11 @@ from glasstream_topics.methods import METHODS
 from tests.examples import examples
 
 START, ROWS = 5, 60
-SETTINGS = AggregatorSettings(
-    epoch=0, methods=METHODS, alpha=0.1, sampling="geometric", reservoir=5, draws=1, inner=5, level=0.95, start=START,
-    every=10, ice=2,
+SETTINGS = load(
+    assignments=[
+        f"explain.methods={','.join(METHODS)}", "explain.alpha=0.1", f"explain.reservoir={START}", "publish.every=10",
+        "ipdp.ice=2", "drift.watch=none",
+    ]
 )  # fmt: skip
 RANDOM = np.random.Generator(np.random.PCG64(7))
 POINTS = RANDOM.normal(size=(ROWS, 4, 3))
@@ -190,7 +193,7 @@ def test_a_flush_mark_right_after_a_record_publishes_nothing_more() -> None:
 
 
 def test_an_earlier_epoch_is_over_and_a_later_one_begins_anew() -> None:
-    aggregator = PartitionAggregator(0, replace(SETTINGS, epoch=1))
+    aggregator = PartitionAggregator(0, msgspec.structs.replace(SETTINGS, epoch=1))
     aggregator.offer(replace(block(START, START + 40), epoch=0), 0)
     assert aggregator.streams == {} and aggregator.offset == 1
     aggregator.offer(replace(block(START, START + 40), epoch=1), 1)
@@ -200,7 +203,7 @@ def test_an_earlier_epoch_is_over_and_a_later_one_begins_anew() -> None:
     epochs = [
         orjson.loads(record.value)["epoch"] for record in aggregator.take_records() if record.topic == "importance"
     ]
-    alone = StreamAggregator.empty("s", replace(SETTINGS, epoch=1))
+    alone = StreamAggregator.empty("s", msgspec.structs.replace(SETTINGS, epoch=1))
     alone.offer(replace(block(START, START + 40), epoch=1), 1)
     assert epochs.count(1) == sum(record.topic == "importance" for record in alone.records) > 0
     assert epochs == sorted(epochs) and epochs.count(2) > 0

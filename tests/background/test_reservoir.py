@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from glasstream.background.reservoir import Reservoir
+from glasstream.background.reservoir import Reservoir, Wanted, together
 from glasstream.draws import stream_key
+from glasstream.errors import SettingsError
 
 
 def drawn_times(sampling: str, size: int, rows: int, seed: int, draws: int = 1) -> np.ndarray:
@@ -68,3 +69,10 @@ def test_a_feature_that_appears_is_absent_in_the_rows_held() -> None:
     draws = reservoir.pass_through(np.ones((1, 2)), 3, 3, 5)
     assert (draws[0, :, 0] == 1.0).all()
     assert np.isnan(draws[0, :, 1]).all()
+
+
+def test_methods_that_share_draws_want_equally_many() -> None:
+    assert together([Wanted(values=2), Wanted(rows=3, fresh=True), Wanted(), Wanted(values=2)]) == Wanted(2, 3, True)
+    for one, other in ((Wanted(values=2), Wanted(values=1)), (Wanted(rows=2), Wanted(rows=2, fresh=True))):
+        with pytest.raises(SettingsError, match="want equally many"):
+            together([one, other])

@@ -56,9 +56,9 @@ from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.models import snapshot
-from glasstream.models.catalogue import model_factory
-from glasstream.models.compile import compile_model
+from glasstream.models.codec import snapshot
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.live.catalogue import model_factory
 from glasstream_topics.requests import ExplainRequest
 
 ALPHA, RESERVOIR, INNER, POINTS, BLOCK, SEED = 0.001, 100, 5, 10, 500, 7
@@ -125,9 +125,9 @@ class Ours:
             ]
         )
         self.kinds = [Kind.NUMBER] * len(subject.names)
-        self.background = Background(self.settings.background(), SEED, "s")
+        self.background = Background(self.settings, "s")
         self.background.pass_through(subject.rows[: subject.learned], self.kinds, 0)
-        self.aggregator = StreamAggregator.empty("s", self.settings.aggregator())
+        self.aggregator = StreamAggregator.empty("s", self.settings)
         self.next_row = subject.learned
         self.draws = self.background.pass_through
 
@@ -155,7 +155,7 @@ class Ours:
                 classes=["0", "1"],
                 task="classification",
                 loss=LOSS,
-                grid=self.background.grid,
+                **self.background.fields(drawn, FeatureTable(), 0),
             )
             given = explain(block, subject.predictor)
             marks.append(time.process_time())
@@ -178,7 +178,7 @@ class FromGrownTrees:
     """The draws of conditional removal alone: rows neither enter nor are learned."""
 
     def __init__(self, ours: Ours) -> None:
-        storage = ours.background._storage
+        storage = getattr(ours.background.methods["isage"], "storage", None)
         if not isinstance(storage, ConditionalStorage):
             raise TypeError("no storage trees")
         self.storage = storage
@@ -425,7 +425,7 @@ def conditional(subject: Subject, theirs: Theirs, times: Times) -> None:
     say(f"{subject.name}: storage trees grow")
     learning = Ours(subject, ("isage",), "conditional")
     grown = copy.copy(learning)
-    grown.aggregator = StreamAggregator.empty("s", learning.settings.aggregator())
+    grown.aggregator = StreamAggregator.empty("s", learning.settings)
     grown.draws = FromGrownTrees(copy.deepcopy(learning))  # type: ignore[assignment]
     runs: dict[str, Callable[[], object]] = {f"ours {method}": grown.run, "ours with learning": learning.run}
     runs |= {f"theirs {name}": run for name, run in theirs.conditional().items()}

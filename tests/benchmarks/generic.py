@@ -21,7 +21,7 @@ from river.datasets import synth
 
 from glasstream.estimators.live_model import LiveModel
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 
 SEED = 7
 REPEATS = 3

@@ -25,8 +25,8 @@ from glasstream.configuration import load
 from glasstream.ingest.admission import Task
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
-from glasstream.models.catalogue import model_factory
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.live.catalogue import model_factory
 from glasstream.sources.messages import pack
 from glasstream_topics import events, requests
 
@@ -58,7 +58,7 @@ class Learner:
         given = (f"model.name={model}", f"seed={SEED}", "model.task=classification", f"explain.methods={methods}")
         settings = load(assignments=given)
         self.partition = events.partition(b"s", settings.topics.events)
-        self.core = PartitionLearner(self.partition, settings.learn())
+        self.core = PartitionLearner(self.partition, settings)
         self.offset = self.snapshots = 0
 
     def learn(self, turn: list[dict]) -> float:

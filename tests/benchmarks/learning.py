@@ -29,7 +29,7 @@ from river import forest, tree
 from river.datasets import synth
 
 from glasstream.learning.live import Columns, LiveModel, take
-from glasstream.models.catalogue import ClassesInOrder
+from glasstream.models.live.catalogue import ClassesInOrder
 
 SEED = 7
 TURN = 500

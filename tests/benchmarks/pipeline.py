@@ -44,7 +44,7 @@ from river.datasets import synth
 from glasstream.brokers.choose import open_broker
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.runner.children import Children
 from glasstream.runner.monitor import Monitor
 from glasstream.runner.prepare import create_topics, environment
@@ -144,7 +144,7 @@ class Deployment:
                 sys.exit(f"{name}: not through after {DEADLINE_S:.0f} s")
         writer.join()
         reader.close()
-        first = self.settings.start
+        first = self.settings.explain.first_row
         return [read[row] - written[row] for row in range(first, len(stream))]
 
     def through(self, name: str, stream: list[Event]) -> Timed:

@@ -30,9 +30,9 @@ from river import forest
 from river.datasets import synth
 
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import snapshot
-from glasstream.models.compile import compile_model
-from glasstream.models.warm_up import warm_up
+from glasstream.models.codec import snapshot
+from glasstream.models.codec.warm_up import warm_up
+from glasstream.models.compiler.compile import compile_model
 
 SEED = 7
 

@@ -33,16 +33,15 @@ from glasstream.explain import ipfi
 from glasstream.ingest.features import FeatureTable
 from glasstream.learn.schedule import Schedule
 from glasstream.learn.staleness import staleness
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
-from glasstream.settings import SnapshotOptions
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream.sources.bundled import BundledStream
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"
 CADENCES = (100, 200, 500, 1_000)
-ADAPTIVE = SnapshotOptions()
+ADAPTIVE = Schedule()
 SETTLED = 1_000
 LOOK_EVERY = 100
 LABELS = {0: "0", 1: "1"}
@@ -115,7 +114,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=10)
     parser.add_argument("--targets", default=str(ADAPTIVE.target), help="numbers, with commas between them")
     options = parser.parse_args()
-    followed = [Followed(f"every {cadence}", Schedule(cadence=cadence)) for cadence in CADENCES]
+    followed = [Followed(f"every {cadence}", Schedule(cadence=cadence, target=0.0)) for cadence in CADENCES]
     for target in options.targets.split(","):
         adaptive = msgspec.structs.asdict(ADAPTIVE) | {"target": float(target)}
         followed.append(Followed(f"adaptive, target {target}", Schedule(**adaptive)))

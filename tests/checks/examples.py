@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 from river import drift, linear_model
 
@@ -15,7 +16,7 @@ from glasstream.background.frequency_store import FrequencyStore
 from glasstream.background.grids import GRIDS, Grids, GridSettings
 from glasstream.background.orders import orders
 from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
-from glasstream.background.settings import BackgroundSettings, StorageSettings
+from glasstream.background.settings import StorageSettings
 from glasstream.background.storage import ConditionalStorage
 from glasstream.checks.banks import Feeding
 from glasstream.checks.explainers import Explaining
@@ -29,9 +30,12 @@ from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
-from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.explain.settings import ExplainSettings
+from glasstream.methods.settings import IpdpSettings, IsageSettings
+from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
 from glasstream.research.interval_pfi import IntervalPFI
 from glasstream.research.window_sage import WindowSAGE
+from glasstream.settings import Settings
 from tests.models.conftest import Watched, _odd, example_events, mixed
 from tests.models.examples import EXAMPLES, numbers, scaled
 
@@ -138,15 +142,17 @@ def _background(background: Background, block: np.ndarray, first_row: int, start
     changes = knots.Changes(*(taken.pop(f"ipdp.{name}") for name in ("row", "place", "value")))
     taken.pop("isage.order")
     count = len(taken["ipfi"])
-    taken["ipdp"] = knots.unchanged(changes, count, background.settings.grid.knots, width)
+    taken["ipdp"] = knots.unchanged(changes, count, SMALL_GRID.knots, width)
     return _drawn(taken, width)
 
 
 SMALL_GRID = GridSettings(points=4, categories=6, window=30, store=10)
-BACKGROUND = BackgroundSettings(
-    methods=("ipfi", "isage", "ipdp"), sampling="geometric", reservoir=10, start=20, draws=2, inner=3, fresh=True,
-    storage=None, grid=SMALL_GRID,
-)  # fmt: skip
+BACKGROUND = Settings(
+    seed=7,
+    explain=ExplainSettings(methods="ipfi,isage,ipdp", reservoir=10, start=20, draws=2),
+    isage=IsageSettings(inner_samples=3, fresh=True),
+    ipdp=IpdpSettings(**msgspec.structs.asdict(SMALL_GRID)),
+)
 
 
 def _grids(grid: str) -> Sampling:
@@ -175,7 +181,7 @@ SAMPLERS: Mapping[str, Sampling] = {
     "storage trees": Sampling(
         make=lambda: ConditionalStorage.empty(StorageSettings(size=8, marginal=10), KEY), draw=_conditional
     ),
-    "background of all methods": Sampling(make=lambda: Background(BACKGROUND, 7, "checks"), draw=_background),
+    "background of all methods": Sampling(make=lambda: Background(BACKGROUND, "checks"), draw=_background),
 }
 
 

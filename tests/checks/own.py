@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from glasstream.errors import ModelError
-from glasstream.models.predictor import NO_LABEL, REGRESSION, Output
+from glasstream.models.contract.predictor import NO_LABEL, REGRESSION, Output
 
 
 class Line:

@@ -9,7 +9,7 @@ from glasstream.checks.discover import all_checks
 from glasstream.checks.streams import KnownPredictor, mixed_rows
 from glasstream.errors import CheckFailed
 from glasstream.explain import variants
-from glasstream.models.predictor import CLASSIFICATION, Output
+from glasstream.models.contract.predictor import CLASSIFICATION, Output
 from tests.checks import own
 
 ROWS = mixed_rows(40)[:, :3]

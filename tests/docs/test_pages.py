@@ -13,8 +13,8 @@ import pytest
 import glasstream_topics
 from glasstream.configuration import ENVIRONMENT, NOT_SETTINGS, load
 from glasstream.health.catalogue import ALL
-from glasstream.models.compile import FAMILIES
-from glasstream.models.transformers import TRANSFORMERS
+from glasstream.models.compiler.compile import FAMILIES
+from glasstream.models.compiler.transformers import TRANSFORMERS
 from glasstream.settings import Settings, flatten
 from tests.docs.commands import (
     ADDRESSES,

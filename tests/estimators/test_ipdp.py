@@ -13,8 +13,8 @@ from glasstream.draws import Purpose, stream_key, uniform
 from glasstream.errors import ModelError, SettingsError
 from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.ingest.features import FeatureTable, Kind
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
+from glasstream.models.live.generic import GenericPredictor
 from glasstream.research.batch_pdp import batch_grid, batch_pdp, batch_surface
 
 Event = dict[str, Any]

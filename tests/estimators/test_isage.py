@@ -17,7 +17,7 @@ from glasstream.errors import ModelError, SettingsError, StateError
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.explain.losses import CustomLoss
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
 
 ALPHA, SIZE, SEED = 0.02, 30, 5
 

@@ -6,7 +6,7 @@ from river import linear_model, neighbors, preprocessing, tree
 
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.estimators.live_model import LiveModel
-from glasstream.models.predictor import CLASSIFICATION, REGRESSION
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION
 
 
 def test_events_become_rows_that_grow_with_the_features() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from glasstream.errors import ModelError
 from glasstream.explain import ipdp
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
 
 RNG = np.random.Generator(np.random.PCG64(4))
 

@@ -8,7 +8,7 @@ import pytest
 from glasstream.errors import SettingsError
 from glasstream.explain.isage import OpenContributions, contributions, first_largest
 from glasstream.explain.losses import CustomLoss
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
 
 
 class Toy:

@@ -14,7 +14,7 @@ from glasstream.explain import explainer, sizes
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.predictor import Output, Predictor
+from glasstream.models.contract.predictor import Output, Predictor
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, requests
@@ -43,7 +43,7 @@ def learned(
     settings: Settings, log: list[bytes], *, cut_each: bool = False
 ) -> tuple[list[ExplainRequest], dict[int, Predictor]]:
     """The blocks, and the models by version."""
-    learner = PartitionLearner(0, settings.learn())
+    learner = PartitionLearner(0, settings)
     models: dict[int, Predictor] = {}
     for offset, value in enumerate(log):
         for _ in learner.consume(Message("events", 0, offset, "ströme".encode(), value)):

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glasstream.ingest.admission import CLASSES_BYTES, Accepted, Admission, ClassLimits, Task, label
+from glasstream.ingest.admission import CLASSES_BYTES, Accepted, Admission, Task, label
 from glasstream.ingest.decode import decode
+from glasstream.ingest.limits import IngestLimits
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
@@ -219,7 +220,7 @@ def class_label(number: int, y: object) -> Event:
 
 
 def test_classes_are_bounded_in_number_and_a_known_one_goes_on() -> None:
-    admission = Admission(limits=ClassLimits(classes=3))
+    admission = Admission(limits=IngestLimits(classes=3))
     outcomes = [admission.admit(class_label(n, y)) for n, y in enumerate(["a", "b", "c", "d", "a", None, "d", "c"])]
     reasons_of = [one[0] for one in outcomes if not isinstance(one, Accepted)]
     assert reasons_of == [Reason.TOO_MANY_CLASSES] * 2 and "limits.classes" in outcomes[3][1]
@@ -228,7 +229,7 @@ def test_classes_are_bounded_in_number_and_a_known_one_goes_on() -> None:
 
 
 def test_class_names_are_bounded_each_and_together() -> None:
-    admission = Admission(Task.CLASSIFICATION, limits=ClassLimits(classes=10_000, label_bytes=1_024))
+    admission = Admission(Task.CLASSIFICATION, limits=IngestLimits(classes=10_000, label_bytes=1_024))
     for y in ("é" * 513, 10**1_024, -(10**1_024), 10**4_000):
         outcome = admission.admit(class_label(0, y))
         assert not isinstance(outcome, Accepted)
@@ -242,7 +243,7 @@ def test_class_names_are_bounded_each_and_together() -> None:
 
 
 def test_a_late_label_is_bounded_like_another() -> None:
-    admission = Admission(limits=ClassLimits(classes=2))
+    admission = Admission(limits=IngestLimits(classes=2))
     waiting: Waiting[str] = Waiting(10)
     for number in range(3):
         admission.admit(class_label(number, None))
@@ -253,7 +254,7 @@ def test_a_late_label_is_bounded_like_another() -> None:
 
 
 def test_numbers_to_predict_are_no_classes() -> None:
-    admission = Admission(Task.REGRESSION, limits=ClassLimits(classes=2))
+    admission = Admission(Task.REGRESSION, limits=IngestLimits(classes=2))
     assert all(isinstance(admission.admit(class_label(n, float(n))), Accepted) for n in range(50))
     assert not admission.classes
 

@@ -9,7 +9,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glasstream.ingest.features import FORMS_BYTES, NAMES_BYTES, FeatureLimits, FeatureTable, Kind
+from glasstream.ingest.features import FORMS_BYTES, NAMES_BYTES, FeatureTable, Kind
+from glasstream.ingest.limits import IngestLimits
 
 
 def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:
@@ -44,7 +45,7 @@ def test_a_retyped_value_is_absent_and_counted() -> None:
 
 
 def test_limits_make_absent_and_count() -> None:
-    table = FeatureTable(FeatureLimits(features=2, categories=2, text=3))
+    table = FeatureTable(IngestLimits(features=2, categories=2, text=3))
     row(table, {"a": "x", "long name": 1.0, "b": 1.0, "c": 1.0})
     assert table.names == ["a", "b"]
     assert table.counts.over_limit == 2
@@ -68,14 +69,14 @@ def test_names_together_are_bounded_by_their_bytes_as_json() -> None:
     assert table.counts.over_limit == len(names) - len(table)
     table.encode({"short": 1.0})
     assert table.names[-1] == "short"
-    again = FeatureTable.restored(FeatureLimits(), list(table.names), list(table.kinds), [[] for _ in table.names])
+    again = FeatureTable.restored(IngestLimits(), list(table.names), list(table.kinds), [[] for _ in table.names])
     for one in (table, again):
         one.encode(dict.fromkeys(names, 1.0))
         assert len(one) == len(table)
 
 
 def test_remembered_forms_are_bounded_in_bytes_whatever_the_names() -> None:
-    table = FeatureTable(FeatureLimits(features=50))
+    table = FeatureTable(IngestLimits(features=50))
     row(table, dict.fromkeys((f"f{n}" for n in range(50)), 1.0))
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -91,7 +92,7 @@ def test_remembered_forms_are_bounded_in_bytes_whatever_the_names() -> None:
 
 
 def test_a_form_wider_than_a_row_is_not_remembered() -> None:
-    table = FeatureTable(FeatureLimits(features=2))
+    table = FeatureTable(IngestLimits(features=2))
     for number in range(10):
         assert row(table, {"a": 1.0, "b": 2.0, f"c{number}": 3.0}) == ([1.0, 2.0], {"a": 1.0, "b": 2.0})
     assert not table._plans
@@ -101,7 +102,7 @@ def test_a_form_wider_than_a_row_is_not_remembered() -> None:
 
 def test_forms_are_no_state_and_a_table_that_is_read_back_gives_the_same_rows() -> None:
     rng = Random(7)
-    table = FeatureTable(FeatureLimits(features=20, categories=5))
+    table = FeatureTable(IngestLimits(features=20, categories=5))
     sizes = []
     for number in range(2_000):
         names = [rng.choice((f"f{rng.randrange(25)}", f"{rng.random()}")) for _ in range(5)]

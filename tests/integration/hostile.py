@@ -18,7 +18,7 @@ import orjson
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, events, frames, requests, snapshots
@@ -53,7 +53,7 @@ class Genuine:
     def of(cls, settings: Settings, key: bytes, values: Iterable[bytes]) -> "Genuine":
         made = cls()
         partition = events.partition(key, settings.topics.events)
-        learner = PartitionLearner(partition, settings.learn())
+        learner = PartitionLearner(partition, settings)
         for offset, value in enumerate(values):
             for _ in learner.consume(Message("events", partition, offset, key, value)):
                 for one in learner.outbox.snapshots:

@@ -15,7 +15,7 @@ from river import metrics
 
 from glasstream.configuration import load
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
+from glasstream.models.live.catalogue import model_factory
 from glasstream.runner.monitor import Monitor
 from glasstream.sources.csv_file import CsvFile
 from glasstream.transport.connection import connection

@@ -12,7 +12,7 @@ from glasstream.errors import AuthenticationError, ModelError, StateError
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import seal
+from glasstream.models.codec.authentication import seal
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.checkpoints import Checkpoint, decode, encode
@@ -53,7 +53,7 @@ for _n in range(24):
 
 def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected, list[Checkpoint]]:
     """Everything that is sent, and the state at every snapshot on the way, or at rest after every event."""
-    learner = PartitionLearner(0, settings.learn())
+    learner = PartitionLearner(0, settings)
     collected, found = Collected(), []
     for one in LOG:
         for stream in learner.consume(one):
@@ -82,10 +82,10 @@ def handed_over(
 ) -> tuple[PartitionLearner, Collected]:
     """A successor that begins with a checkpoint, and what its predecessor, a little `further`, has sent."""
     place = Position(at.offset, at.used)
-    first, collected = PartitionLearner(0, settings.learn()), Collected()
+    first, collected = PartitionLearner(0, settings), Collected()
     until(first, Position(place.offset + further, place.used if not further else 0), LOG)
     collected.take(first)
-    second = PartitionLearner(0, settings.learn(), first_offset=place.offset, silent_until=first.position)
+    second = PartitionLearner(0, settings, first_offset=place.offset, silent_until=first.position)
     second.resume("s", state, place)
     return second, collected
 
@@ -135,17 +135,30 @@ def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) ->
 
 
 def test_a_state_is_taken_at_snapshots_only() -> None:
-    learner = PartitionLearner(0, load(assignments=BASE).learn())
+    learner = PartitionLearner(0, load(assignments=BASE))
     marks = [(stream.rows, stream.at_snapshot) for one in LOG[:20] for stream in learner.consume(one)]
     at = {rows for rows, mark in marks if mark}
     assert at and at < {rows for rows, _ in marks}
+
+
+def test_a_checkpoint_holds_no_password() -> None:
+    settings = load(
+        assignments=[*BASE, "explain.methods=ipfi,isage,ipdp"],
+        environment={"GLASSTREAM_KAFKA_SASL_PASSWORD": "hunter2"},
+    )
+    learner = PartitionLearner(0, settings)
+    events = [event for one in LOG[:20] for event in learner.consume(one)]
+    learner.cut()
+    assert events
+    state = pickle.dumps(learner.state("s", at_rest=True), protocol=5)
+    assert b"_reservoir" in state and b"hunter2" not in state
 
 
 def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
     """Classes are counted from the beginning of the stream, not from the checkpoint."""
     settings = load(assignments=[*BASE, "model.name=tree", "limits.classes=4"])
     log = [message(n, {**event(n), "y": f"class {n % (2 + n // 20)}"}) for n in range(200)]
-    first, states = PartitionLearner(0, settings.learn()), []
+    first, states = PartitionLearner(0, settings), []
     whole = Collected()
     for one in log:
         for stream in first.consume(one):
@@ -154,7 +167,7 @@ def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
     whole.take(first)
     assert len(whole.dead) > 20 and len(states) > 5
     for offset, state in states:
-        second, collected = PartitionLearner(0, settings.learn(), first_offset=offset), Collected()
+        second, collected = PartitionLearner(0, settings, first_offset=offset), Collected()
         second.resume("s", pickle.loads(state), Position(offset, 0))  # noqa: S301
         until(second, Position(len(log), 0), log[offset:])
         collected.take(second)
@@ -165,7 +178,7 @@ def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
 
 def test_names_that_are_not_kept_make_no_state_larger() -> None:
     """A key of a thousand characters in each event is remembered nowhere."""
-    learner = PartitionLearner(0, load(assignments=[*BASE, "limits.features=4"]).learn())
+    learner = PartitionLearner(0, load(assignments=[*BASE, "limits.features=4"]))
     sizes = []
     for number in range(1_500):
         x = {"a": float(number % 7), "b": float(number % 3), "c": 1.0, "d": 2.0, f"{number} {'z' * 1_000}": 1.0}

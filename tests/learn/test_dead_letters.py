@@ -77,7 +77,7 @@ def test_the_bound_fits_the_producer_and_the_topic() -> None:
 def test_a_message_of_nothing_but_bad_elements_is_a_letter_that_can_be_sent() -> None:
     value = b"[" + b",".join([b"1"] * 450_000) + b"]"
     config = load()
-    learner = PartitionLearner(0, config.learn())
+    learner = PartitionLearner(0, config)
     found = Rejections(Message("events", 0, 0, b"s", value), 0)
     found.found += decode(value, config.limits.message_bytes).rejected
     letter = dead_letter(found, config.limits.dead_bytes)
@@ -87,7 +87,7 @@ def test_a_message_of_nothing_but_bad_elements_is_a_letter_that_can_be_sent() ->
 
 
 def test_a_message_that_was_not_read_is_rejected_with_its_place() -> None:
-    learner = PartitionLearner(0, load(assignments=["topics.events=1"]).learn())
+    learner = PartitionLearner(0, load(assignments=["topics.events=1"]))
     for offset, key in enumerate((None, b"s")):
         assert not list(learner.consume(Message("events", 0, offset, key, Oversized(10**6, "expected less"))))
     (first, second) = learner.dead

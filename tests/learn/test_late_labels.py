@@ -108,7 +108,7 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
     """The window travels in the state, in the middle of a message too."""
     chosen = given(model, "snapshot.cadence=10")
     log = packed([*apart(EVENTS, DELAYS["random:40"]), {"id": 3, "y": "a"}, {"id": "nobody", "y": "a"}], 13)
-    learner, whole, states = PartitionLearner(0, chosen.learn()), Collected(), []
+    learner, whole, states = PartitionLearner(0, chosen), Collected(), []
     for one in log:
         for stream in learner.consume(one):
             if stream.at_snapshot:
@@ -117,10 +117,10 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
     assert len(states) > 8 and any(place.used for place, _ in states)
     for place, checkpoint in states:
         end = Position(place.offset + further, 0 if further else place.used)
-        first, collected = PartitionLearner(0, chosen.learn()), Collected()
+        first, collected = PartitionLearner(0, chosen), Collected()
         _until(first, end, log)
         collected.take(first)
-        second = PartitionLearner(0, chosen.learn(), first_offset=place.offset, silent_until=first.position)
+        second = PartitionLearner(0, chosen, first_offset=place.offset, silent_until=first.position)
         second.resume("s", opened(checkpoint, key=KEY), place)
         _until(second, Position(len(log), 0), log[place.offset :])
         collected.take(second)
@@ -143,10 +143,10 @@ def _until(learner: PartitionLearner, end: Position, log: list[Message]) -> None
 def test_a_successor_without_a_checkpoint_learns_it_all_again(stop: int) -> None:
     log = packed(apart(EVENTS, DELAYS["random:40"]), 9)
     whole = learn(log, 1_000, given())
-    first, collected = PartitionLearner(0, given().learn()), Collected()
+    first, collected = PartitionLearner(0, given()), Collected()
     _until(first, Position(stop // 9, stop % 9), log)
     collected.take(first)
-    second = PartitionLearner(0, given().learn(), silent_until=first.position)
+    second = PartitionLearner(0, given(), silent_until=first.position)
     _until(second, Position(len(log), 0), log)
     collected.take(second)
     collected.snapshots = whole.snapshots
@@ -185,7 +185,7 @@ def test_labels_of_nothing_and_second_ones_are_dead_letters_however_they_are_pac
     for size in (1, 4, len(log)):
         collected = learn(packed(log, size), 1_000, given())
         dead: dict[int, str] = {}
-        learner = PartitionLearner(0, given().learn())
+        learner = PartitionLearner(0, given())
         for one in packed(log, size):
             for _ in learner.consume(one):
                 pass
@@ -201,7 +201,7 @@ def test_labels_of_nothing_and_second_ones_are_dead_letters_however_they_are_pac
 def test_what_leaves_the_window_is_counted_and_its_label_comes_too_late() -> None:
     chosen = settings("labels.window=5")
     log = [*[without(n) for n in range(8)], *[{"id": n, "y": "ab"[n % 2]} for n in range(8)]]
-    learner = PartitionLearner(0, chosen.learn())
+    learner = PartitionLearner(0, chosen)
     for one in packed(log, 3):
         for _ in learner.consume(one):
             pass
@@ -225,7 +225,7 @@ def test_a_first_label_in_a_message_decides_what_its_later_events_may_be() -> No
         {"x": {"a": 3.0}, "y": "down"},
     ]
     for size in (1, 2, 4):
-        learner = PartitionLearner(0, settings().learn())
+        learner = PartitionLearner(0, settings())
         for one in packed(log, size):
             for _ in learner.consume(one):
                 pass
@@ -234,7 +234,7 @@ def test_a_first_label_in_a_message_decides_what_its_later_events_may_be() -> No
 
 
 def test_streams_keep_their_labels_apart() -> None:
-    learner = PartitionLearner(0, settings().learn())
+    learner = PartitionLearner(0, settings())
     contents = [
         (b"one", without(1)),
         (b"two", without(1)),
@@ -252,12 +252,12 @@ def test_streams_keep_their_labels_apart() -> None:
 def test_a_value_is_counted_as_absent_once_an_event() -> None:
     counts = []
     for delay in (0, "random:40"):
-        learner = PartitionLearner(0, given().learn())
+        learner = PartitionLearner(0, given())
         for one in packed(apart(EVENTS, DELAYS[delay]), 10):
             for _ in learner.consume(one):
                 pass
         counts.append(learner.streams["s"].learner.counts)
-    together = PartitionLearner(0, given().learn())
+    together = PartitionLearner(0, given())
     for one in packed(EVENTS, 10):
         for _ in together.consume(one):
             pass

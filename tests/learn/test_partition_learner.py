@@ -10,8 +10,8 @@ from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.configuration import load
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
 from glasstream.settings import Settings
 from glasstream_topics import events, predictions, requests
 
@@ -74,7 +74,7 @@ class Collected:
 
 
 def learn(messages: Iterable[Message], cut_every: int = 1, given: Settings | None = None) -> Collected:
-    learner = PartitionLearner(0, (given or settings()).learn())
+    learner = PartitionLearner(0, (given or settings()))
     collected = Collected()
     steps = 0
     for one in messages:
@@ -126,7 +126,7 @@ def test_rows_are_explained_from_t0_on_with_the_scheduled_version() -> None:
 def test_a_row_is_drawn_from_rows_before_it_only() -> None:
     """Rows that hold their own number show whom they drew."""
     log = [message(n, {"x": {"now": float(n)}, "y": n % 2 > 0}) for n in range(200)]
-    learner = PartitionLearner(0, settings().learn())
+    learner = PartitionLearner(0, settings())
     for one in log:
         for _ in learner.consume(one):
             pass
@@ -168,7 +168,7 @@ def test_a_successor_goes_on_exactly_where_the_predecessor_committed(stop: int, 
     ]
     quiet = learn(log, 1_000)
     collected = Collected()
-    first = PartitionLearner(0, settings().learn())
+    first = PartitionLearner(0, settings())
     done = 0
     position = first.position
     for one in log:
@@ -183,7 +183,7 @@ def test_a_successor_goes_on_exactly_where_the_predecessor_committed(stop: int, 
     if stop:
         position = first.position
         collected.take(first)
-    second = PartitionLearner(0, settings().learn(), silent_until=position)
+    second = PartitionLearner(0, settings(), silent_until=position)
     before = len(collected.snapshots)
     for one in log:
         for _ in second.consume(one):
@@ -261,7 +261,7 @@ def test_an_event_on_another_partition_than_its_keys_is_rejected() -> None:
     given = settings("topics.events=4")
     right = events.partition(b"s", 4)
     for partition in range(4):
-        learner = PartitionLearner(partition, given.learn())
+        learner = PartitionLearner(partition, given)
         for _ in learner.consume(Message("events", partition, 0, b"s", orjson.dumps(event(0)))):
             pass
         found = [one for letter in learner.take_outbox()[1] for one in letter.found]
@@ -298,7 +298,7 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
     numbers = range(63)
     in_predict = [n for n in numbers if n % 7 == 5 and n % 3 == 2]
     in_learn = [n for n in numbers if n % 7 == 6]
-    learner = PartitionLearner(0, given.learn())
+    learner = PartitionLearner(0, given)
     for one in [message(n, event(n)) for n in numbers]:
         for _ in learner.consume(one):
             pass
@@ -333,7 +333,7 @@ def test_wide_rows_make_short_blocks() -> None:
     given = settings("block.bytes=65536")
     wide = {f"f{j}": 1.0 for j in range(400)}
     log = [message(n, {"x": wide, "y": n % 2 > 0}) for n in range(60)]
-    learner = PartitionLearner(0, given.learn())
+    learner = PartitionLearner(0, given)
     for one in log:
         for _ in learner.consume(one):
             pass
@@ -345,11 +345,11 @@ def test_wide_rows_make_short_blocks() -> None:
 
 def test_positions_are_ordered_like_the_log() -> None:
     assert Position(1, 5) < Position(2, 0) < Position(2, 1)
-    assert PartitionAggregator(0, settings().aggregator(), next_offset=7).offset == 7
+    assert PartitionAggregator(0, settings(), next_offset=7).offset == 7
 
 
 def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> None:
-    learner = PartitionLearner(0, settings("limits.streams=2").learn())
+    learner = PartitionLearner(0, settings("limits.streams=2"))
     keys = [b"one", b"two", b"three", b"one", b"three", b"two"]
     for offset, key in enumerate(keys):
         for _ in learner.consume(message(offset, event(offset), key)):
@@ -365,7 +365,7 @@ def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> Non
 
 def test_an_id_taken_for_the_target_costs_little_and_is_said() -> None:
     """Of 1,000 ids as labels a few are learned; the stream goes on with events that have one of these, or none."""
-    learner = PartitionLearner(0, settings("model.name=tree", "limits.classes=150", "limits.label_bytes=40").learn())
+    learner = PartitionLearner(0, settings("model.name=tree", "limits.classes=150", "limits.label_bytes=40"))
     ids = [{**event(n), "y": f"customer {n} {'x' * 20}"} for n in range(1_000)]
     log = [message(n // 10, ids[n : n + 10]) for n in range(0, 1_000, 10)]
     log += [message(100, {**event(1_000), "y": ids[7]["y"]}), message(101, {"x": {"a": 1.0}})]
@@ -391,7 +391,7 @@ def test_an_id_taken_for_the_target_costs_little_and_is_said() -> None:
 
 def test_the_loss_is_that_of_all_classes_whatever_is_named() -> None:
     """With more classes than a record names the loss of one that is not named stays finite and what it was."""
-    given = settings("model.name=tree", "limits.classes=200", "explain.loss=brier").learn()
+    given = settings("model.name=tree", "limits.classes=200", "explain.loss=brier")
     learner = PartitionLearner(0, given)
     for number in range(600):
         for _ in learner.consume(message(number, {**event(number), "y": f"c{number % 180:03}"})):
@@ -409,17 +409,17 @@ def test_the_loss_is_that_of_all_classes_whatever_is_named() -> None:
 def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> None:
     """What a predecessor has used lies before its stream's first offset; one that it passed over stays passed over."""
     log = [*LOG[:10], message(10, events.RESET), *[message(11 + n, [event(k) for k in range(5)]) for n in range(4)]]
-    learner = PartitionLearner(0, settings().learn())
+    learner = PartitionLearner(0, settings())
     ended = [(one.epoch, learner.position) for part in log for one in learner.consume(part) if one.ended]
     assert ended == [(0, Position(10, 0))]
     stream = learner.streams["s"]
     assert (stream.learner.epoch, stream.learner.rows, stream.first_offset) == (1, 20, 11)
 
-    silent = PartitionLearner(0, settings().learn(), silent_until=Position(14, 0))
+    silent = PartitionLearner(0, settings(), silent_until=Position(14, 0))
     assert not [one for part in log for one in silent.consume(part) if one.ended]
     assert (silent.streams["s"].learner.epoch, silent.streams["s"].learner.rows) == (0, 70)
 
-    at_mark = PartitionLearner(0, settings().learn(), silent_until=Position(10, 0))
+    at_mark = PartitionLearner(0, settings(), silent_until=Position(10, 0))
     found = [one for part in log for one in at_mark.consume(part) if one.ended]
     assert [one.epoch for one in found] == [0]
     first, *rest = at_mark.take_outbox()[0].requests
@@ -428,7 +428,7 @@ def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> No
 
 
 def test_what_is_rejected_after_a_reset_mark_is_of_the_next_epoch() -> None:
-    learner = PartitionLearner(0, settings().learn())
+    learner = PartitionLearner(0, settings())
     log = [
         *LOG[:2],
         message(2, b"no event"),

@@ -84,7 +84,7 @@ def test_the_next_snapshot_is_after_this_one_and_no_later_than_announced(
 
 
 def test_intervals_shrink_when_the_model_changes_and_grow_when_it_rests() -> None:
-    schedule = Schedule(target=0.1)
+    schedule = Schedule(target=0.1, shortest=100)
     assert schedule.after(2_000, 0.5, 500) == 2_100
     assert schedule.after(2_000, 0.0, 200) == 2_400
     assert schedule.after(2_000, 0.0, 900) == 3_000

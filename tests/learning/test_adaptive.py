@@ -8,7 +8,7 @@ from hypothesis import given
 from river import drift, tree
 
 from glasstream.learning.live import take
-from glasstream.models.catalogue import ClassesInOrder
+from glasstream.models.live.catalogue import ClassesInOrder
 from tests.examples import examples
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import data_set, made_streams

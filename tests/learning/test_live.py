@@ -16,6 +16,7 @@ from river.tree.splitter import ExhaustiveSplitter
 
 from glasstream.errors import FrameError, ModelError, NotCompilable
 from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.learning.tree import tree_block
 from tests.examples import examples
 from tests.learning import test_adaptive, test_forest, test_tree
 from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
@@ -96,6 +97,24 @@ def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: 
             live.learn_one(x, y)
             river.learn_one(x, y)
     check_equal(live.to_river(), river)
+
+
+def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
+    columns = Columns(("a", "b"), np.arange(6.0).reshape(3, 2))
+    lives = [take(tree.HoeffdingTreeClassifier()) for _ in range(2)]
+    for live in lives:
+        labels = live.numbers_of(["y", "n", "y"])
+    lives[0].learn_block(columns, labels, np.ones(3))
+    compiled = len(tree_block.signatures)
+    spread = np.zeros(6, np.int32)
+    spread[::2] = labels
+    weights = np.ones(3)
+    for array in (columns.values, weights):
+        array.setflags(write=False)
+    lives[1].learn_block(Columns(("a", "b"), np.asfortranarray(columns.values)), spread[::2], weights)
+    lives[1].predict_block(columns)
+    assert lives[0].to_bytes() == lives[1].to_bytes()
+    assert len(tree_block.signatures) == compiled
 
 
 @given(events=made_streams(most=150), seed=st.integers(0, 1000))
@@ -189,6 +208,7 @@ def test_a_model_that_has_learned_what_is_not_supported_stays_with_river() -> No
 def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[], Any]) -> None:
     live = take(make())
     learn_live(live, [({"a": 1.0, "t": "x"}, "y"), ({"a": 2.0, "t": "z"}, "n")])
+    learn_live(live, [({"t": "z"}, "n")])
     data = live.to_bytes()
     good = np.zeros((1, 1))
     none = np.array([-1])
@@ -203,6 +223,10 @@ def test_blocks_of_another_form_are_refused_and_change_nothing(make: Callable[[]
         (Columns(("a",), good), np.array([0]), np.array([0.5])),
         (Columns(("t",), good), none, None),
         (Columns(("t",), np.array([[3.0]]), {"t": ("x",)}), none, None),
+        (Columns(("new", "t"), np.zeros((1, 2))), none, None),
+        (Columns(("new",), good), np.array([2]), None),
+        (Columns(("t", "a"), np.zeros((1, 2)), {"t": ("new",), "a": ("x",)}), none, None),
+        (Columns(("t", "u"), np.array([[0.0, 2.0]]), {"t": ("new",), "u": ("x",)}), none, None),
     ):
         with pytest.raises(ModelError):
             live.predict_learn_block(columns, labels, weights)

@@ -13,11 +13,11 @@ import pytest
 from river.datasets import synth
 
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import snapshot
-from glasstream.models.checks import check_splits
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import NO_LABEL, Output, Predictor
+from glasstream.models.codec import snapshot
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.contract.predictor import NO_LABEL, Output, Predictor
+from glasstream.models.live.generic import GenericPredictor
 from tests.models.examples import EXAMPLES, Example
 
 Event = tuple[dict[str, Any], Any]

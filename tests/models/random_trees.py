@@ -2,10 +2,19 @@
 
 import numpy as np
 
-from glasstream.models import average, normalise
-from glasstream.models.tree_arrays import BRANCH_FIELDS, MEAN_FIELDS, VOTE_FIELDS
-from glasstream.models.trees import ClassificationTrees, RegressionTrees
-from glasstream.models.walk import LEAF, NOMINAL_BINARY, NOMINAL_MULTIWAY, NUMERIC_BINARY, UNTESTED
+from glasstream.models.contract.arrays import sealed_tuple
+from glasstream.models.kernels import average, normalise
+from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
+from glasstream.models.kernels.walk import (
+    LEAF,
+    NOMINAL_BINARY,
+    NOMINAL_MULTIWAY,
+    NUMERIC_BINARY,
+    UNTESTED,
+    Branches,
+    Means,
+    Votes,
+)
 
 NUMBERS = np.array([0.0, -0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 7.25, 1e-300, np.inf, -np.inf])
 _KINDS = (NUMERIC_BINARY, NUMERIC_BINARY, NOMINAL_BINARY, NOMINAL_MULTIWAY, UNTESTED)
@@ -21,18 +30,18 @@ def random_trees(random, features):
     arrays = (*columns, [value for value, _ in cases], [child for _, child in cases], roots)
     names = [f"f{feature}" for feature in range(features)]
     if random.random() < 0.5:
-        given = {**_typed(BRANCH_FIELDS, arrays), **_means(random, features, leaves[0])}
+        given = {**_typed(Branches, arrays), **_means(random, features, leaves[0])}
         given["weights"] = np.arange(1.0, 1.0 + len(roots))
         return RegressionTrees.unpack({"features": names, "rule": str(random.choice(list(average.RULES)))}, given)
     classes = int(random.choice([1, 2, 2, 5]))
-    given = {**_typed(BRANCH_FIELDS, arrays), **_votes(random, features, leaves[0], classes)}
+    given = {**_typed(Branches, arrays), **_votes(random, features, leaves[0], classes)}
     given |= {"weights": random.random(len(roots)), "column": random.permutation(classes).astype(np.int32)}
     meta = {"features": names, "classes": list("abcde"[:classes]), "rule": str(random.choice(list(normalise.RULES)))}
     return ClassificationTrees.unpack(meta, given)
 
 
-def _typed(fields, arrays):
-    return {name: np.array(array, dtype) for array, (name, dtype) in zip(arrays, fields, strict=True)}
+def _typed(kind, arrays):
+    return sealed_tuple(kind, arrays)._asdict()
 
 
 def _grow(random, features, nodes, cases, leaves, depth, alternates):
@@ -84,7 +93,7 @@ def _votes(random, features, leaves, classes):
     error = random.choice([0.0, 0.3], leaves)
     columns = np.array(terms, np.float64).reshape(len(terms), 4).T
     densities = np.array(densities, np.float64).reshape(len(densities), 3).T
-    return _typed(VOTE_FIELDS, (start, label, vote, bayes, error, term_start, *columns, *densities, categories, logs))
+    return _typed(Votes, (start, label, vote, bayes, error, term_start, *columns, *densities, categories, logs))
 
 
 def _means(random, features, leaves):
@@ -92,4 +101,4 @@ def _means(random, features, leaves):
     for _ in range(leaves):
         slot += sorted(random.permutation(features)[: random.integers(0, 3)])
         start.append(len(slot))
-    return _typed(MEAN_FIELDS, (random.normal(size=leaves), start, slot, random.normal(size=len(slot))))
+    return _typed(Means, (random.normal(size=leaves), start, slot, random.normal(size=len(slot))))

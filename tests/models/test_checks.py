@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from glasstream.errors import ModelError
-from glasstream.models.checks import check_splits
-from glasstream.models.predictor import Output
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.contract.predictor import Output
 
 
 class _OwnPredictor:

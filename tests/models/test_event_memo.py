@@ -12,8 +12,8 @@ from river import ensemble, forest, tree
 from river.tree import utils
 
 from glasstream.ingest.admission import Task
-from glasstream.models import event_memo
-from glasstream.models.stream_model import StreamModel
+from glasstream.models.live import event_memo
+from glasstream.models.live.stream_model import StreamModel
 
 ROWS = 2_500
 TREES = {

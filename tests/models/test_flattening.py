@@ -20,10 +20,20 @@ from river.tree.nodes.branch import DTBranch
 
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import average, bayes, committee, linear_forms, mondrian, normalise, softmax, transform, walk
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.warm_up import warm_up
+from glasstream.models.codec.warm_up import warm_up
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.kernels import (
+    average,
+    bayes,
+    committee,
+    linear_forms,
+    mondrian,
+    normalise,
+    softmax,
+    transform,
+    walk,
+)
+from glasstream.models.live.generic import GenericPredictor
 
 
 def _branches(node):

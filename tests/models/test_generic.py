@@ -5,9 +5,10 @@ import pytest
 from river import base, compose, forest, linear_model, naive_bayes, neighbors, preprocessing, tree
 
 from glasstream.errors import ModelError
-from glasstream.ingest.features import FeatureLimits, FeatureTable
-from glasstream.models.checks import check_splits
-from glasstream.models.generic import GenericPredictor
+from glasstream.ingest.features import FeatureTable
+from glasstream.ingest.limits import IngestLimits
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.live.generic import GenericPredictor
 
 
 class _LabelsOnly(base.Classifier):
@@ -97,7 +98,7 @@ def test_rows_of_numbers_alone_and_with_gaps_are_rebuilt_as_they_were():
             seen.append(dict(x))
             return 0.0
 
-    table = FeatureTable(FeatureLimits())
+    table = FeatureTable(IngestLimits())
     table.encode({"a": 1.0, "b": 2.0})
     predictor = GenericPredictor(Seeing(), table, None)
     predictor.evaluate(np.array([[1.0, 2.0], [np.nan, 3.0]]))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from river import compose, linear_model, optim, preprocessing
 
 from glasstream.ingest.admission import Task
-from glasstream.models.catalogue import model_factory
-from glasstream.models.linear_learning import CompiledLinear
-from glasstream.models.stream_model import StreamModel
+from glasstream.models.live.catalogue import model_factory
+from glasstream.models.live.linear_learning import CompiledLinear
+from glasstream.models.live.stream_model import StreamModel
 from tests.examples import examples
 
 NUMBERS = st.one_of(
@@ -79,7 +79,7 @@ def test_long_streams_keep_the_bits_however_often_river_is_asked_for(task: Task)
 
 
 def test_more_features_and_forms_than_there_is_room_for_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glasstream.models.linear_learning._FORMS", 3)
+    monkeypatch.setattr("glasstream.models.live.linear_learning._FORMS", 3)
     river, compiled = both(Task.REGRESSION)
     for number in range(200):
         x = {f"f{(number * place) % 90}": float(place) for place in range(1, 8)}

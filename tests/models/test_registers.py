@@ -6,18 +6,20 @@ import pkgutil
 
 import pytest
 
-from glasstream import models
 from glasstream.errors import NotCompilable
-from glasstream.models.compile import FAMILIES
-from glasstream.models.serialization import FORMS
-from glasstream.models.transformers import TRANSFORMERS
+from glasstream.models import kernels
+from glasstream.models.codec.serialization import FORMS
+from glasstream.models.compiler.compile import FAMILIES
+from glasstream.models.compiler.transformers import TRANSFORMERS
 from tests.models.examples import EXAMPLES, parts
 
 
 def test_every_form_is_registered():
     found = set()
-    for module in pkgutil.iter_modules(models.__path__):
-        for _, kind in inspect.getmembers(importlib.import_module(f"glasstream.models.{module.name}"), inspect.isclass):
+    for module in pkgutil.iter_modules(kernels.__path__):
+        for _, kind in inspect.getmembers(
+            importlib.import_module(f"{kernels.__name__}.{module.name}"), inspect.isclass
+        ):
             if isinstance(vars(kind).get("form"), str):
                 found.add(kind)
     assert found == set(FORMS.values())

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from river import forest, linear_model, multiclass, preprocessing, tree
 
 from glasstream.errors import AuthenticationError, FrameError, GlasstreamError, ModelError
-from glasstream.models import snapshot
-from glasstream.models.authentication import open_sealed, seal
-from glasstream.models.compile import compile_model
+from glasstream.models.codec import snapshot
+from glasstream.models.codec.authentication import open_sealed, seal
+from glasstream.models.compiler.compile import compile_model
 from glasstream_topics import frames
 from tests.examples import examples
 from tests.models.examples import EXAMPLES

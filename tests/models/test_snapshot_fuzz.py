@@ -24,9 +24,10 @@ from numba import TypingError
 
 from glasstream.errors import AuthenticationError, FrameError, ModelError
 from glasstream.explain import variants
-from glasstream.models import snapshot, softmax
-from glasstream.models.compile import compile_model
-from glasstream.models.predictor import Output
+from glasstream.models.codec import snapshot
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.predictor import Output
+from glasstream.models.kernels import tables
 from glasstream_topics import frames
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
@@ -218,7 +219,7 @@ class _Believed:
 
 def test_a_reader_that_does_not_check_its_arrays_is_found(whole, monkeypatch):
     """An error of another kind than the documented one."""
-    monkeypatch.setattr(softmax, "read_matrices", lambda arrays, fields: [arrays[name] for name, *_ in fields])
+    monkeypatch.setattr(tables, "read_tuple", lambda kind, arrays: kind(*map(arrays.__getitem__, kind._fields)))
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError, IndexError, TypingError)) as caught:
         _fuzz({"softmax": whole["softmax"]}, FAST, 1)
     assert "of seed 1" in caught.value.__notes__[0]

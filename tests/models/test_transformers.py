@@ -6,8 +6,8 @@ import pytest
 from river import compose, linear_model, preprocessing, tree
 
 from glasstream.errors import FrameError, NotCompilable
-from glasstream.models import serialization, snapshot
-from glasstream.models.compile import compile_model
+from glasstream.models.codec import serialization, snapshot
+from glasstream.models.compiler.compile import compile_model
 
 
 def _after(watch, model, events, classification=False):

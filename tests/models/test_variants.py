@@ -8,8 +8,8 @@ from river import drift, forest, linear_model, multiclass, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
 
 from glasstream.explain import variants
-from glasstream.models import leaf_sets
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
+from glasstream.models.kernels import leaf_sets
 from tests.examples import examples
 from tests.models.random_trees import NUMBERS as TESTED
 from tests.models.random_trees import random_trees
@@ -197,11 +197,11 @@ def test_trees_go_the_short_way(predictors):
     for name, predictor in predictors.items():
         if hasattr(predictor, "_branches"):
             assert (predictor._variants is None) == (name == "tree of intervals")
-            words[name] = 0 if predictor._variants is None else max(predictor._variants._sets.words)
+            words[name] = 0 if predictor._variants is None else max(predictor._variants.sets.words)
     assert words["large tree"] >= 3
     assert min(words.values()) == 0 and 1 in words.values()
     for name in ("tree with alternates", "regression tree with alternates"):
-        leaves = predictors[name]._variants._sets.leaf
+        leaves = predictors[name]._variants.sets.leaf
         assert len(set(leaves[leaves > 0])) < np.count_nonzero(leaves > 0)  # one is listed twice
 
 

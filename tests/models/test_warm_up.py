@@ -11,14 +11,13 @@ from typing import Any
 import orjson
 from river import base, forest, linear_model, multiclass, naive_bayes, preprocessing
 
-import glasstream.models
 from glasstream.ingest.features import FeatureTable
-from glasstream.models import serialization, snapshot
-from glasstream.models.compile import compile_model
-from glasstream.models.warm_up import SAMPLES, warm_up
+from glasstream.models.codec import serialization, snapshot
+from glasstream.models.codec.warm_up import SAMPLES, warm_up
+from glasstream.models.compiler.compile import compile_model
 from glasstream_topics import frames
 
-FILE = Path(glasstream.models.__file__).with_name(SAMPLES)
+FILE = Path(snapshot.__file__).with_name(SAMPLES)
 MODELS = (
     forest.ARFClassifier(n_models=1, seed=0),
     forest.AMFClassifier(n_estimators=1, seed=0),

@@ -11,7 +11,7 @@ from glasstream.configuration import load
 from glasstream.ingest.message import Message
 from glasstream.novelty.fit import fit
 from glasstream.novelty.partition import PartitionDetector
-from glasstream.novelty.settings import NoveltySettings
+from glasstream.settings import Settings
 from glasstream_topics import novelty
 from glasstream_topics.novelty import Novelty
 
@@ -23,8 +23,8 @@ BASE = (
 
 
 @cache
-def watch(*assignments: str) -> NoveltySettings:
-    return load(assignments=[*BASE, *assignments]).novelty_detector()
+def watch(*assignments: str) -> Settings:
+    return load(assignments=[*BASE, *assignments])
 
 
 def mixed(count: int, *, classes: int = 2, shift: int | None = None, labels: float = 0.6) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def told(core: PartitionDetector, log: Iterable[Message]) -> list[bytes]:
     for message in log:
         for due in core.consume(message):
             if due is not None:
-                due.give(fit(due.pending, core.settings.fit))
+                due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
         records += [record for _, record in core.take_records()]
     return records
 

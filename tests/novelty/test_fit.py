@@ -11,7 +11,7 @@ from tests.novelty.logs import watch
 
 def test_the_maps_of_several_classes_share_their_euclidean_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.Generator(np.random.PCG64(1)).normal(size=(60, 2))
-    data = fit(Request("s", 59, rows, np.arange(60.0) % 3, ("a", "b", "c"), ()), watch().fit)
+    data = fit(Request("s", 59, rows, np.arange(60.0) % 3, ("a", "b", "c"), ()), watch().novelty, watch().seed)
     built = []
     make = Neighbours.of
     monkeypatch.setattr(

@@ -62,7 +62,7 @@ def test_many_labels_at_once_ask_for_one_map_at_a_time() -> None:
     records = told(core, packed([*apart(made[:400], [400] * 400), *made[400:]], 50))
     asked = [request.seq for request in core.take_requests()]
     assert asked[0] == 399 and sorted(set(asked)) == asked
-    assert [one.seq for one in read(records)] == list(range(399 + watch().delay, COUNT))
+    assert [one.seq for one in read(records)] == list(range(399 + watch().novelty.delay, COUNT))
 
 
 def test_learner_and_novelty_detector_count_the_same_events_where_classes_are_refused() -> None:
@@ -70,7 +70,7 @@ def test_learner_and_novelty_detector_count_the_same_events_where_classes_are_re
     made = [{**one, "y": f"class {n % (1 + n // 30)}"} for n, one in enumerate(mixed(300))]
     log = [*packed(made, 7), Message("events", 0, 1_000, b"s", b'{"x":{"a":1},"y":"%s"}' % (b"y" * 300))]
     limits = ("limits.classes=5", "novelty.window=10000")
-    learner = PartitionLearner(0, load(assignments=[*BASE, *limits]).learn())
+    learner = PartitionLearner(0, load(assignments=[*BASE, *limits]))
     core = PartitionDetector(watch(*limits))
     for one in log:
         for _ in learner.consume(one):
@@ -96,7 +96,7 @@ def test_a_map_serves_exactly_from_its_delay_on() -> None:
     asked, records = requested(packed(LOG, 3)), read(WHOLE)
     labelled = [n for n, event in enumerate(LOG) if "y" in event]
     assert asked == labelled[59::40]
-    delay = watch().delay
+    delay = watch().novelty.delay
     assert [record.seq for record in records] == list(range(asked[0] + delay, COUNT))
     for record in records:
         assert record.map_version == max(seq for seq in asked if seq + delay <= record.seq)
@@ -112,8 +112,8 @@ def test_scoring_waits_where_the_map_is_due_and_nowhere_else() -> None:
             assert core.position == Position(0, due.seqs), "what lies before has been used, nothing after"
             before = list(core.records)
             assert due.take([]) == (0, []) and core.records == before
-            due.give(fit(due.pending, core.settings.fit))
-    assert waited == [seq + watch().delay for seq in asked if seq + watch().delay < COUNT]
+            due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
+    assert waited == [seq + watch().novelty.delay for seq in asked if seq + watch().novelty.delay < COUNT]
 
 
 def test_a_stream_that_is_due_takes_nothing_until_it_has_its_map() -> None:
@@ -196,7 +196,7 @@ def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, dista
                     made = old[-1].successor(core.position)
                 assert sent + told(made, log[made.position.offset :]) == expected, f"killed at {core.position}"
             if due is not None:
-                due.give(fit(due.pending, core.settings.fit))
+                due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
     assert sent == expected
 
 
@@ -236,7 +236,7 @@ def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
         Message("events", home, offset, key, one if isinstance(one, bytes) or one is None else orjson.dumps(one))
         for offset, (key, one) in enumerate(contents)
     ]
-    learner = PartitionLearner(home, settings.learn())
+    learner = PartitionLearner(home, settings)
     for message in log:
         for _ in learner.consume(message):
             pass
@@ -245,7 +245,7 @@ def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
     for stream, record in learner.take_outbox()[0].predictions:
         found = predictions.decode(record)
         predicted[stream, found.seq] = found.id
-    core = PartitionDetector(settings.novelty_detector())
+    core = PartitionDetector(settings)
     records = read(told(core, log))
     assert core.streams.keys() == learner.streams.keys() and 0 < len(core.streams) <= 2
     for name, watched in core.streams.items():
@@ -299,7 +299,7 @@ def test_what_is_flagged_says_where_the_map_is_steep() -> None:
 
 def test_settings_that_contradict_each_other_are_all_named() -> None:
     with pytest.raises(SettingsError) as caught:
-        load(assignments=["novelty.delay=3000", "novelty.held=0.01", "novelty.neighbours=999"]).novelty_detector()
+        load(assignments=["novelty.delay=3000", "novelty.held=0.01", "novelty.neighbours=999"])
     findings = caught.value.findings
     assert len(findings) == 3
     for key, line in zip(("delay", "held", "neighbours"), findings, strict=True):
@@ -308,16 +308,20 @@ def test_settings_that_contradict_each_other_are_all_named() -> None:
 
 def test_a_window_that_ageing_keeps_too_small_for_a_map_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"novelty\.held: expected 99 events .* got 50 .* novelty\.age = 200"):
-        load(assignments=["novelty.age=200"]).novelty_detector()
+        load(assignments=["novelty.age=200"])
     with pytest.raises(SettingsError, match=r"novelty\.neighbours: expected at most the 50 .* novelty\.age = 200"):
-        load(assignments=["novelty.age=200", "novelty.held=0.75", "novelty.neighbours=51"]).novelty_detector()
-    load(assignments=["novelty.age=400"]).novelty_detector()
+        load(assignments=["novelty.age=200", "novelty.held=0.75", "novelty.neighbours=51"])
+    load(assignments=["novelty.age=400"])
 
 
 def test_no_setting_of_the_novelty_detector_is_one_of_the_others_state() -> None:
     plain, other = load(), load(assignments=["explain.methods=ipfi,novelty", "novelty.window=500"])
     assert plain.fingerprint() == other.fingerprint()
-    assert (plain.detects_novelty, other.detects_novelty, other.methods) == (False, True, ("ipfi",))
+    assert (plain.explain.detects_novelty, other.explain.detects_novelty, other.explain.names) == (
+        False,
+        True,
+        ("ipfi",),
+    )
     assert plain.novelty_fingerprint() != other.novelty_fingerprint()
     assert load(assignments=["novelty.anchor=5"]).novelty_fingerprint() == plain.novelty_fingerprint()
     for methods in ("novelty", "", "ipfi,", "novelty,novelty"):

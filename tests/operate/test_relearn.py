@@ -10,7 +10,7 @@ from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.operate.explain_at.from_log import StartingPoint, place, relearn
 from glasstream.settings import Settings
 from glasstream_topics import events
@@ -26,7 +26,7 @@ def sent(
     settings: Settings, *, at_rest: bool = False
 ) -> tuple[dict[int, tuple[ExplainRequest, Contributions]], list[StartingPoint]]:
     """What is sent and made of every explained event, by seq, and every place that could be begun at."""
-    learner = PartitionLearner(0, settings.learn())
+    learner = PartitionLearner(0, settings)
     found: dict[int, tuple[ExplainRequest, Contributions]] = {}
     begins = [StartingPoint(Position(0, 0))]
     models: dict[int, bytes] = {}
@@ -73,9 +73,9 @@ def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> Non
         seqs = [seq for seq in expected if seq >= begin.seq][::5]
         assert seqs
         rest = [one for one in messages if one.offset >= begin.at.offset]
-        found = relearn(settings.learn(), "s", 0, begin, rest, seqs)
+        found = relearn(settings, "s", 0, begin, rest, seqs)
         assert sorted(found) == seqs
-        counted = place(settings.novelty_detector(), begin, rest, seqs)
+        counted = place(settings, begin, rest, seqs)
         assert sorted(counted.events) == seqs
         for seq, (block, model) in found.items():
             theirs, published = expected[seq]
@@ -101,13 +101,11 @@ def test_a_reset_mark_ends_the_search_for_what_still_waits() -> None:
     log = [*LOG, Message("events", 0, end, b"s", events.RESET), *more]
     last = LOG[-1].offset + 1000
     for asked in ([40, 60], [60, last]):
-        alone = relearn(settings.learn(), "s", 0, begin, LOG, asked)
-        found = relearn(settings.learn(), "s", 0, begin, log, asked)
+        alone = relearn(settings, "s", 0, begin, LOG, asked)
+        found = relearn(settings, "s", 0, begin, log, asked)
         assert found.keys() == alone.keys() and 60 in found
         assert all(found[seq][0].epoch == 0 and "new" not in found[seq][0].names for seq in found)
-        assert place(settings.novelty_detector(), begin, log, asked) == place(
-            settings.novelty_detector(), begin, LOG, asked
-        )
+        assert place(settings, begin, log, asked) == place(settings, begin, LOG, asked)
 
 
 def test_events_that_are_not_explained_are_not_among_them() -> None:
@@ -115,8 +113,8 @@ def test_events_that_are_not_explained_are_not_among_them() -> None:
     expected, _ = sent(settings)
     begin = StartingPoint(Position(0, 0))
     everything = range(max(expected) + 1)
-    found = relearn(settings.learn(), "s", 0, begin, LOG, everything)
-    counted = place(settings.novelty_detector(), begin, LOG, everything)
+    found = relearn(settings, "s", 0, begin, LOG, everything)
+    counted = place(settings, begin, LOG, everything)
     assert found.keys() == expected.keys()
     assert sorted(counted.events) == list(everything)
     assert all(counted.events[seq].target is not None for seq in expected)

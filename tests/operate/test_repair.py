@@ -20,7 +20,7 @@ from glasstream.operate.repair import (
 from glasstream_topics import events, events_dead
 
 LIMIT = 1_000
-RULES = load(assignments=["topics.events=4"]).novelty_detector()
+RULES = load(assignments=["topics.events=4", f"limits.message_bytes={LIMIT}"])
 
 
 def letter(
@@ -38,21 +38,21 @@ def letter(
 
 
 def sent(one: Letter, function: RepairFunction | None = None, to: str | None = None) -> object:
-    outcome = repair(one, function, RULES, LIMIT, to)
+    outcome = repair(one, function, RULES, to)
     assert isinstance(outcome, Repaired), outcome
     assert len(events.decode(outcome.value)) == outcome.count
     return orjson.loads(outcome.value)
 
 
 def reason(one: Letter, function: RepairFunction | None = None, to: str | None = None) -> str:
-    outcome = repair(one, function, RULES, LIMIT, to)
+    outcome = repair(one, function, RULES, to)
     assert isinstance(outcome, Unrepaired), outcome
     return outcome.reason
 
 
 def test_without_a_filter_the_bytes_are_what_they_were() -> None:
     value = b'{"x":  {"a": 1.50}}'
-    assert repair(letter(value), None, RULES, LIMIT) == Repaired(b"s", value, 1)
+    assert repair(letter(value), None, RULES) == Repaired(b"s", value, 1)
 
 
 def test_of_an_array_only_the_rejected_elements_are_sent() -> None:
@@ -91,14 +91,14 @@ def test_what_would_be_rejected_again_is_not_sent(one: Letter, why: str) -> None
 
 
 def test_a_letter_without_a_stream_is_sent_to_the_one_that_is_named() -> None:
-    outcome = repair(letter(b'{"x": {"a": 1}}', key=None), None, RULES, LIMIT, "t")
+    outcome = repair(letter(b'{"x": {"a": 1}}', key=None), None, RULES, "t")
     assert isinstance(outcome, Repaired) and outcome.key == b"t"
 
 
 def test_the_filters_that_are_there() -> None:
     nan = letter(b'[{"x": {"a": NaN, "b": -Infinity, "c": 1}, "y": 0}]', "not_json")
     assert reason(nan, known_keys) == "not_json"
-    repaired_nan = repair(nan, nan_as_null, RULES, LIMIT)
+    repaired_nan = repair(nan, nan_as_null, RULES)
     assert isinstance(repaired_nan, Repaired)
     assert orjson.loads(repaired_nan.value) == [{"x": {"a": None, "b": None, "c": 1}, "y": 0}]
     for beyond in (b'{"x": {"a": ', b'[{"x": {"a": 1}}', b"[" * 1_000, b'[{"x": {"a": "\xff"}}]'):
@@ -119,6 +119,6 @@ def test_a_filter_that_raises_or_gives_no_json_is_named_with_the_letter() -> Non
     with pytest.raises(
         InputError, match=r"p\.events\.dead\[1\]@3: the filter raised KeyError: 'b'; let it return None"
     ):
-        repair(one, lambda event: event["b"], RULES, LIMIT)
+        repair(one, lambda event: event["b"], RULES)
     with pytest.raises(InputError, match=r"p\.events\.dead\[1\]@3: .*expected JSON"):
-        repair(one, lambda event: {"x": {"a": object()}}, RULES, LIMIT)
+        repair(one, lambda event: {"x": {"a": object()}}, RULES)

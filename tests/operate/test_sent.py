@@ -8,7 +8,7 @@ from glasstream.configuration import load
 from glasstream.errors import SettingsError
 from glasstream.explain.explainer import explain
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.operate.explain_at import from_topics as module
 from glasstream.operate.explain_at.from_topics import sent
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, adopt
@@ -44,7 +44,7 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
     """A stream's blocks, contributions and sealed snapshots, ended ones and another epoch's among them."""
     made = Topics()
     monkeypatch.setattr(module, "read_records", made.read_records)
-    learner = PartitionLearner(0, SETTINGS.learn())
+    learner = PartitionLearner(0, SETTINGS)
     models: dict[int, bytes] = {}
     for number in range(60):
         for _ in learner.consume(message(number, event(number))):

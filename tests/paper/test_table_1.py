@@ -9,7 +9,7 @@ import pytest
 from river.datasets import synth
 
 from glasstream.estimators.ipfi import IncrementalPFI, normalised
-from glasstream.models.predictor import CLASSIFICATION, Output
+from glasstream.models.contract.predictor import CLASSIFICATION, Output
 from glasstream.research.batch_pfi import batch_pfi
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstream[test]'")

@@ -12,7 +12,7 @@ from glasstream.errors import SettingsError
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.isage import contributions
 from glasstream.explain.losses import CustomLoss, losses
-from glasstream.models.predictor import Output
+from glasstream.models.contract.predictor import Output
 from glasstream.research.batch_sage import batch_sage
 from glasstream.research.shapley import exact_sage, sage_game, shapley_values
 from glasstream.research.window_sage import WindowSAGE

@@ -1,14 +1,15 @@
 """What the image compiles ahead covers what there is to choose. Whether stages compile more: `tests.ops.test_image`."""
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
 import pytest
 
-from glasstream.configuration import load
+from glasstream.configuration import choices_of
+from glasstream.drift.settings import DETECTORS
 from glasstream.explain.losses import LOSSES
 from glasstream.runner import precompile
-from glasstream.runner.precompile import CASES
+from glasstream.runner.precompile import CASES, settings_of
 from glasstream.settings import Settings
 from glasstream_topics.methods import METHODS
 
@@ -26,16 +27,16 @@ def _choices() -> dict[str, set[Any]]:
     for section in msgspec.structs.fields(Settings):
         if isinstance(section.type, type) and issubclass(section.type, msgspec.Struct):
             for field in msgspec.structs.fields(section.type):
-                for part in (field.type, *get_args(field.type)):
-                    if get_origin(part) is Literal:
-                        found[f"{section.name}.{field.name}"] = set(get_args(part))
+                if choices := choices_of(field.type):
+                    found[f"{section.name}.{field.name}"] = set(choices)
     return found
 
 
 def test_each_choice_of_each_setting_is_compiled_ahead() -> None:
     used: dict[str, set[Any]] = {}
     for case in CASES:
-        settings = load(assignments=[f"{key}={value}" for key, value in case.settings.items()])
+        settings = settings_of(case)
+        used.setdefault("drift.detector", set()).add(settings.drift.detector)
         for key in _choices():
             section, name = key.split(".")
             used.setdefault(key, set()).add(getattr(getattr(settings, section), name))
@@ -45,6 +46,7 @@ def test_each_choice_of_each_setting_is_compiled_ahead() -> None:
     lacking = {key: some - used[key] for key, some in _choices().items() if key not in NO_KERNEL and some - used[key]}
     assert not lacking
     assert set(LOSSES) <= used["explain.loss"]
+    assert set(DETECTORS) <= used["drift.detector"]
 
 
 def test_each_model_is_compiled_with_each_task_and_all_methods() -> None:

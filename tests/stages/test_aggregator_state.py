@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from glasstream.configuration import load
-from glasstream.models import snapshot
+from glasstream.models.codec import snapshot
 from glasstream.stages import aggregator as stage
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.transport.records import ConsumerRecord
@@ -26,7 +26,7 @@ SETTINGS = load(
     assignments=["explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "publish.every=10", "topics.events=1"]
 )
 STREAMS = [f"stream {number}" for number in range(4)]
-START = SETTINGS.start
+START = SETTINGS.explain.first_row
 Log = list[bytes]
 
 
@@ -215,7 +215,7 @@ def test_no_snapshot_is_written_that_inflates_to_more_than_is_read(monkeypatch: 
 
     from glasstream.errors import ModelError
     from glasstream.ingest.features import FeatureTable
-    from glasstream.models.generic import GenericPredictor
+    from glasstream.models.live.generic import GenericPredictor
 
     predictor = GenericPredictor(linear_model.LinearRegression(), FeatureTable(), None)
     key = b"a key of sixteen bytes"

@@ -9,7 +9,7 @@ import pytest
 from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.health import catalogue
-from glasstream.models import snapshot as codec
+from glasstream.models.codec import snapshot as codec
 from glasstream.runner.prepare import for_embedded
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.explainer import ExplainerTask

@@ -32,5 +32,5 @@ def test_a_signal_to_all_of_the_group_is_for_the_worker_and_a_kill_is_told(fitte
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(StageError, match="the process that fits maps has ended"):
         while True:
-            submitted = fitter.submit(None, None)  # type: ignore[arg-type]
+            submitted = fitter.submit(None, None, 0)  # type: ignore[arg-type]
             assert submitted.exception() is not None

@@ -12,12 +12,12 @@ import pytest
 from glasstream.configuration import load
 from glasstream.errors import LostInputError, StateError
 from glasstream.novelty.fit import Request, fit
-from glasstream.novelty.settings import MapSettings
+from glasstream.novelty.settings import NoveltySettings
 from glasstream.settings import Settings
 from glasstream.stages.novelty import NoveltyTask
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import events, progress_novelty
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from tests.late_labels import apart
 from tests.novelty.logs import BASE, mixed, packed
 
@@ -27,9 +27,9 @@ SETTINGS = load(assignments=[*BASE, "novelty.anchor=70"])
 class Inline:
     """In the place of the process that fits."""
 
-    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+    def submit(self, request: Request, settings: NoveltySettings, seed: int) -> "Future[bytes]":
         made: Future[bytes] = Future()
-        made.set_result(fit(request, settings))
+        made.set_result(fit(request, settings, seed))
         return made
 
 

@@ -14,7 +14,7 @@ from glasstream.configuration import load
 from glasstream.errors import LostInputError, StateError
 from glasstream.settings import Settings
 from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from tests.late_labels import apart, delays
 from tests.logs import event
 from tests.pipeline_in_memory import CRASHES, Entry, NothingMoves, Pipeline

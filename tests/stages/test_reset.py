@@ -11,8 +11,8 @@ import pytest
 from glasstream.configuration import load
 from glasstream.errors import StateError
 from glasstream.explain.explainer import explain
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask

@@ -126,9 +126,9 @@ def test_a_changed_record_without_a_changed_version_is_found(
 ) -> None:
     changed_type(monkeypatch, change)
     assert schema.findings(copy) == [
-        "predictions.v1: its type changed and its version did not; raise VERSION in the topic's module"
+        "predictions.v1: its type changed and its version did not; raise its version in the topic's module"
     ]
-    with pytest.raises(ContractError, match=r"predictions\.v1.*raise VERSION"):
+    with pytest.raises(ContractError, match=r"predictions\.v1.*raise its version"):
         schema.write(copy)
 
 
@@ -145,7 +145,7 @@ def test_a_schema_changed_together_with_its_file_is_found(copy: Path, monkeypatc
     changed_type(monkeypatch, lambda record: record["required"].remove("loss"))
     path = copy / "predictions.v1.json"
     path.write_bytes(orjson.dumps(schema.generate()["predictions.v1"]))
-    assert any("raise VERSION" in line for line in schema.findings(copy))
+    assert any("raise its version" in line for line in schema.findings(copy))
     assert any("not the one that was published" in line for line in schema.findings(copy))
 
 

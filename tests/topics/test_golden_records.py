@@ -26,7 +26,7 @@ from glasstream_topics import (
 )
 from glasstream_topics.errors import RecordError
 from glasstream_topics.labels import Label
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from tests.topics.golden_records import (
     DIRECTORY,
     GOLDEN,
@@ -250,7 +250,7 @@ def test_a_checkpoint_is_read() -> None:
 def test_progress_of_the_learner_is_read() -> None:
     restored = progress_learner.restore(
         {
-            progress_learner.PARTITION_KEY: checked_in("progress.learner.v1.partition.json"),
+            PARTITION_KEY: checked_in("progress.learner.v1.partition.json"),
             b"elec2": checked_in("progress.learner.v1.stream.json"),
         }
     )
@@ -260,7 +260,7 @@ def test_progress_of_the_learner_is_read() -> None:
 def test_progress_of_the_aggregator_is_read() -> None:
     restored = progress_aggregator.restore(
         {
-            progress_learner.PARTITION_KEY: checked_in("progress.aggregator.v1.partition.json"),
+            PARTITION_KEY: checked_in("progress.aggregator.v1.partition.json"),
             b"elec2": checked_in("progress.aggregator.v1.stream.json"),
             b"\xffstate/elec2/0": checked_in("progress.aggregator.v1.state.bin"),
         }
@@ -274,7 +274,7 @@ def test_progress_of_the_aggregator_is_read() -> None:
 
 
 NOVELTY = {
-    progress_learner.PARTITION_KEY: "partition.json",
+    PARTITION_KEY: "partition.json",
     b"elec2": "stream.json",
     b"\xffanchor/elec2/1": "anchor-1.bin",
     b"\xffanchor/elec2/0": "anchor-0.bin",
@@ -291,4 +291,4 @@ def test_progress_of_the_novelty_detector_is_read() -> None:
         assert getattr(found, name) == getattr(written, name)
     for name, array in written.arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
-    assert restored.chunks["elec2"] == len(progress_novelty.encode_anchor(written, limit=256))
+    assert restored.chunks("elec2") == len(progress_novelty.encode_anchor(written, limit=256))

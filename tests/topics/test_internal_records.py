@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from glasstream_topics import contributions, frames, requests
+from glasstream_topics import contributions, frames, methods, requests
 from glasstream_topics.errors import FrameError
 from tests.topics.golden_records import block, explained, failed
 
@@ -92,7 +92,7 @@ def test_a_block_comes_back_bit_for_bit(written: requests.ExplainRequest) -> Non
 
 @given(blocks(), st.sampled_from(["ok", "failed"]))
 def test_contributions_come_back_bit_for_bit(of: requests.ExplainRequest, kind: str) -> None:
-    values = np.where(np.abs(of.x) <= contributions.LARGEST, of.x, -0.0)
+    values = np.where(np.abs(of.x) <= methods.LARGEST, of.x, -0.0)
     written = contributions.Contributions(
         stream=of.stream,
         epoch=of.epoch,
@@ -188,7 +188,7 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (explained, {"reason": "no"}, "reason where it is failed"),
         (explained, {"seqs": np.array([102, -1, 103])}, "seqs: expected different numbers"),
         (explained, {"seqs": np.empty(0, np.int64), "values": {"ipfi": np.zeros((0, 2))}}, "expected rows"),
-        (explained, {"version": 101}, "a version from 1 to the first row 100"),
+        (explained, {"version": 101}, "a model version from 1 to the first row 100"),
         (explained, {"names": ["a", "a"]}, "different names"),
         (explained, {"first_row": -5}, "from 0 on"),
         (explained, {"values": {**ZEROS, "ipfi": np.full((3, 2), np.nan)}}, "numbers within .* as ipfi"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from glasstream_topics import ALL
-from glasstream_topics.contract import DEFAULT_PREFIX, Topic
+from glasstream_topics.contract import DEFAULT_PREFIX
 from glasstream_topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
@@ -19,26 +19,6 @@ ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "prod
 
 READERS: Final = "glasstream-reader"
 """Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""
-
-_WRITES: Final[Mapping[str, tuple[str, ...]]] = {
-    "learner": (
-        "events.dead",
-        "predictions",
-        "explain.requests",
-        "contributions",
-        "snapshots",
-        "checkpoints",
-        "progress.learner",
-    ),
-    "explainer": ("contributions",),
-    "aggregator": ("importance", "effects", "drift", "progress.aggregator"),
-    "novelty": ("novelty", "progress.novelty"),
-    "labels": ("events", "events.dead", "progress.labels"),
-    "producer": ("events", "labels"),
-}
-
-_SENT_BY_USERS: Final = ("events", "labels")
-"""Topics whose readers check the largest message size at startup."""
 
 _WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels")
 """Roles that write in transactions."""
@@ -115,12 +95,14 @@ def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str,
         yield "transactional-id", f"{prefix}dead.", True, ("write", "describe")
         return
     for topic in ALL:
-        reads: tuple[str, ...] = ("read",) if _reads(role, topic) else ()
-        if reads and topic.name in _SENT_BY_USERS:
-            reads = ("read", "describe-configs")
-        writes = ("write",) if topic.name in _WRITES.get(role, ()) else ()
-        if reads or writes:
-            yield "topic", topic.full_name(prefix), False, (*reads, *writes)
+        reads = topic.published if role == "consumer" else role in topic.read_by
+        operations = [
+            *(["read"] if reads else []),
+            *(["describe-configs"] if reads and topic.received else []),  # for the largest message size
+            *(["write"] if role in topic.written_by else []),
+        ]
+        if operations:
+            yield "topic", topic.full_name(prefix), False, tuple(operations)
     if role != "producer":
         yield "group", READERS, False, ("describe",)
     if role == "consumer":
@@ -129,12 +111,6 @@ def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str,
         yield "group", f"{prefix}{role}", False, ("read",)
     if role in _WITH_STATE:
         yield "transactional-id", f"{prefix}{role}.", True, ("write", "describe")
-
-
-def _reads(role: str, topic: Topic) -> bool:
-    if role == "consumer":
-        return topic.public and topic.name not in _WRITES["producer"]
-    return role in topic.read_by
 
 
 def _principal(name: str) -> str:

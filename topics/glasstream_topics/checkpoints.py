@@ -1,19 +1,18 @@
 """`checkpoints`: the state of a stream's learner after some row, in chunks; see `glasstream_topics.versions`.
 
 The version of a checkpoint is the number of rows learned. Its metadata is in the clear. The state is pickled and sealed
-(`glasstream.models.authentication`): readers unpickle it only after they have verified its HMAC.
+(`glasstream.models.codec.authentication`): readers unpickle it only after they have verified its HMAC.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
-import msgspec
 import numpy as np
 
 from glasstream_topics import frames, versions
-from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Topic
+from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Natural, Topic
 from glasstream_topics.errors import FrameError
-from glasstream_topics.progress_learner import Setting
+from glasstream_topics.progress import Setting
 from glasstream_topics.versions import Identity, Key, tombstones
 
 __all__ = ["TOPIC", "VERSION", "Assembler", "Checkpoint", "Identity", "Key", "decode", "encode", "split", "tombstones"]
@@ -27,15 +26,13 @@ TOPIC: Final = Topic(
     holds="a part of the state of a stream's learner after some row",
     key="stream/epoch/version/chunk",
     partitioning="the partition of events that it is about, set explicitly",
-    partitions="events",
     codec="chunks",
+    written_by=("learner",),
     read_by=("learner",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,36 +54,18 @@ class Checkpoint:
     """
 
     stream: str
-    epoch: int
-    rows: int
-    seqs: int
-    offset: int
-    used: int
+    epoch: Natural
+    rows: Natural
+    seqs: Natural
+    offset: Natural
+    used: Natural
     fingerprint: dict[str, Setting]
     sealed: bytes
 
 
-class _Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    stream: str
-    epoch: _Natural
-    rows: _Natural
-    seqs: _Natural
-    offset: _Natural
-    used: _Natural
-    fingerprint: dict[str, Setting]
-
-
 def encode(checkpoint: Checkpoint) -> bytes:
     """Return the bytes of a checkpoint, to be split into chunks."""
-    meta = {
-        "stream": checkpoint.stream,
-        "epoch": checkpoint.epoch,
-        "rows": checkpoint.rows,
-        "seqs": checkpoint.seqs,
-        "offset": checkpoint.offset,
-        "used": checkpoint.used,
-        "fingerprint": dict(sorted(checkpoint.fingerprint.items())),
-    }
+    meta = {name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__ if name != "sealed"}
     return frames.encode(_KIND, VERSION, meta, {"sealed": np.frombuffer(checkpoint.sealed, np.uint8)})
 
 
@@ -99,14 +78,10 @@ def decode(data: bytes) -> Checkpoint:
         the bytes are damaged, of another kind, or of another version.
     """
     frame = frames.decode(data, _KIND, VERSION)
-    try:
-        meta = msgspec.convert(frame.meta, _Meta)
-    except msgspec.ValidationError as error:
-        raise FrameError(f"a checkpoint: {error}") from error
     sealed = frame.arrays.get("sealed")
     if sealed is None or sealed.dtype != np.uint8 or sealed.ndim != 1 or len(frame.arrays) != 1:
         raise FrameError("a checkpoint: expected one array, sealed, of bytes")
-    return Checkpoint(**msgspec.structs.asdict(meta), sealed=sealed.tobytes())
+    return frames.convert({**frame.meta, "sealed": sealed.tobytes()}, Checkpoint, _KIND)
 
 
 def split(checkpoint: Checkpoint, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:

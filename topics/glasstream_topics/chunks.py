@@ -7,13 +7,12 @@ together. A later chunk under the same index replaces the earlier one, as on a c
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-import msgspec
 import numpy as np
 
 from glasstream_topics import frames
-from glasstream_topics.contract import CHUNK_BYTES
+from glasstream_topics.contract import CHUNK_BYTES, Natural, Positive
 from glasstream_topics.errors import FrameError
 
 VERSION: Final = 1
@@ -22,17 +21,6 @@ _CHECKSUM_BYTES: Final = 16
 _OVERHEAD: Final = 512
 
 K = TypeVar("K")
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class _Whole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a chunk states about the whole, and its place in it."""
-
-    index: _Natural
-    count: Annotated[int, msgspec.Meta(ge=1)]
-    length: _Natural
-    checksum: str
 
 
 @dataclass(frozen=True)
@@ -49,9 +37,9 @@ class Chunk:
         the bytes of this part.
     """
 
-    index: int
-    count: int
-    length: int
+    index: Natural
+    count: Positive
+    length: Natural
     checksum: str
     data: bytes
 
@@ -86,19 +74,16 @@ def decode(kind: str, value: bytes | memoryview) -> Chunk:
         the value is damaged or is not a chunk of this kind.
     """
     frame = frames.decode(value, kind, VERSION)
-    try:
-        meta = msgspec.convert(frame.meta, _Whole)
-    except msgspec.ValidationError as error:
-        raise FrameError(f"the meta of a {kind} frame: {error}") from error
     data = frame.arrays.get("data")
     if frame.arrays.keys() != {"data"} or data is None or data.dtype != "uint8" or data.ndim != 1:
         raise FrameError(f"a {kind} frame: expected one array of bytes, got {sorted(frame.arrays)}")
-    if meta.index >= meta.count or len(data) > meta.length:
+    chunk = frames.convert({**frame.meta, "data": data.tobytes()}, Chunk, kind)
+    if chunk.index >= chunk.count or len(chunk.data) > chunk.length:
         raise FrameError(
-            f"a {kind} frame: expected a part of {meta.length} bytes in {meta.count} parts, "
-            f"got part {meta.index} with {len(data)} bytes"
+            f"a {kind} frame: expected a part of {chunk.length} bytes in {chunk.count} parts, "
+            f"got part {chunk.index} with {len(chunk.data)} bytes"
         )
-    return Chunk(meta.index, meta.count, meta.length, meta.checksum, data.tobytes())
+    return chunk
 
 
 @dataclass

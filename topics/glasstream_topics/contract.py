@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from glasstream_topics.errors import TopicError
+from glasstream_topics.record import Json
 
 DEFAULT_PREFIX: Final = "glasstream."
 
 Count = Literal["events", "requests", "one"]
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 """A stream's name, as stages read it from records. It becomes a message key and appears in error messages."""
@@ -65,12 +70,17 @@ def least_in_sync(copies: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """The contract of one topic.
+    """The contract of one topic: the one declaration from which everything about it is derived.
+
+    These are its access rights, schema and reference, and what `glasstream tail`, the monitor of a run, the stages'
+    checks of their topics and the live page know of it. The defaults are those of an output topic.
 
     Attributes
     ----------
     name
         name without the prefix.
+    title
+        name for people: the title of the schema.
     holds
         what a record is, as a phrase.
     key
@@ -81,26 +91,60 @@ class Topic:
         the setting that sets the number of partitions: `topics.events`, `topics.requests`, or always one.
     codec
         encoding of the value.
+    written_by
+        the roles of `glasstream_topics.access` that write it.
     read_by
         the stages and people that read it.
     public
         whether its records are an interface for users.
-    schema_version
-        version of the record's schema; None if the value is not defined by us (`events.dead`).
+    json
+        records of an output topic; None for all other topics.
+    types
+        types of the messages of a topic without `json`, or of its headers if the codec is `raw`. A message may be an
+        array.
+    marks
+        messages without content, and their meaning, by name.
+    version
+        version of the schema of the records, if the topic has no `json`.
     config
         broker configuration that the topic needs; the operator decides everything else.
     """
 
     name: str
+    title: str = ""
     holds: str
-    key: str
-    partitioning: str
-    partitions: Count
-    codec: Literal["json", "frame", "chunks", "raw"]
-    read_by: tuple[str, ...]
-    public: bool
-    schema_version: int | None
-    config: Mapping[str, str] = field(hash=False)
+    key: str = "stream"
+    partitioning: str = "murmur2 of the key"
+    partitions: Count = "events"
+    codec: Literal["json", "frame", "chunks", "raw"] = "json"
+    written_by: tuple[str, ...]
+    read_by: tuple[str, ...] = ("anyone",)
+    public: bool = True
+    json: Json[..., Any] | None = field(default=None, hash=False)
+    types: tuple[type[msgspec.Struct], ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    version: int = 1
+    config: Mapping[str, str] = field(default_factory=lambda: {"cleanup.policy": "delete"}, hash=False)
+
+    @property
+    def schema_version(self) -> int:
+        """Version of the schema of new records."""
+        return self.version if self.json is None else self.json.versions[-1]
+
+    @property
+    def received(self) -> bool:
+        """Whether users send its messages and Glasstream reads them."""
+        return "producer" in self.written_by
+
+    @property
+    def published(self) -> bool:
+        """Whether Glasstream writes it for users."""
+        return self.public and not self.received
+
+    @property
+    def records(self) -> tuple[type[msgspec.Struct], ...]:
+        """Types of the records of a public topic."""
+        return self.types if self.json is None else (self.json.record,)
 
     def full_name(self, prefix: str = DEFAULT_PREFIX) -> str:
         """Return the topic's name on the broker."""
@@ -125,3 +169,8 @@ class Topic:
         if count is None or count < 1:
             raise TopicError(f"partitions of {self.name}: expected a count of {self.partitions} from 1 on, got {count}")
         return count
+
+
+def stream_key(stream: str) -> bytes:
+    """Return the key of a stream's records."""
+    return stream.encode()

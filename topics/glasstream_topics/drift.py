@@ -1,35 +1,16 @@
 """`drift`: alarms of the detectors that watch a stream's explanations and its loss."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from glasstream_topics.contract import Topic
-from glasstream_topics.record import decode_record, encode_record
-
-VERSION: Final = 1
+from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.record import Json
 
 SIGNALS: Final = ("importance", "pd_importance", "curve_shape", "loss")
 """Signals that detectors watch: the importance of a feature by one method, the importance of its effect curve, the
 distance of single rows' curves from the smoothed curve, and the loss of the model."""
-
-TOPIC: Final = Topic(
-    name="drift",
-    holds="one alarm: what changed at which row of one stream, from what to what",
-    key="stream",
-    partitioning="murmur2 of the key",
-    partitions="events",
-    codec="json",
-    read_by=("anyone", "alerting"),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete"},
-)
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class CurveFields(TypedDict):
@@ -87,91 +68,59 @@ class Drift(msgspec.Struct, frozen=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     stream: str
-    row: _Natural
-    seq: _Natural
+    row: Natural
+    seq: Natural
     signal: str
     feature: str | None
     method: str | None
-    model_version: _Natural
-    coverage: _Share
+    model_version: Natural
+    coverage: Share
     before: float
     after: float
-    width: _Positive
+    width: Positive
     curve_before: Curve | None
     curve_after: Curve | None
     detector: Detector
 
 
-_decoder: Final = msgspec.json.Decoder(Drift)
+JSON: Final = Json("drift", Drift)
+decode: Final = JSON.decode
+key: Final = stream_key
 
-
-def key(stream: str) -> bytes:
-    """Return the key of a stream's alarms."""
-    return stream.encode()
+TOPIC: Final = Topic(
+    name="drift",
+    title="Drift alarm",
+    holds="one alarm: what changed at which row of one stream, from what to what",
+    written_by=("aggregator",),
+    read_by=("anyone", "alerting"),
+    json=JSON,
+)
 
 
 def encode(
     *,
-    epoch: int,
-    stream: str,
-    row: int,
-    seq: int,
-    signal: str,
-    feature: str | None,
-    method: str | None,
-    model_version: int,
-    coverage: float,
-    before: float,
-    after: float,
-    width: int,
     curve_before: CurveFields | None,
     curve_after: CurveFields | None,
     detector: str,
     parameters: Mapping[str, float | int | str],
+    **fields: Any,
 ) -> bytes:
-    """Return the bytes of one alarm, with the detector's parameters sorted by name.
+    """Return the bytes of one alarm, with the detector's parameters sorted by name; `fields` as in `Drift`.
 
     Raises
     ------
     RecordError
         NaN or an infinity.
     """
-    return encode_record(
-        "drift",
-        {
-            "schema_version": VERSION,
-            "epoch": epoch,
-            "stream": stream,
-            "row": row,
-            "seq": seq,
-            "signal": signal,
-            "feature": feature,
-            "method": method,
-            "model_version": model_version,
-            "coverage": coverage,
-            "before": before,
-            "after": after,
-            "width": width,
-            "curve_before": _ordered(curve_before),
-            "curve_after": _ordered(curve_after),
-            "detector": {"name": detector, "parameters": dict(sorted(parameters.items()))},
-        },
+    return JSON.encode(
+        curve_before=_curve(curve_before),
+        curve_after=_curve(curve_after),
+        detector=Detector(detector, dict(sorted(parameters.items()))),
+        **fields,
     )
 
 
-def _ordered(curve: CurveFields | None) -> CurveFields | None:
-    """Return the curve with its fields in the order of the record."""
-    return None if curve is None else {"output": curve["output"], "grid": curve["grid"], "curve": curve["curve"]}
-
-
-def decode(data: bytes) -> Drift:
-    """Decode an alarm.
-
-    Raises
-    ------
-    RecordError
-        the bytes are not an alarm.
-    """
-    return decode_record("drift", data, _decoder)
+def _curve(fields: CurveFields | None) -> Curve | None:
+    return None if fields is None else Curve(fields["output"], list(fields["grid"]), list(fields["curve"]))

@@ -1,34 +1,13 @@
 """`effects`: how the prediction depends on one feature, as of one row (iPDP curves)."""
 
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import Topic
-from glasstream_topics.record import decode_record, encode_record
-
-VERSION: Final = 1
+from glasstream_topics.contract import Natural, Positive, Share, Topic
+from glasstream_topics.record import Json
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
-
-TOPIC: Final = Topic(
-    name="effects",
-    holds="one feature's effect curve of one stream as of one row",
-    key="stream/feature; stream/feature/output where the model has more than one",
-    partitioning="murmur2 of the key",
-    partitions="events",
-    codec="json",
-    read_by=("anyone",),
-    public=True,
-    schema_version=VERSION,
-    # Late consumers find the newest curve of every feature. All curves of the last day stay for comparisons.
-    config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(DAY_MS)},
-)
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class IceCurve(msgspec.Struct, frozen=True):
@@ -69,10 +48,10 @@ class Effect(msgspec.Struct, frozen=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     stream: str
-    row: _Natural
-    seq: _Natural
+    row: Natural
+    seq: Natural
     feature: str
     output: str | None
     kind: Literal["numeric", "categorical"]
@@ -80,12 +59,9 @@ class Effect(msgspec.Struct, frozen=True):
     curve: list[float]
     importance: float
     ice: list[IceCurve] | None
-    n: _Positive
-    coverage: _Share
-    model_version: _Natural
-
-
-_decoder: Final = msgspec.json.Decoder(Effect)
+    n: Positive
+    coverage: Share
+    model_version: Natural
 
 
 def key(stream: str, feature: str, output: str | None = None) -> bytes:
@@ -94,58 +70,17 @@ def key(stream: str, feature: str, output: str | None = None) -> bytes:
     return "/".join(parts).encode("utf-8", "surrogatepass")
 
 
-def encode(
-    *,
-    epoch: int,
-    stream: str,
-    row: int,
-    seq: int,
-    feature: str,
-    output: str | None,
-    kind: str,
-    grid: Sequence[float | str | bool],
-    curve: Sequence[float],
-    importance: float,
-    ice: Sequence[IceCurve] | None,
-    n: int,
-    coverage: float,
-    model_version: int,
-) -> bytes:
-    """Return the bytes of one curve.
+JSON: Final = Json("effects", Effect)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
 
-    Raises
-    ------
-    RecordError
-        NaN or an infinity.
-    """
-    return encode_record(
-        "effects",
-        {
-            "schema_version": VERSION,
-            "epoch": epoch,
-            "stream": stream,
-            "row": row,
-            "seq": seq,
-            "feature": feature,
-            "output": output,
-            "kind": kind,
-            "grid": grid,
-            "curve": curve,
-            "importance": importance,
-            "ice": None if ice is None else [{"grid": one.grid, "curve": one.curve} for one in ice],
-            "n": n,
-            "coverage": coverage,
-            "model_version": model_version,
-        },
-    )
-
-
-def decode(data: bytes) -> Effect:
-    """Decode a curve.
-
-    Raises
-    ------
-    RecordError
-        the bytes are not a curve.
-    """
-    return decode_record("effects", data, _decoder)
+TOPIC: Final = Topic(
+    name="effects",
+    title="Effect curve",
+    holds="one feature's effect curve of one stream as of one row",
+    key="stream/feature; stream/feature/output where the model has more than one",
+    written_by=("aggregator",),
+    json=JSON,
+    # Late consumers find the newest curve of every feature. All curves of the last day stay for comparisons.
+    config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(DAY_MS)},
+)

@@ -14,26 +14,13 @@ from typing import Annotated, Any, Final
 import msgspec
 import orjson
 
-from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic
+from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic, stream_key
 from glasstream_topics.errors import RecordError, TopicError
 from glasstream_topics.labels import Label
 from glasstream_topics.murmur2 import crc32_partition, murmur2_partition
-from glasstream_topics.record import encode_record
+from glasstream_topics.record import Messages, encode_record
 
 VERSION: Final = 1
-
-TOPIC: Final = Topic(
-    name="events",
-    holds="one event or late label, an array of them, or a mark (flush, reset)",
-    key="stream",
-    partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
-    partitions="events",
-    codec="json",
-    read_by=("learner", "novelty"),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
-)
 
 LARGEST: Final = 1e60
 """Largest absolute value of a number. Estimates contain fourth powers, which would overflow for larger values."""
@@ -90,15 +77,26 @@ class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         return Label(self.id, self.y, self.ts)
 
 
-_one: Final = msgspec.json.Decoder(Event)
-_many: Final = msgspec.json.Decoder(list[Event])
-_any: Final = msgspec.json.Decoder(_Element)
-_any_many: Final = msgspec.json.Decoder(list[_Element])
+TOPIC: Final = Topic(
+    name="events",
+    title="Message of events",
+    holds="one event or late label, an array of them, or a mark (flush, reset)",
+    partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
+    written_by=("producer", "labels"),
+    read_by=("learner", "novelty"),
+    types=(Event, Label),
+    marks={
+        "flush": "The flush mark: publish everything that is unpublished.",
+        "reset": "The reset mark: publish as at a flush mark, and start the stream's next epoch.",
+    },
+    version=VERSION,
+    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
+)
 
-
-def key(stream: str) -> bytes:
-    """Return the key of a stream's events."""
-    return stream.encode()
+_EVENTS: Final = Messages("events: expected an event or an array of events", Event)
+_ELEMENTS: Final = Messages("events: expected an event or a label, or an array of them", _Element)
+decode: Final = _EVENTS.decode
+key: Final = stream_key
 
 
 def partition(key: bytes, partitions: int, partitioner: str = "murmur2") -> int:
@@ -120,20 +118,6 @@ def encode(events: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
     return encode_record("events", events)
 
 
-def decode(data: bytes) -> list[Event]:
-    """Decode a valid message that holds only events.
-
-    Raises
-    ------
-    RecordError
-        an element is not an event, for example a label or a mark.
-    """
-    try:
-        return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"events: expected an event or an array of events: {error}") from error
-
-
 def decode_with_labels(data: bytes) -> list[Event | Label]:
     """Decode a valid message that holds events and labels. This is slower than `decode`.
 
@@ -142,11 +126,7 @@ def decode_with_labels(data: bytes) -> list[Event | Label]:
     RecordError
         an element is neither an event nor a label, for example a mark.
     """
-    try:
-        found = _any_many.decode(data) if data[:1] == b"[" else [_any.decode(data)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"events: expected an event or a label, or an array of them: {error}") from error
-    return [element.read() for element in found]
+    return [element.read() for element in _ELEMENTS.decode(data)]
 
 
 def is_flush(data: bytes) -> bool:

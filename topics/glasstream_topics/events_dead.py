@@ -7,12 +7,12 @@ decimal, `rejected` as JSON.
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 import orjson
 
-from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, KIB, MIB, Topic
+from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, KIB, MIB, Natural, Topic
 from glasstream_topics.errors import RecordError
 
 VERSION: Final = 1
@@ -33,19 +33,6 @@ KEY_BYTES: Final = 1_024
 
 REPLAYED: Final = "dead_letter"
 """Header of a resent message on `events`: `topic[partition]@offset` of the dead letter."""
-
-TOPIC: Final = Topic(
-    name="events.dead",
-    holds="a rejected message as it was received; headers say why, from where and when",
-    key="as received",
-    partitioning="the partition it was received on, set explicitly",
-    partitions="events",
-    codec="raw",
-    read_by=("people", "glasstream tail", "glasstream dead"),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete", "max.message.bytes": str(8 * MIB + DEFAULT_MAX_MESSAGE_BYTES)},
-)
 
 
 class Reason(StrEnum):
@@ -80,9 +67,6 @@ class Reason(StrEnum):
     """Some elements of an array were rejected; the header `rejected` lists them. The others were accepted."""
 
 
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-
-
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """The headers of a rejected message.
 
@@ -110,17 +94,32 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     reason: str
     topic: str
-    partition: _Natural
-    offset: _Natural
-    time: _Natural
+    partition: Natural
+    offset: Natural
+    time: Natural
     detail: str = ""
-    rejected: list[tuple[_Natural, str]] | None = None
-    omitted_bytes: _Natural | None = None
-    rejected_count: _Natural | None = None
-    omitted_key_bytes: _Natural | None = None
+    rejected: list[tuple[Natural, str]] | None = None
+    omitted_bytes: Natural | None = None
+    rejected_count: Natural | None = None
+    omitted_key_bytes: Natural | None = None
+
+
+TOPIC: Final = Topic(
+    name="events.dead",
+    title="Headers of a dead letter",
+    holds="a rejected message as it was received; headers say why, from where and when",
+    key="as received",
+    partitioning="the partition it was received on, set explicitly",
+    codec="raw",
+    written_by=("learner", "labels"),
+    read_by=("people", "glasstream tail", "glasstream dead"),
+    types=(DeadLetter,),
+    version=VERSION,
+    config={"cleanup.policy": "delete", "max.message.bytes": str(8 * MIB + DEFAULT_MAX_MESSAGE_BYTES)},
+)
 
 
 def headers(
@@ -137,26 +136,23 @@ def headers(
     omitted_key_bytes: int | None = None,
 ) -> list[tuple[str, bytes]]:
     """Return the headers of a dead letter, in the order of `DeadLetter`'s fields and smaller than `ORIGIN_BYTES`."""
-    cut = rejected is not None and len(rejected) > LISTED
-    texts = {
-        "schema_version": str(VERSION),
-        "epoch": str(epoch),
-        "reason": str(reason),
+    values = {
+        "schema_version": VERSION,
+        "epoch": epoch,
+        "reason": reason,
         "topic": topic,
-        "partition": str(partition),
-        "offset": str(offset),
-        "time": str(time),
+        "partition": partition,
+        "offset": offset,
+        "time": time,
+        "detail": detail or None,
+        "rejected": None
+        if rejected is None
+        else orjson.dumps([[at, str(why)] for at, why in rejected[:LISTED]]).decode(),
+        "omitted_bytes": omitted_bytes,
+        "rejected_count": len(rejected) if rejected is not None and len(rejected) > LISTED else None,
+        "omitted_key_bytes": omitted_key_bytes,
     }
-    if detail:
-        texts["detail"] = detail
-    if rejected is not None:
-        texts["rejected"] = orjson.dumps([[index, str(why)] for index, why in rejected[:LISTED]]).decode()
-    if omitted_bytes is not None:
-        texts["omitted_bytes"] = str(omitted_bytes)
-    if cut:
-        texts["rejected_count"] = str(len(rejected or ()))
-    if omitted_key_bytes is not None:
-        texts["omitted_key_bytes"] = str(omitted_key_bytes)
+    texts = {name: str(value) for name, value in values.items() if value is not None}
     encoded = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
     if len(encoded.get("detail", b"")) > DETAIL_BYTES:
         encoded["detail"] = encoded["detail"][:DETAIL_BYTES].decode("utf-8", "ignore").encode()

@@ -19,14 +19,16 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import numpy as np
 import orjson
 
 from glasstream_topics.errors import FrameError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+T = TypeVar("T")
 
 _MAGIC: Final = b"GLSF\x01\x00\x00\x00"  # magic, container version and three zeros
 _CHECKSUM_BYTES: Final = 16
@@ -35,7 +37,9 @@ _BODY: Final = len(_MAGIC) + _CHECKSUM_BYTES  # the checksum covers what starts 
 _HEADER: Final = _BODY + _LENGTHS.size
 _MAX_DIMENSIONS: Final = 8
 _CODES: Final = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
-_DTYPES: Final = {code: np.dtype(code).newbyteorder("<") for code in _CODES}
+_DTYPES: Final = {code: np.dtype("<" + code) for code in _CODES}
+_CODE_OF: Final = {np.dtype(order + code): code for code in _CODES for order in "<>"}
+_INTEGERS: Final = frozenset((int,))
 _HEADER_KEYS: Final = frozenset(("arrays", "kind", "meta", "version"))
 
 
@@ -83,20 +87,19 @@ def encode(kind: str, version: int, meta: Mapping[str, object], arrays: Mapping[
     contents: list[Array] = []
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
-        code = array.dtype.kind + str(array.dtype.itemsize)
-        if code not in _DTYPES or array.ndim > _MAX_DIMENSIONS:
+        code = _CODE_OF.get(array.dtype)
+        if code is None or array.ndim > _MAX_DIMENSIONS:
             raise FrameError(
                 f"array {name!r} of a {kind} frame: expected one of {', '.join(_DTYPES)} with at most "
                 f"{_MAX_DIMENSIONS} dimensions, got {array.dtype} with {array.ndim}"
             )
         table.append((name, code, array.shape))
-        contents.append(array.astype(_DTYPES[code], copy=False))
+        contents.append(array if array.dtype == _DTYPES[code] else array.astype(_DTYPES[code]))
     header = _json({"arrays": table, "kind": kind, "meta": dict(meta), "version": version}, kind)
-    parts: list[bytes] = [b"", header]
+    parts: list[bytes | memoryview] = [b"", header]
     position = _HEADER + len(header)
     for array in contents:
-        parts.append(bytes(-position % 8))
-        parts.append(array.tobytes())
+        parts += (bytes(-position % 8), array.data)
         position += -position % 8 + array.nbytes
     parts[0] = _LENGTHS.pack(position, len(header))
     body = b"".join(parts)
@@ -136,12 +139,29 @@ def decode(data: bytes | bytearray | memoryview, kind: str, version: int) -> Fra
                 f"array {name!r} of a {kind} frame: expected {length} bytes at {position}, "
                 f"the frame has {max(len(view) - position, 0)} left"
             )
-        arrays[name] = _array(view[position : position + length], dtype, shape, name, kind)
+        arrays[name] = _array(view, position, dtype, shape, name, kind)
         position += length
         before = name
     if position != len(view):
         raise FrameError(f"a {kind} frame: its content ends at byte {position}, the frame at {len(view)}")
     return Frame(kind, version, header["meta"], arrays)
+
+
+def convert(fields: object, record: type[T], kind: str) -> T:
+    """Return the dataclass, or another type that msgspec knows, whose fields a frame holds.
+
+    Raises
+    ------
+    FrameError
+        a field is unknown, missing or of another type.
+    """
+    known = getattr(record, "__dataclass_fields__", None)
+    if known is not None and isinstance(fields, dict) and not fields.keys() <= known.keys():
+        raise FrameError(f"the meta of a {kind} frame: unknown fields {sorted(fields.keys() - known.keys())}")
+    try:
+        return msgspec.convert(fields, record)
+    except msgspec.ValidationError as error:
+        raise FrameError(f"the meta of a {kind} frame: {error}") from error
 
 
 def mismatch(name: str, array: Array, dtype: str, shape: tuple[int, ...]) -> list[str]:
@@ -161,7 +181,7 @@ def repeated(name: str, array: Array) -> list[str]:
     >>> repeated("seqs", np.array([4, 0, 4]))
     ['seqs: expected different numbers from 0 on, got 0 below and 1 twice']
     """
-    if not (array[1:] <= array[:-1]).any() and array[0] >= 0:
+    if not np.count_nonzero(array[1:] <= array[:-1]) and array[0] >= 0:
         return []  # nearly always: they increase
     below, twice = int((array < 0).sum()), len(array) - len(np.unique(array))
     if not below and not twice:
@@ -218,21 +238,24 @@ def _table_row(row: object, kind: str) -> tuple[str, np.dtype[Any], tuple[int, .
         or code not in _DTYPES
         or not isinstance(shape, list)
         or len(shape) > _MAX_DIMENSIONS
-        or not all(type(size) is int and size >= 0 for size in shape)
+        or not _INTEGERS.issuperset(map(type, shape))
+        or min(shape, default=0) < 0
     ):
         raise FrameError(f"a {kind} frame: expected a name, a known dtype and a shape, got {row!r:.200}")
     dtype = _DTYPES[code]
     # numpy multiplies all sizes but the zeros; beyond 63 bits it raises, even for an array without elements.
-    if math.prod(max(size, 1) for size in shape) * dtype.itemsize >= 1 << 62:
+    if math.prod([size or 1 for size in shape]) * dtype.itemsize >= 1 << 62:
         raise FrameError(f"array {name!r} of a {kind} frame: its shape {shape} is beyond any memory")
     return name, dtype, tuple(shape), math.prod(shape) * dtype.itemsize
 
 
-def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, kind: str) -> Array:
-    """Return a read-only array over `view`."""
-    if dtype.kind == "b" and np.frombuffer(view, np.uint8).max(initial=0) > 1:
+def _array(
+    view: memoryview, position: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, kind: str
+) -> Array:
+    """Return a read-only array over the bytes that begin at a position."""
+    array = np.ndarray(shape, dtype, view, position)
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise FrameError(f"array {name!r} of a {kind} frame: expected booleans, got other bytes than 0 and 1")
-    array: Array = np.frombuffer(view, dtype).reshape(shape)
     if not array.flags.aligned:
         array = array.copy()
     array.setflags(write=False)

@@ -1,39 +1,21 @@
 """`importance`: how much the model relies on each feature, as of one row."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal
+from operator import itemgetter
+from typing import Any, Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import Topic
+from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
 from glasstream_topics.errors import RecordError
-from glasstream_topics.record import decode_record, encode_record
-
-VERSION: Final = 1
-
-TOPIC: Final = Topic(
-    name="importance",
-    holds="one method's feature importance of one stream as of one row",
-    key="stream",
-    partitioning="murmur2 of the key",
-    partitions="events",
-    codec="json",
-    read_by=("anyone",),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete"},
-)
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+from glasstream_topics.record import Json
 
 
 class Interval(msgspec.Struct, frozen=True):
     """Kind and level of the intervals `low` to `high`; both are null if there are none."""
 
     kind: str | None
-    level: _Share | None
+    level: Share | None
 
 
 class Feature(msgspec.Struct, frozen=True):
@@ -58,7 +40,7 @@ class Feature(msgspec.Struct, frozen=True):
     variance: float
     low: float | None
     high: float | None
-    rank: _Positive
+    rank: Positive
 
 
 class Importance(msgspec.Struct, frozen=True):
@@ -100,19 +82,19 @@ class Importance(msgspec.Struct, frozen=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     stream: str
-    row: _Natural
-    seq: _Natural
+    row: Natural
+    seq: Natural
     method: str
     loss: str
-    alpha: _Share
+    alpha: Share
     sampling: str
     interval: Interval
-    n: _Positive
-    coverage: _Share
-    model_version: _Natural
-    lag: _Natural
+    n: Positive
+    coverage: Share
+    model_version: Natural
+    lag: Natural
     staleness: float | None
     features: dict[str, Feature]
     marginal_loss: float | None = None
@@ -120,41 +102,11 @@ class Importance(msgspec.Struct, frozen=True):
     total: float | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(Importance)
-
-
-def key(stream: str) -> bytes:
-    """Return the key of a stream's records."""
-    return stream.encode()
-
-
-def ranks(names: Sequence[str], values: Sequence[float]) -> list[int]:
-    """Return the rank of each feature: 1 for the largest value, ties by name.
-
-    >>> ranks(["salary", "age", "loan", "car"], [0.4, 0.0, 0.0, 0.5])
-    [2, 3, 4, 1]
-    """
-    order = sorted(range(len(names)), key=lambda slot: (-values[slot], names[slot]))
-    result = [0] * len(names)
-    for rank, slot in enumerate(order, 1):
-        result[slot] = rank
-    return result
-
-
 def encode(
     *,
-    epoch: int,
     stream: str,
     row: int,
-    seq: int,
-    method: str,
-    loss: str,
-    alpha: float,
-    sampling: str,
     n: int,
-    coverage: float,
-    model_version: int,
-    lag: int,
     names: Sequence[str],
     value: Sequence[float],
     raw: Sequence[float],
@@ -164,7 +116,8 @@ def encode(
     interval_kind: str | None = None,
     interval_level: float | None = None,
     staleness: float | None = None,
-    totals: Mapping[str, float] | None = None,
+    totals: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> bytes:
     """Return the bytes of one estimate, with features sorted by name and ranked.
 
@@ -174,62 +127,43 @@ def encode(
         one entry per feature, all in the same order (lists or numpy arrays); without low and high both are null.
     totals
         marginal_loss, model_loss and total of iSAGE.
+    fields
+        the other fields of `Importance`.
 
     Raises
     ------
     RecordError
         NaN, an infinity, no rows in the estimate, or lists that disagree on the number of features.
     """
-    columns = [value, raw, variance, *(column for column in (low, high) if column is not None)]
-    if any(len(column) != len(names) for column in columns) or len(set(names)) != len(names):
+    none = [None] * len(names)
+    columns = (value, raw, variance, none if low is None else low, none if high is None else high)
+    if set(map(len, columns)) != {len(names)} or len(set(names)) != len(names):
         raise RecordError(
             f"importance of {stream!r} at row {row}: expected {len(set(names))} different names and as many values, "
             f"got {len(names)} names and {[len(column) for column in columns]} values"
         )
     if n < 1:
         raise RecordError(f"importance of {stream!r} at row {row}: expected rows in the estimate, got n = {n}")
-    rank = ranks(names, value)
+    rows = sorted(zip(names, *columns, strict=True))
     features = {
-        names[slot]: {
-            "value": value[slot],
-            "raw": raw[slot],
-            "variance": variance[slot],
-            "low": None if low is None else low[slot],
-            "high": None if high is None else high[slot],
-            "rank": rank[slot],
-        }
-        for slot in sorted(range(len(names)), key=lambda slot: names[slot])
+        name: {"value": a, "raw": b, "variance": c, "low": d, "high": e, "rank": 0} for name, a, b, c, d, e in rows
     }
-    return encode_record(
-        "importance",
-        {
-            "schema_version": VERSION,
-            "epoch": epoch,
-            "stream": stream,
-            "row": row,
-            "seq": seq,
-            "method": method,
-            "loss": loss,
-            "alpha": alpha,
-            "sampling": sampling,
-            "interval": {"kind": interval_kind, "level": interval_level},
-            "n": n,
-            "coverage": coverage,
-            "model_version": model_version,
-            "lag": lag,
-            "staleness": staleness,
-            **(totals or {}),
-            "features": features,
-        },
-    )
+    # This order is stable, so equal values are ranked by name.
+    for rank, ranked in enumerate(sorted(rows, key=itemgetter(1), reverse=True), 1):
+        features[ranked[0]]["rank"] = rank
+    fields |= {"stream": stream, "row": row, "n": n, "staleness": staleness, "features": features, **(totals or {})}
+    fields["interval"] = {"kind": interval_kind, "level": interval_level}
+    return JSON.write(fields)
 
 
-def decode(data: bytes) -> Importance:
-    """Decode an estimate.
+JSON: Final = Json("importance", Importance, last="features")
+decode: Final = JSON.decode
+key: Final = stream_key
 
-    Raises
-    ------
-    RecordError
-        the bytes are not an estimate.
-    """
-    return decode_record("importance", data, _decoder)
+TOPIC: Final = Topic(
+    name="importance",
+    title="Feature importance",
+    holds="one method's feature importance of one stream as of one row",
+    written_by=("aggregator",),
+    json=JSON,
+)

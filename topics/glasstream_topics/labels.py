@@ -10,23 +10,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from glasstream_topics.contract import DEFAULT_MAX_MESSAGE_BYTES, Topic
-from glasstream_topics.errors import RecordError
-from glasstream_topics.record import encode_record
+from glasstream_topics.record import Messages, encode_record
 
 VERSION: Final = 1
-
-TOPIC: Final = Topic(
-    name="labels",
-    holds="one label of an event that is on events, or an array of them",
-    key="stream",
-    partitioning="as of events: a label goes to the partition of its event",
-    partitions="events",
-    codec="json",
-    read_by=("labels",),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
-)
 
 
 class Label(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -47,8 +33,20 @@ class Label(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     ts: int | None = None
 
 
-_one: Final = msgspec.json.Decoder(Label)
-_many: Final = msgspec.json.Decoder(list[Label])
+TOPIC: Final = Topic(
+    name="labels",
+    title="Message of labels",
+    holds="one label of an event that is on events, or an array of them",
+    partitioning="as of events: a label goes to the partition of its event",
+    written_by=("producer",),
+    read_by=("labels",),
+    types=(Label,),
+    version=VERSION,
+    config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
+)
+
+_MESSAGES: Final = Messages("labels: expected a label or an array of labels", Label)
+decode: Final = _MESSAGES.decode
 
 
 def encode(labels: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
@@ -60,17 +58,3 @@ def encode(labels: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
         JSON cannot hold a value, for example NaN or an infinity.
     """
     return encode_record(TOPIC.name, labels)
-
-
-def decode(data: bytes) -> list[Label]:
-    """Decode a valid message of labels.
-
-    Raises
-    ------
-    RecordError
-        an element is not a label.
-    """
-    try:
-        return _many.decode(data) if data[:1] == b"[" else [_one.decode(data)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"labels: expected a label or an array of labels: {error}") from error

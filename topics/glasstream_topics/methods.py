@@ -1,17 +1,22 @@
 """The explanation methods, and the arrays that each one reads from a block and returns for it, by name.
 
-A shape is a tuple of numbers, ``count`` (rows of the block), ``d`` (features), ``k`` (outputs: classes, or the one
-number of a regression), and None for any size.
+A shape is a tuple of ``count`` (rows of the block), ``d`` (features), ``k`` (classes, or the one number of a
+regression), ``points`` (of a grid), ``outputs`` (with curves), and None for any size.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from glasstream_topics import frames
 from glasstream_topics.frames import Array
 
-METHODS: Final = ("ipfi", "isage", "ipdp")
-"""All methods, in the order in which their records are published."""
+if TYPE_CHECKING:
+    from glasstream_topics.contributions import Contributions
+    from glasstream_topics.requests import ExplainRequest
 
 MOST_POINTS: Final = 1_000
 """Largest number of points of a grid. Readers allocate no more, whatever a record says."""
@@ -19,33 +24,176 @@ MOST_POINTS: Final = 1_000
 MOST_OUTPUTS: Final = 10
 """Largest number of outputs with curves. Each output costs one number per point, feature and row."""
 
-Shape = tuple[str, tuple[str | int | None, ...]]
+LARGEST: Final = 1e125
+"""Largest absolute value of a number. Fourth powers of larger values are too close to overflow."""
+_LARGEST_SQUARED: Final = 1e63  # limit for numbers that the loss squares
+_SQUARES: Final = ("squared", "brier")
+_OF_NUMBERS: Final = ("squared", "absolute")
+_TEXT: Final = 2  # the kind of a feature whose values are codes of texts
 
-TAKEN: Final[Mapping[str, Shape]] = {
-    "ipfi": ("float64", ("count", None, "d")),
-    "isage": ("float64", ("count", None, None, "d")),
-    "isage.order": ("int64", ("count", "d")),
-    "ipdp.row": ("int32", (None,)),
-    "ipdp.place": ("int32", (None,)),
-    "ipdp.value": ("float64", (None,)),
+Shape = tuple[str, tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One explanation method: its arrays, and what must hold for them beyond their shapes.
+
+    Attributes
+    ----------
+    name, label
+        Name in settings and records, and name for people.
+    meaning
+        What the published numbers mean, for people. ``{loss}`` stands for the name of the loss.
+    draws
+        Arrays in a block. The first part of an array's name is the method's name.
+    values
+        Arrays in the contributions.
+    check_draws, check_values
+        Functions that return what is wrong with a block or with contributions. The shapes are known to be right.
+    gaps
+        Whether values may be NaN; otherwise all numbers must be within ±`LARGEST`.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    draws: Mapping[str, Shape]
+    values: Mapping[str, Shape]
+    check_draws: "Callable[[ExplainRequest], Iterable[str]]" = lambda _: ()
+    check_values: "Callable[[Contributions], Iterable[str]]" = lambda _: ()
+    gaps: bool = False
+
+    @property
+    def per_feature(self) -> bool:
+        """Whether the method returns one contribution per row and feature."""
+        return self.values[self.name][1] == ("count", "d")
+
+
+def _ipfi_draws(request: "ExplainRequest") -> Iterator[str]:
+    if request.draws["ipfi"].shape[1] < 1:
+        yield "draws of ipfi: expected at least one value a feature, got none"
+
+
+def _isage_draws(request: "ExplainRequest") -> Iterator[str]:
+    order, rows, d = request.draws["isage.order"], request.draws["isage"], len(request.names)
+    if not bool((np.sort(order, axis=1) == np.arange(order.shape[1])).all()):
+        yield "expected every order of features to be a permutation"
+    if d > 1 and (rows.shape[1] not in (1, d - 1) or rows.shape[2] < 1):
+        yield f"draws of isage: expected rows for all steps or for each of {d - 1}, got {rows.shape[1:3]}"
+
+
+def _isage_values(record: "Contributions") -> Iterator[str]:
+    first, target, classes = record.values["isage.first"], record.values["isage.target"], len(record.classes)
+    if record.loss in _SQUARES:
+        yield from too_large(record.values, ("isage.prediction", "isage.target"), _LARGEST_SQUARED)
+    if not bool(((first >= 0) & (first < max(1, len(record.names)))).all()):
+        yield "expected the first feature of every order to be one of the features"
+    if classes or record.loss not in _OF_NUMBERS:
+        known = (target >= -1) & (target < classes) & (target == np.floor(target))
+        if not bool(known.all()):
+            yield f"expected targets that are indices of {classes} classes, or -1"
+
+
+def _ipdp_values(record: "Contributions") -> Iterator[str]:
+    curves, points = record.values["ipdp"], record.values["ipdp.points"]
+    if curves.shape[2:] != (points.shape[1], len(record.outputs)) or points.shape[1] > MOST_POINTS:
+        yield (
+            f"expected curves of {points.shape[1]} points, at most {MOST_POINTS}, for each of {len(record.outputs)} "
+            f"outputs, got {curves.shape[2:]}"
+        )
+        return
+    there = ~np.isnan(points)
+    answered = (np.abs(curves.transpose(0, 2, 1, 3)) <= LARGEST).all(axis=3)
+    if not bool((~there | (answered & (np.abs(points) <= LARGEST))).all()):
+        yield f"expected points and answers within ±{LARGEST:g}"
+    for slot in (slot for slot, kind in enumerate(record.kinds) if kind == _TEXT):
+        codes = np.unique(points[:, :, slot][there[:, :, slot]]).tolist()
+        if not all(code in record.texts.get(slot, ()) for code in codes):
+            yield f"expected the texts of the categories {codes} of slot {slot}, got some of them"
+
+
+def too_large(arrays: Mapping[str, Array], names: Iterable[str], most: float = LARGEST) -> Iterator[str]:
+    """Yield what is wrong with arrays whose numbers must be finite and must not exceed a limit."""
+    for name in names:
+        if not bool((np.abs(arrays[name]) <= most).all()):
+            yield f"expected numbers within ±{most:g} as {name}"
+
+
+METHODS: Final[Mapping[str, Method]] = {
+    method.name: method
+    for method in (
+        Method(
+            name="ipfi",
+            label="iPFI",
+            meaning="rise of the {loss} loss when the feature's value is taken from another recent row",
+            draws={"ipfi": ("float64", ("count", None, "d"))},
+            values={"ipfi": ("float64", ("count", "d"))},
+            check_draws=_ipfi_draws,
+        ),
+        Method(
+            name="isage",
+            label="iSAGE",
+            meaning="the feature's share of what the model gains over its mean prediction, in {loss} loss",
+            draws={"isage": ("float64", ("count", None, None, "d")), "isage.order": ("int64", ("count", "d"))},
+            values={
+                "isage": ("float64", ("count", "d")),
+                "isage.first": ("int64", ("count",)),
+                "isage.model_loss": ("float64", ("count",)),
+                "isage.prediction": ("float64", ("count", "k")),
+                "isage.target": ("float64", ("count",)),
+            },
+            check_draws=_isage_draws,
+            check_values=_isage_values,
+        ),
+        Method(
+            name="ipdp",
+            label="iPDP",
+            meaning="the mean prediction if the feature had this value; importance: the standard deviation of the "
+            "curve, or for categories a quarter of its range",
+            draws={
+                "ipdp.row": ("int32", (None,)),
+                "ipdp.place": ("int32", (None,)),
+                "ipdp.value": ("float64", (None,)),
+            },
+            values={
+                "ipdp": ("float64", ("count", "d", "points", "outputs")),
+                "ipdp.points": ("float64", ("count", "points", "d")),
+            },
+            check_values=_ipdp_values,
+            gaps=True,
+        ),
+    )
 }
-"""Arrays in a block. iPFI: background values. iSAGE: background rows for each step (or for all), and the order in which
-features are added. iPDP: changes of the grids from row to row; `glasstream.background.grids` makes the points."""
+"""All methods, in the order in which their records are published. iPFI draws background values. iSAGE draws background
+rows for each step (or for all), and the order in which features are added; its values include the feature whose first
+difference the aggregator completes, the model's loss and prediction, and the target. iPDP sends the changes of the
+grids from row to row, from which `glasstream.background.grids` makes the points; its values are the ICE curves, one per
+output, and the points at which they were evaluated."""
+
+TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
+"""All arrays in a block."""
 
 GIVEN: Final[Mapping[str, Shape]] = {
     "loss": ("float64", ("count",)),
-    "ipfi": ("float64", ("count", "d")),
-    "isage": ("float64", ("count", "d")),
-    "isage.first": ("int64", ("count",)),
-    "isage.model_loss": ("float64", ("count",)),
-    "isage.prediction": ("float64", ("count", "k")),
-    "isage.target": ("float64", ("count",)),
-    "ipdp": ("float64", ("count", "d", None, None)),
-    "ipdp.points": ("float64", ("count", None, "d")),
+    **{name: shape for method in METHODS.values() for name, shape in method.values.items()},
 }
-"""Arrays in the contributions. All methods: the loss of the model, and the contributions. iSAGE: also the feature whose
-first difference the aggregator completes, the model's loss and prediction, and the target. iPDP: the ICE curves, one
-per output, and the points at which they were evaluated."""
+"""All arrays in the contributions: the loss of the model, and the values of the methods."""
+
+
+def label_of(method: str | None) -> str:
+    """Return the name of a method for people. A method that this release does not know keeps its own name."""
+    known = METHODS.get(method or "")
+    return known.label if known is not None else method or ""
+
+
+def meaning_of(method: str, loss: str) -> str:
+    """Return what the published numbers of a method mean.
+
+    >>> meaning_of("ipfi", "squared")
+    "rise of the squared loss when the feature's value is taken from another recent row"
+    """
+    meaning = METHODS[method].meaning if method in METHODS else "importance, in {loss} loss"
+    return meaning.format(loss=loss.replace("_", "-"))
 
 
 def method_of(name: str) -> str:
@@ -57,30 +205,43 @@ def method_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def methods_of(arrays: Iterable[str]) -> list[Method]:
+    """Return the methods that arrays belong to, in the order of `METHODS`."""
+    names = {method_of(name) for name in arrays}
+    return [method for name, method in METHODS.items() if name in names]
+
+
+def numbers_of_a_row(methods: Iterable[str], sizes: Mapping[str, int]) -> int:
+    """Return the number of values that contributions have for each row: the loss, and the values of some methods.
+
+    >>> numbers_of_a_row(["ipfi", "isage"], {"d": 10, "k": 2})
+    26
+    """
+    shapes = (shape for name in methods for shape in METHODS[name].values.values())
+    return 1 + sum(prod(sizes[str(dim)] for dim in dims if dim != "count") for _, dims in shapes)
+
+
 def findings(
     arrays: Mapping[str, Array], shapes: Mapping[str, Shape], sizes: Mapping[str, int], what: str
 ) -> list[str]:
     """Return what is wrong with the arrays: unknown names, incomplete methods, wrong types and shapes."""
     found: list[str] = []
-    unknown = sorted(arrays.keys() - shapes.keys())
-    if unknown:
-        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {unknown}")
-    methods = {method_of(name) for name in arrays}
+    if not arrays.keys() <= shapes.keys():
+        found.append(f"{what}: expected arrays named {', '.join(shapes)}, got {sorted(arrays.keys() - shapes.keys())}")
+    methods = set(map(method_of, arrays))
     for name, (dtype, dims) in shapes.items():
         array = arrays.get(name)
-        if array is None:
-            if method_of(name) in methods:
-                found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
-            continue
-        found += frames.mismatch(f"{what} of {name}", array, dtype, tuple(_sizes(dims, sizes, array)))
+        if array is not None:
+            shape = _sizes(dims, sizes, array)
+            if array.dtype != dtype or array.shape != shape:
+                found += frames.mismatch(f"{what} of {name}", array, dtype, shape)
+        elif method_of(name) in methods:
+            found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
     return found
 
 
-def _sizes(dims: tuple[str | int | None, ...], sizes: Mapping[str, int], array: Array) -> Iterable[int]:
-    for axis, dim in enumerate(dims):
-        if isinstance(dim, str):
-            yield sizes[dim]
-        elif dim is None:
-            yield array.shape[axis] if array.ndim == len(dims) else -1
-        else:
-            yield dim
+def _sizes(dims: tuple[str | None, ...], sizes: Mapping[str, int], array: Array) -> tuple[int, ...]:
+    own = array.shape if array.ndim == len(dims) else (-1,) * len(dims)
+    return tuple(
+        [any_size if dim is None else sizes.get(dim, any_size) for dim, any_size in zip(dims, own, strict=True)]
+    )

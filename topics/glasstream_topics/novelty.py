@@ -1,31 +1,12 @@
 """`novelty`: whether the model should be trusted with an event, labelled or not."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import Topic
-from glasstream_topics.record import decode_record, encode_record
+from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.record import Json
 
-VERSION: Final = 1
-
-TOPIC: Final = Topic(
-    name="novelty",
-    holds="one event's novelty score: how far the map's prediction is from what the event's neighbours support",
-    key="stream",
-    partitioning="murmur2 of the key",
-    partitions="events",
-    codec="json",
-    read_by=("anyone", "alerting"),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete"},
-)
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Distance = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -40,9 +21,9 @@ class Alarm(msgspec.Struct, frozen=True):
         number of events after the change, up to and including this one.
     """
 
-    before: _Share
-    after: _Share
-    width: _Positive
+    before: Share
+    after: Share
+    width: Positive
 
 
 class Novelty(msgspec.Struct, frozen=True):
@@ -72,73 +53,29 @@ class Novelty(msgspec.Struct, frozen=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     stream: str
-    seq: _Natural
+    seq: Natural
     id: str
     indicator: _Distance
     baseline: _Distance
     threshold: _Distance
     flagged: bool
-    map_version: _Natural
+    map_version: Natural
     attribution: dict[str, float] | None = None
     alarm: Alarm | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(Novelty)
+JSON: Final = Json("novelty", Novelty)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
+key: Final = stream_key
 
-
-def key(stream: str) -> bytes:
-    """Return the key of a stream's records."""
-    return stream.encode()
-
-
-def encode(
-    *,
-    epoch: int,
-    stream: str,
-    seq: int,
-    id: str,
-    indicator: float,
-    baseline: float,
-    threshold: float,
-    flagged: bool,
-    map_version: int,
-    attribution: Mapping[str, float] | None = None,
-    alarm: Alarm | None = None,
-) -> bytes:
-    """Return the bytes of one event's record, with its attribution sorted by name. Fields that are None are left out.
-
-    Raises
-    ------
-    RecordError
-        NaN or an infinity.
-    """
-    record: dict[str, Any] = {
-        "schema_version": VERSION,
-        "epoch": epoch,
-        "stream": stream,
-        "seq": seq,
-        "id": id,
-        "indicator": indicator,
-        "baseline": baseline,
-        "threshold": threshold,
-        "flagged": flagged,
-        "map_version": map_version,
-    }
-    if attribution is not None:
-        record["attribution"] = dict(sorted(attribution.items()))
-    if alarm is not None:
-        record["alarm"] = {"before": alarm.before, "after": alarm.after, "width": alarm.width}
-    return encode_record("novelty", record)
-
-
-def decode(data: bytes) -> Novelty:
-    """Decode a record.
-
-    Raises
-    ------
-    RecordError
-        the bytes are not such a record.
-    """
-    return decode_record("novelty", data, _decoder)
+TOPIC: Final = Topic(
+    name="novelty",
+    title="Novelty score",
+    holds="one event's novelty score: how far the map's prediction is from what the event's neighbours support",
+    written_by=("novelty",),
+    read_by=("anyone", "alerting"),
+    json=JSON,
+)

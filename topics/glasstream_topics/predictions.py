@@ -4,32 +4,15 @@ performance.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import Topic
-from glasstream_topics.record import decode_record, encode_record
-
-VERSION: Final = 1
+from glasstream_topics.contract import Natural, Positive, Topic, stream_key
+from glasstream_topics.record import Json, encode_record
 
 NAMED: Final = 100
 """Largest number of classes in a record, so that a record stays below the broker's size limit."""
-
-TOPIC: Final = Topic(
-    name="predictions",
-    holds="one accepted event's prediction, made before its label was learned, with loss and running metric",
-    key="stream",
-    partitioning="murmur2 of the key",
-    partitions="events",
-    codec="json",
-    read_by=("anyone",),
-    public=True,
-    schema_version=VERSION,
-    config={"cleanup.policy": "delete"},
-)
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -42,7 +25,7 @@ class Metric(msgspec.Struct, frozen=True):
 class Others(msgspec.Struct, frozen=True):
     """The classes that a record does not name: their number, and the sum of their probabilities."""
 
-    classes: Annotated[int, msgspec.Meta(ge=1)]
+    classes: Positive
     probability: float
 
 
@@ -73,9 +56,9 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     schema_version: Literal[1]
-    epoch: _Natural
+    epoch: Natural
     stream: str
-    seq: _Natural
+    seq: Natural
     id: str
     prediction: str | float | None
     probabilities: dict[str, float] | None
@@ -83,16 +66,21 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     loss: float | None
     loss_name: str
     metric: Metric
-    model_version: _Natural
+    model_version: Natural
     others: Others | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(Prediction)
+JSON: Final = Json("predictions", Prediction)
+decode: Final = JSON.decode
+key: Final = stream_key
 
-
-def key(stream: str) -> bytes:
-    """Return the key of a stream's predictions."""
-    return stream.encode()
+TOPIC: Final = Topic(
+    name="predictions",
+    title="Prediction",
+    holds="one accepted event's prediction, made before its label was learned, with loss and running metric",
+    written_by=("learner",),
+    json=JSON,
+)
 
 
 class Encoder:
@@ -111,7 +99,7 @@ class Encoder:
 
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
-        self._record: dict[str, object] = {"schema_version": VERSION, "epoch": epoch, "stream": stream}
+        self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
         self._record["metric"] = self._metric
 
@@ -160,8 +148,7 @@ class Encoder:
         metric["name"] = metric_name
         metric["value"] = metric_value
         if others is not None:
-            left_out = {"classes": others.classes, "probability": others.probability}
-            record = {**record, "others": left_out}
+            record = {**record, "others": others}
         return encode_record("predictions", record, nulls)
 
 
@@ -181,14 +168,3 @@ def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float],
 def encode(*, epoch: int, stream: str, **event: Any) -> bytes:
     """Return the bytes of a single prediction; see `Encoder.encode`."""
     return Encoder(epoch, stream).encode(**event)
-
-
-def decode(data: bytes) -> Prediction:
-    """Decode a prediction.
-
-    Raises
-    ------
-    RecordError
-        the bytes are not a prediction.
-    """
-    return decode_record("predictions", data, _decoder)

@@ -5,38 +5,30 @@ per stream says how far the stream is. The state of each stream follows in chunk
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from glasstream_topics import chunks, frames
-from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Topic
-from glasstream_topics.errors import FrameError, RecordError
+from glasstream_topics import frames, progress
+from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Natural, Topic
+from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
-from glasstream_topics.progress_learner import PARTITION_KEY, Setting
-from glasstream_topics.record import decode_record, encode_record
+from glasstream_topics.progress import Setting
 
 VERSION: Final = 1
-_STATE: Final = "aggregator-state"
-_CHUNK: Final = "aggregator-state-chunk"
 
 TOPIC: Final = Topic(
     name="progress.aggregator",
     holds="how far the aggregator is on a partition and with each stream of it, and its state",
     key="stream, or the key of the partition's record, or that of a part of a stream's state",
     partitioning="the partition of contributions that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("aggregator",),
     read_by=("aggregator", "learner", "explainer", "glasstream run"),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
-
-_STATE_PREFIX: Final = b"\xffstate/"  # not UTF-8, so no stream's name begins like this
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
@@ -52,8 +44,8 @@ class PartitionProgress(msgspec.Struct, frozen=True):
         the settings and versions that change numbers, by name.
     """
 
-    epoch: _Natural
-    offset: _Natural
+    epoch: Natural
+    offset: Natural
     fingerprint: dict[str, Setting]
     schema_version: Literal[1] = VERSION
 
@@ -72,8 +64,8 @@ class StreamProgress(msgspec.Struct, frozen=True):
     """
 
     stream: str
-    epoch: _Natural
-    next_row: _Natural
+    epoch: Natural
+    next_row: Natural
     published_row: Annotated[int, msgspec.Meta(ge=-1)]
     schema_version: Literal[1] = VERSION
 
@@ -95,21 +87,14 @@ class AggregatorState:
     arrays: Mapping[str, Array]
 
 
-@dataclass(frozen=True)
-class Restored:
-    """What a successor restores: where to resume (None on a new partition), and how far each stream is.
+_LAYOUT: Final = progress.StateLayout(TOPIC.name, "state", "aggregator-state", b"\xffstate/", "progress", VERSION)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
 
-    Each stream's state is assembled when it is asked for. A partition with many streams therefore takes little more
-    memory than its records.
-    """
 
-    partition: PartitionProgress | None
-    streams: dict[str, StreamProgress] = field(default_factory=dict)
-    _parts: dict[str, dict[int, bytes]] = field(default_factory=dict, compare=False)
+class Restored(progress.Restored[PartitionProgress, StreamProgress]):
+    """What a successor restores."""
 
-    def chunks(self, stream: str) -> int:
-        """Return the number of chunks of a stream's state."""
-        return max(self._parts.get(stream, {}), default=-1) + 1
+    layout = _LAYOUT
 
     def state(self, stream: str) -> AggregatorState:
         """Return a stream's state.
@@ -117,30 +102,19 @@ class Restored:
         Raises
         ------
         FrameError
-            the state is incomplete, or belongs to another row than the stream's progress says. The aggregator must not
-            resume with less than was committed.
+            the state is incomplete, or belongs to another row than the stream's progress says.
         """
-        parts = self._parts.get(stream, {})
-        # Room for everything that was read, in parts and assembled: what was written can always be read again.
-        whole: chunks.Assembler[str] = chunks.Assembler(_CHUNK, chunks.room_for(parts.values()))
-        for index, value in parts.items():
-            whole.add(stream, index, value)
-        return _state(self.streams[stream], whole.get(stream))
-
-
-_partition: Final = msgspec.json.Decoder(PartitionProgress)
-_stream: Final = msgspec.json.Decoder(StreamProgress)
+        own = self.streams[stream]
+        frame = _LAYOUT.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}))
+        found = frames.convert(frame.meta.get("progress"), StreamProgress, _LAYOUT.kind)
+        if found != own:
+            raise FrameError(f"progress.aggregator: expected the state of {own}, got that of {found}")
+        return AggregatorState(progress=own, meta=frame.meta["state"], arrays=frame.arrays)
 
 
 def encode_partition(record: PartitionProgress) -> tuple[bytes, bytes]:
     """Return key and value of the partition's record."""
-    value = {
-        "schema_version": record.schema_version,
-        "epoch": record.epoch,
-        "offset": record.offset,
-        "fingerprint": dict(sorted(record.fingerprint.items())),
-    }
-    return PARTITION_KEY, encode_record(TOPIC.name, value)
+    return _RECORDS.encode(record)
 
 
 def encode_stream(
@@ -158,21 +132,9 @@ def encode_stream(
     FrameError
         the state cannot be written exactly.
     """
-    progress = state.progress
-    summary = {
-        "schema_version": progress.schema_version,
-        "stream": progress.stream,
-        "epoch": progress.epoch,
-        "next_row": progress.next_row,
-        "published_row": progress.published_row,
-    }
-    data = frames.encode(_STATE, VERSION, {"progress": summary, "state": dict(state.meta)}, state.arrays)
-    values: list[bytes | None] = [*chunks.split(_CHUNK, data, limit)]
-    values += [None] * (previous_chunks - len(values))
-    return [
-        (progress.stream.encode(), encode_record(TOPIC.name, summary)),
-        *((_state_key(progress.stream, index), value) for index, value in enumerate(values)),
-    ]
+    own = state.progress
+    parts = _LAYOUT.encode(own.stream, msgspec.structs.asdict(own), state.meta, state.arrays, previous_chunks, limit)
+    return [_RECORDS.encode(own), *parts]
 
 
 def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
@@ -183,84 +145,26 @@ def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | Non
     RecordError
         the value does not fit the key.
     """
-    if key == PARTITION_KEY:
-        return decode_record("progress.aggregator, the partition's record", value, _partition)
-    if key.startswith(_STATE_PREFIX):
-        return None
-    record = decode_record("progress.aggregator, a stream's record", value, _stream)
-    if record.stream.encode() != key:
-        raise RecordError(
-            f"progress.aggregator: expected the record of the stream {key!r}, got that of {record.stream!r}"
-        )
-    return record
+    return _RECORDS.decode(key, value) if is_progress(key) else None
 
 
 def is_progress(key: bytes) -> bool:
     """Return whether a key belongs to a progress record. Parts of a stream's state, which only the aggregator needs, do
     not.
     """
-    return not key.startswith(_STATE_PREFIX)
+    return not key.startswith(_LAYOUT.prefix)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Restore everything on a partition of the topic.
-
-    Parameters
-    ----------
-    latest
-        the newest value of every key, without keys that have a tombstone.
+    """Restore everything on a partition of the topic; see `glasstream_topics.progress.ProgressRecords.restore`.
 
     Raises
     ------
     RecordError, FrameError
         a record is damaged, or a state has no progress record.
     """
-    partition: PartitionProgress | None = None
-    progress: dict[str, StreamProgress] = {}
-    parts: dict[str, dict[int, bytes]] = {}
-    for key, value in latest.items():
-        record = decode(key, value)
-        if isinstance(record, PartitionProgress):
-            partition = record
-        elif isinstance(record, StreamProgress):
-            progress[record.stream] = record
-        else:
-            stream, index = _parse_state_key(key)
-            parts.setdefault(stream, {})[index] = value
-    orphans = sorted(parts.keys() - progress.keys())
+    restored = _RECORDS.restore(latest, Restored)
+    orphans = sorted(restored.parts.keys() - restored.streams.keys())
     if orphans:
         raise FrameError(f"progress.aggregator: expected a stream's progress beside its state, got none of {orphans}")
-    if progress and partition is None:
-        raise RecordError(
-            f"progress.aggregator: expected the partition's record beside those of {sorted(progress)}, got none"
-        )
-    return Restored(partition, progress, parts)
-
-
-def _state(progress: StreamProgress, data: bytes | None) -> AggregatorState:
-    if data is None:
-        raise FrameError(
-            f"progress.aggregator: the state of stream {progress.stream!r} at row {progress.next_row} is not whole: a "
-            f"part is missing or damaged; restore the topic, or start a new epoch"
-        )
-    frame = frames.decode(data, _STATE, VERSION)
-    meta = frame.meta.get("state")
-    try:
-        found = msgspec.convert(frame.meta.get("progress"), StreamProgress)
-    except msgspec.ValidationError as error:
-        raise FrameError(f"the meta of a {_STATE} frame: {error}") from error
-    if found != progress or not isinstance(meta, dict):
-        raise FrameError(f"progress.aggregator: expected the state of {progress}, got that of {found}")
-    return AggregatorState(progress=progress, meta=meta, arrays=frame.arrays)
-
-
-def _state_key(stream: str, chunk: int) -> bytes:
-    return b"%s%s/%d" % (_STATE_PREFIX, stream.encode(), chunk)
-
-
-def _parse_state_key(key: bytes) -> tuple[str, int]:
-    try:
-        stream, _, chunk = key.removeprefix(_STATE_PREFIX).decode().rpartition("/")
-        return stream, int(chunk)
-    except ValueError as error:
-        raise FrameError(f"a key of progress.aggregator: expected a stream's name and a chunk, got {key!r}") from error
+    return restored

@@ -7,7 +7,7 @@ import msgspec
 
 from glasstream_topics.contract import COMPACTED, Topic
 from glasstream_topics.errors import RecordError
-from glasstream_topics.progress_learner import PARTITION_KEY
+from glasstream_topics.progress import PARTITION_KEY
 from glasstream_topics.record import decode_record, encode_record
 
 VERSION: Final = 1
@@ -17,11 +17,10 @@ TOPIC: Final = Topic(
     holds="how far the forwarder of labels is on a partition",
     key="the key of the partition's record",
     partitioning="the partition of labels that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("labels",),
     read_by=("labels",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

@@ -5,14 +5,13 @@ sent by then.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import COMPACTED, Topic
-from glasstream_topics.errors import RecordError
-from glasstream_topics.record import decode_record, encode_record
+from glasstream_topics import progress
+from glasstream_topics.contract import COMPACTED, Natural, Topic
+from glasstream_topics.progress import Setting
 
 VERSION: Final = 1
 
@@ -21,20 +20,12 @@ TOPIC: Final = Topic(
     holds="how far the learner is on a partition, and with each stream of it",
     key="stream, or the key of the partition's record",
     partitioning="the partition of events that it is about, set explicitly",
-    partitions="events",
-    codec="json",
+    written_by=("learner",),
     read_by=("learner", "glasstream run"),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
-
-PARTITION_KEY: Final = b"\xffpartition"
-"""Key of the partition's record, as a compacted topic requires. It is not UTF-8, so no stream has this name."""
-
-Setting = str | int | float | bool | None
-
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
@@ -54,10 +45,10 @@ class PartitionProgress(msgspec.Struct, frozen=True):
         the settings and versions that change numbers, by name.
     """
 
-    epoch: _Natural
-    first_offset: _Natural
-    offset: _Natural
-    used: _Natural
+    epoch: Natural
+    first_offset: Natural
+    offset: Natural
+    used: Natural
     fingerprint: dict[str, Setting]
     schema_version: Literal[1] = VERSION
 
@@ -87,24 +78,23 @@ class StreamProgress(msgspec.Struct, frozen=True):
     """
 
     stream: str
-    epoch: _Natural
-    seqs: _Natural
-    rows: _Natural
-    first_offset: _Natural
-    after: _Natural
-    snapshots: dict[str, _Natural] = {}
+    epoch: Natural
+    seqs: Natural
+    rows: Natural
+    first_offset: Natural
+    after: Natural
+    snapshots: dict[str, Natural] = {}
     counts: dict[str, int] = {}
     stalled: str = ""
     schema_version: Literal[1] = VERSION
 
 
-_partition: Final = msgspec.json.Decoder(PartitionProgress)
-_stream: Final = msgspec.json.Decoder(StreamProgress)
+class Restored(progress.Restored[PartitionProgress, StreamProgress]):
+    """What a successor restores."""
 
 
-def key(stream: str) -> bytes:
-    """Return the key of a stream's record."""
-    return stream.encode()
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
+decode: Final = _RECORDS.decode
 
 
 def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
@@ -115,63 +105,12 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
     RecordError
         JSON cannot hold a value.
     """
-    fields = msgspec.structs.asdict(record)
-    fields = {"schema_version": fields.pop("schema_version"), **fields}
     if isinstance(record, PartitionProgress):
-        fields["fingerprint"] = dict(sorted(record.fingerprint.items()))
-        return PARTITION_KEY, encode_record("progress.learner", fields)
-    fields["snapshots"] = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
-    fields["counts"] = dict(sorted(record.counts.items()))
-    if not record.stalled:
-        del fields["stalled"]
-    return key(record.stream), encode_record("progress.learner", fields)
-
-
-def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress:
-    """Decode the record under a key.
-
-    Raises
-    ------
-    RecordError
-        the value does not fit the key.
-    """
-    if key == PARTITION_KEY:
-        return decode_record("progress.learner, the partition's record", value, _partition)
-    record = decode_record("progress.learner, a stream's record", value, _stream)
-    if record.stream.encode() != key:
-        raise RecordError(f"progress.learner: expected the record of the stream {key!r}, got that of {record.stream!r}")
-    return record
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What a successor restores: where to resume (None on an untouched partition), and how far each stream is."""
-
-    partition: PartitionProgress | None
-    streams: dict[str, StreamProgress] = field(default_factory=dict)
+        return _RECORDS.encode(record)
+    snapshots = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
+    return _RECORDS.encode(record, snapshots=snapshots, stalled=record.stalled or None)
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:
-    """Restore everything on a partition of the topic.
-
-    Parameters
-    ----------
-    latest
-        the newest value of every key, without keys that have a tombstone.
-
-    Raises
-    ------
-    RecordError
-        a record is damaged, or there are streams without a record of the partition.
-    """
-    partition: PartitionProgress | None = None
-    streams: dict[str, StreamProgress] = {}
-    for key, value in latest.items():
-        record = decode(key, value)
-        if isinstance(record, PartitionProgress):
-            partition = record
-        else:
-            streams[record.stream] = record
-    if streams and partition is None:
-        raise RecordError(f"progress.learner: expected the partition's record beside {sorted(streams)}, got none")
-    return Restored(partition, streams)
+    """Restore everything on a partition of the topic; see `glasstream_topics.progress.ProgressRecords.restore`."""
+    return _RECORDS.restore(latest, Restored)

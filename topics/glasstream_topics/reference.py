@@ -5,7 +5,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from inspect import getdoc
 from pathlib import Path
 from typing import Any, Final
@@ -13,23 +13,11 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from glasstream_topics import ALL, drift, effects, events, events_dead, importance, labels, novelty, predictions
+from glasstream_topics import ALL
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 
 DIRECTORY: Final = Path(__file__).parents[2] / "ops" / "docs"
 
-_RECORDS: Final[Mapping[str, tuple[type[msgspec.Struct], ...]]] = {
-    "events": (events.Event, labels.Label),
-    "events.dead": (events_dead.DeadLetter,),
-    "labels": (labels.Label,),
-    "predictions": (predictions.Prediction,),
-    "importance": (importance.Importance,),
-    "effects": (effects.Effect,),
-    "drift": (drift.Drift,),
-    "novelty": (novelty.Novelty,),
-}
-_RECEIVED: Final = ("events", "labels")
-"""Topics that the application reads; it sends to the other public ones."""
 _SCHEMAS: Final = "../../topics/glasstream_topics/schemas"
 _ASYNCAPI: Final = "3.0.0"
 
@@ -63,7 +51,7 @@ def page() -> str:
     ]
     for topic in ALL:
         lines += ["", f"## {topic.name}", "", *_facts(topic)]
-        for record in _RECORDS.get(topic.name, ()):
+        for record in topic.records:
             lines += ["", *_fields(record)]
     return "\n".join(lines) + "\n"
 
@@ -83,11 +71,12 @@ def asyncapi() -> dict[str, Any]:
         "defaultContentType": "application/json",
         "channels": {_anchor(topic.name): _channel(topic) for topic in public},
         "operations": {
-            f"{'receive' if topic.name in _RECEIVED else 'send'}-{_anchor(topic.name)}": {
-                "action": "receive" if topic.name in _RECEIVED else "send",
+            f"{action}-{_anchor(topic.name)}": {
+                "action": action,
                 "channel": {"$ref": f"#/channels/{_anchor(topic.name)}"},
             }
             for topic in public
+            for action in ("receive" if topic.received else "send",)
         },
     }
 
@@ -98,7 +87,12 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "schema": {"$ref": f"{_SCHEMAS}/{topic.name}.v{topic.schema_version}.json"},
     }
     # We define the headers of a dead letter; its value is the rejected message.
-    message = {"name": topic.name, "summary": topic.holds, "bindings": {"kafka": {"key": {"type": "string"}}}}
+    message = {
+        "name": topic.name,
+        "title": topic.title,
+        "summary": topic.holds,
+        "bindings": {"kafka": {"key": {"type": "string"}}},
+    }
     message |= {"headers": schema} if topic.codec == "raw" else {"payload": schema}
     return {
         "address": topic.full_name(DEFAULT_PREFIX),
@@ -117,8 +111,9 @@ def _facts(topic: Topic) -> Iterator[str]:
     yield f"| key | {topic.key} |"
     yield f"| partition | {topic.partitioning} |"
     yield f"| partitions | {'1' if topic.partitions == 'one' else f'as many as `topics.{topic.partitions}`'} |"
+    yield f"| written by | {', '.join(topic.written_by)} |"
     yield f"| read by | {', '.join(topic.read_by)} |"
-    if topic.name in _RECORDS:
+    if topic.records:
         schema = f"{topic.name}.v{topic.schema_version}.json"
         yield f"| schema | [{schema}]({_SCHEMAS}/{schema}) |"
     else:

@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from glasstream_topics import drift, effects, events, events_dead, importance, labels, novelty, predictions
+from glasstream_topics import ALL
+from glasstream_topics.contract import Topic
 from glasstream_topics.errors import ContractError
 
 DIRECTORY: Final = Path(__file__).parent / "schemas"
@@ -25,39 +26,9 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Final = "#/$defs/{name}"
 
 
-_MARKS: Final = [
-    {
-        "description": description,
-        "type": "object",
-        "properties": {mark: {"const": True}},
-        "required": [mark],
-        "additionalProperties": False,
-    }
-    for mark, description in (
-        ("flush", "The flush mark: publish everything that is unpublished."),
-        ("reset", "The reset mark: publish as at a flush mark, and start the stream's next epoch."),
-    )
-]
-
-
 def generate() -> dict[str, dict[str, Any]]:
     """Return the schemas of the current types, by file name without extension, such as `predictions.v1`."""
-    event, parts = _parts(events.Event)
-    label, parts_of_label = _parts(labels.Label)
-    both = {"anyOf": [event, label]}
-    several = {"type": "array", "items": both}
-    message = {"anyOf": [event, label, several, *_MARKS], "$defs": {**parts, **parts_of_label}}
-    of_labels = {"anyOf": [label, {"type": "array", "items": label}], "$defs": parts_of_label}
-    return {
-        f"events.v{events.VERSION}": _document("A message of events", message),
-        f"events.dead.v{events_dead.VERSION}": _of("The headers of a dead letter", events_dead.DeadLetter),
-        f"labels.v{labels.VERSION}": _document("A message of labels", of_labels),
-        f"predictions.v{predictions.VERSION}": _of("A record of predictions", predictions.Prediction),
-        f"importance.v{importance.VERSION}": _of("A record of importance", importance.Importance),
-        f"effects.v{effects.VERSION}": _of("A record of effects", effects.Effect),
-        f"drift.v{drift.VERSION}": _of("A record of drift", drift.Drift),
-        f"novelty.v{novelty.VERSION}": _of("A record of novelty", novelty.Novelty),
-    }
+    return {f"{topic.name}.v{topic.schema_version}": _schema(topic) for topic in ALL if topic.public}
 
 
 def digest(schema: Mapping[str, Any]) -> str:
@@ -76,7 +47,7 @@ def findings(directory: Path = DIRECTORY) -> list[str]:
                 f"{name}: expected its digest in {DIGESTS}, got none; run `python -m glasstream_topics.schema`"
             )
         elif listed[name] != digest(schema):
-            result.append(f"{name}: its type changed and its version did not; raise VERSION in the topic's module")
+            result.append(f"{name}: its type changed and its version did not; raise its version in the topic's module")
         elif not path.exists() or path.read_bytes() != _text(schema):
             result.append(f"{name}: the checked-in schema is not today's; run `python -m glasstream_topics.schema`")
     for name, expected in listed.items():
@@ -102,7 +73,7 @@ def write(directory: Path = DIRECTORY) -> list[str]:
     if changed_types:
         raise ContractError(
             f"expected the schemas published as {', '.join(changed_types)}, got others: a changed record needs a new "
-            f"version; raise VERSION in the topic's module"
+            f"version; raise its version in the topic's module"
         )
     written: list[str] = []
     for name, schema in schemas.items():
@@ -115,21 +86,26 @@ def write(directory: Path = DIRECTORY) -> list[str]:
     return written
 
 
-def _of(title: str, record: type[msgspec.Struct]) -> dict[str, Any]:
-    reference, parts = _parts(record)
-    return _document(title, {**reference, "$defs": parts})
-
-
-def _parts(record: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The reference to a type and what it refers to."""
-    (reference,), parts = msgspec.json.schema_components([record], ref_template=_REFERENCE)
+def _schema(topic: Topic) -> dict[str, Any]:
+    references, parts = msgspec.json.schema_components(topic.records, ref_template=_REFERENCE)
     for part in parts.values():
         part["description"] = cleandoc(part["description"])  # as Python from 3.13 on does by itself
-    return reference, parts
+    record: dict[str, Any] = references[0]
+    if not topic.json and topic.codec == "json":  # messages of users: an element, an array of them, or a mark
+        element = record if len(references) == 1 else {"anyOf": references}
+        marks = (_mark(name, meaning) for name, meaning in topic.marks.items())
+        record = {"anyOf": [*references, {"type": "array", "items": element}, *marks]}
+    return {"$schema": _DIALECT, "title": topic.title, **record, "$defs": parts}
 
 
-def _document(title: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"$schema": _DIALECT, "title": title, **schema}
+def _mark(name: str, meaning: str) -> dict[str, Any]:
+    return {
+        "description": meaning,
+        "type": "object",
+        "properties": {name: {"const": True}},
+        "required": [name],
+        "additionalProperties": False,
+    }
 
 
 def _demands(value: object) -> object:

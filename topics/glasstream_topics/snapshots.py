@@ -18,9 +18,10 @@ TOPIC: Final = Topic(
     partitioning="one partition, read by every explainer",
     partitions="one",
     codec="chunks",
+    written_by=("learner",),
     read_by=("explainer",),
     public=False,
-    schema_version=VERSION,
+    version=VERSION,
     config=COMPACTED,
 )
 

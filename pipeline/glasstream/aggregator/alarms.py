@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.methods import IpdpAggregator, MethodAggregator, Moment, OutputRecord
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.drift.monitor import Detection, DriftMonitor, WatchedSignal
-from glasstream.drift.settings import DriftSettings
 from glasstream.errors import StateError
+from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
+from glasstream.settings import Settings
 from glasstream_topics import drift
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.drift import CurveFields
@@ -39,15 +38,15 @@ class _Kept(NamedTuple):
 class Alarms:
     """Drift alarms of one stream. They are a function of its rows in order, however blocks are cut."""
 
-    settings: AggregatorSettings
-    drift: DriftSettings
+    settings: Settings
     watch: DriftMonitor
     kept: list[_Kept] = field(default_factory=list)
 
     @classmethod
-    def empty(cls, settings: AggregatorSettings) -> "Alarms | None":
+    def empty(cls, settings: Settings) -> "Alarms | None":
         """Return the state before any row, or None if nothing is watched."""
-        return cls(settings, settings.drift, DriftMonitor(settings.drift)) if settings.drift is not None else None
+        watch = DriftMonitor(settings.drift, settings.seed, settings.explain.alpha)
+        return cls(settings, watch) if settings.drift.signals else None
 
     def update(
         self, methods: Sequence[MethodAggregator], block: Contributions, rows: slice, moment: Callable[[int], Moment]
@@ -61,12 +60,14 @@ class Alarms:
         moment
             Function that returns the moment of the i-th row, for its records.
         """
-        before = next((method.copy() for method in methods if isinstance(method, IpdpAggregator)), None)
+        before = next((method.copy() for method in methods if isinstance(method, HasCurves)), None)
         watched = []
         for method in methods:
             said = method.update(block, rows)
-            watched += [self._watched(signal, method.name, said) for signal in self.drift.signals if signal in said]
-        if "loss" in self.drift.signals:
+            watched += [
+                self._watched(signal, method.name, said) for signal in self.settings.drift.signals if signal in said
+            ]
+        if "loss" in self.settings.drift.signals:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
         for found in self.watch.feed(watched):
             at = found.alarm.row
@@ -82,23 +83,20 @@ class Alarms:
     def keep(self, methods: Sequence[MethodAggregator], row: int) -> None:
         """Keep the curves if they are due; `row` is the newest aggregated row."""
         if (row + 1) % EVERY == 0:
-            now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, IpdpAggregator)]
+            now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, HasCurves)]
             self.kept = [*self.kept, *now][-KEPT:]
 
     def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> WatchedSignal:
         curve_importance = signal == "pd_importance"  # what is smoothed there is the curve, not its importance
         return WatchedSignal(signal, method, said[signal], smooth=not curve_importance)
 
-    def _tells(self, found: Detection, curves: IpdpAggregator) -> bool:
+    def _tells(self, found: Detection, curves: HasCurves) -> bool:
         """Return whether a change of a curve is large compared with the importance of all curves together."""
-        if found.signal not in _OF_CURVES or self.drift.min_change == 0.0:
+        if found.signal not in _OF_CURVES or self.settings.drift.min_change == 0.0:
             return True
-        squares = self.drift.squares and found.signal == "pd_importance"
-        total = 0.0
-        for effect in curves.curves.effects():
-            total += effect.deviation if squares else effect.importance
-        total /= max(1, len(curves.curves.outputs))
-        return abs(found.alarm.after - found.alarm.before) >= self.drift.min_change * total
+        squares = self.settings.drift.pd == "squares" and found.signal == "pd_importance"
+        change = abs(found.alarm.after - found.alarm.before)
+        return change >= self.settings.drift.min_change * curves.total_importance(squares=squares)
 
     def _record(self, found: Detection, moment: Moment, now: Curves) -> OutputRecord:
         alarm = found.alarm
@@ -126,7 +124,7 @@ class Alarms:
                 width=alarm.width,
                 curve_before=before,
                 curve_after=after,
-                detector=self.drift.detector,
+                detector=self.settings.drift.detector,
                 parameters=found.parameters,
             ),
         )
@@ -137,10 +135,7 @@ class Alarms:
         kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()]] for one in self.kept]
         return {"detectors": meta, "kept": kept}, arrays
 
-    @classmethod
-    def restore(
-        cls, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "Alarms | None":
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the alarms from a saved state.
 
         Raises
@@ -148,15 +143,11 @@ class Alarms:
         StateError, KeyError, TypeError, ValueError
             The state is incomplete.
         """
-        made = cls.empty(settings)
-        if made is None:
-            return None
         if "drift" not in meta:
             raise StateError("drift detectors: expected their state, got none: it is of a version without; start anew")
         own = meta["drift"]
-        made.watch = DriftMonitor.restore(made.drift, own["detectors"], arrays)
-        made.kept = [_Kept(int(row), {int(slot): curves for slot, curves in held}) for row, held in own["kept"]]
-        return made
+        self.watch.restore(own["detectors"], arrays)
+        self.kept = [_Kept(int(row), {int(slot): curves for slot, curves in held}) for row, held in own["kept"]]
 
 
 def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:

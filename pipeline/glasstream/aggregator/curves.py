@@ -17,7 +17,7 @@ it returns. The same holds for a place that another category takes over, and for
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class Effect:
 
     slot: int
     output: str | None
-    kind: str
+    kind: Literal["numeric", "categorical"]
     grid: list[float]
     curve: list[float]
     variance: list[float]

@@ -1,10 +1,12 @@
 """All streams of one `contributions` partition, and the offset at which a successor resumes."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from glasstream.aggregator.methods import OutputRecord
-from glasstream.aggregator.settings import AggregatorSettings
+import msgspec
+
 from glasstream.aggregator.stream import StreamAggregator
+from glasstream.methods.method import OutputRecord
+from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 
 
@@ -13,7 +15,7 @@ class PartitionAggregator:
     """Aggregator of the streams of one partition."""
 
     partition: int
-    settings: AggregatorSettings
+    settings: Settings
     next_offset: int = 0
     streams: dict[str, StreamAggregator] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class PartitionAggregator:
 
     def _begin(self, name: str, epoch: int) -> StreamAggregator:
         """Drop a stream's state, but not its records."""
-        fresh = StreamAggregator.empty(name, replace(self.settings, epoch=epoch))
+        fresh = StreamAggregator.empty(name, msgspec.structs.replace(self.settings, epoch=epoch))
         if name in self.streams:
             fresh.records = self.streams[name].records
         self.streams[name] = fresh

@@ -12,9 +12,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from glasstream.aggregator.alarms import EVERY, Alarms
-from glasstream.aggregator.methods import METHOD_AGGREGATORS, MethodAggregator, Moment, OutputRecord
-from glasstream.aggregator.settings import AggregatorSettings
 from glasstream.errors import StateError
+from glasstream.methods.method import MethodAggregator, Moment, OutputRecord
+from glasstream.methods.registry import REGISTRY
+from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.errors import FrameError
 
@@ -36,11 +37,11 @@ class StreamAggregator:
     stream
         Name of the stream.
     settings
-        See `AggregatorSettings`.
+        All settings, with the stream's own epoch.
     """
 
     stream: str
-    settings: AggregatorSettings
+    settings: Settings
     next_row: int
     methods: list[MethodAggregator]
     alarms: Alarms | None = None
@@ -67,15 +68,15 @@ class StreamAggregator:
     """Published records that the caller has not taken yet."""
 
     @classmethod
-    def empty(cls, stream: str, settings: AggregatorSettings) -> "StreamAggregator":
+    def empty(cls, stream: str, settings: Settings) -> "StreamAggregator":
         """Return the aggregator of a new stream. Its first row is t0."""
-        methods = [METHOD_AGGREGATORS[name].empty(settings) for name in settings.methods]
-        return cls(stream, settings, settings.start, methods, Alarms.empty(settings))
+        methods = [REGISTRY[name].aggregator(settings) for name in settings.explain.names]
+        return cls(stream, settings, settings.explain.first_row, methods, Alarms.empty(settings))
 
     @property
     def coverage(self) -> float:
         """Explained rows divided by the rows that could have been explained; 1 before the first."""
-        explainable = self.next_row - self.settings.start
+        explainable = self.next_row - self.settings.explain.first_row
         return self.explained / explainable if explainable else 1.0
 
     @property
@@ -130,7 +131,7 @@ class StreamAggregator:
         self.staleness = block.staleness
         done = 0
         while done < len(seqs):
-            due = self.settings.every - self.next_row % self.settings.every
+            due = self.settings.publish.every - self.next_row % self.settings.publish.every
             due = min(due, EVERY - self.next_row % EVERY)
             step = min(due, len(seqs) - done)
             if block.kind == "ok":
@@ -143,7 +144,7 @@ class StreamAggregator:
             self.seq = int(seqs[done - 1])
             if self.alarms is not None:
                 self.alarms.keep(self.methods, self.next_row - 1)
-            if self.next_row % self.settings.every == 0:
+            if self.next_row % self.settings.publish.every == 0:
                 self._publish()
 
     def _enter(self, block: Contributions, rows: slice) -> None:
@@ -165,14 +166,14 @@ class StreamAggregator:
             row=row,
             seq=seq,
             version=self.version,
-            coverage=explained / (row + 1 - self.settings.start),
+            coverage=explained / (row + 1 - self.settings.explain.first_row),
             loss=self.loss,
             staleness=self.staleness,
             names=self.names,
         )
 
     def _publish_if_new(self) -> None:
-        if self.published_row != self.next_row - 1 and self.next_row > self.settings.start:
+        if self.published_row != self.next_row - 1 and self.next_row > self.settings.explain.first_row:
             self._publish()
 
     def _publish(self) -> None:
@@ -209,7 +210,7 @@ class StreamAggregator:
 
     @classmethod
     def restore(
-        cls, stream: str, settings: AggregatorSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, stream: str, settings: Settings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "StreamAggregator":
         """Restore the aggregator from a saved state.
 
@@ -219,27 +220,22 @@ class StreamAggregator:
             The state is incomplete.
         """
         try:
-            methods = [
-                METHOD_AGGREGATORS[name].restore(settings, meta["methods"][name], _of(name, arrays))
-                for name in settings.methods
-            ]
-            names = [str(name) for name in meta["names"]]
-            return cls(
-                stream=stream,
-                settings=settings,
-                next_row=int(meta["next_row"]),
-                methods=methods,
-                alarms=Alarms.restore(settings, meta, _of("drift", arrays)),
-                explained=int(meta["explained"]),
-                published_row=int(meta["published_row"]),
-                seq=int(meta["seq"]),
-                version=int(meta["version"]),
-                loss=str(meta["loss"]),
-                staleness=None if meta["staleness"] is None else float(meta["staleness"]),
-                names=names,
-                failed=int(meta["failed"]),
-                _features=[(name, int(kind)) for name, kind in zip(names, meta["kinds"], strict=True)],
-            )
+            restored = cls.empty(stream, settings)
+            for method in restored.methods:
+                method.restore(meta["methods"][method.name], _of(method.name, arrays))
+            if restored.alarms is not None:
+                restored.alarms.restore(meta, _of("drift", arrays))
+            restored.next_row = int(meta["next_row"])
+            restored.explained = int(meta["explained"])
+            restored.published_row = int(meta["published_row"])
+            restored.seq = int(meta["seq"])
+            restored.version = int(meta["version"])
+            restored.loss = str(meta["loss"])
+            restored.staleness = None if meta["staleness"] is None else float(meta["staleness"])
+            restored.names = [str(name) for name in meta["names"]]
+            restored.failed = int(meta["failed"])
+            restored._features = [(name, int(kind)) for name, kind in zip(restored.names, meta["kinds"], strict=True)]
+            return restored
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"progress.aggregator: the state of stream {stream!r} is not one that this version wrote ({error!r}); "

@@ -10,46 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.background import knots
-from glasstream.background.grids import Grids
-from glasstream.background.orders import orders
-from glasstream.background.reservoir import Reservoir, Wanted
-from glasstream.background.settings import BackgroundSettings
-from glasstream.background.storage import ConditionalStorage
+from glasstream.background.reservoir import Reservoir, together
 from glasstream.draws import stream_key
-from glasstream.ingest.features import Kind
-from glasstream_topics.methods import MOST_OUTPUTS
-from glasstream_topics.requests import Grid
-
-Array = NDArray[Any]
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.methods.method import Arrays, Passing
+from glasstream.methods.registry import REGISTRY
+from glasstream.settings import Settings
+from glasstream_topics.methods import MOST_OUTPUTS, numbers_of_a_row
 
 
 class Background:
-    """Background rows, storage trees and grids of one stream.
+    """Background rows of one stream, and what each method keeps beside them.
+
+    It is saved by pickling, so it keeps no settings but those of the methods: others may hold secrets.
 
     Parameters
     ----------
     settings
-        Settings of the methods.
-    seed, stream
-        Random seed and name of the stream, which key all draws.
+        All settings.
+    stream
+        Name of the stream. It keys all draws, together with the random seed.
     """
 
-    def __init__(self, settings: BackgroundSettings, seed: int, stream: str) -> None:
-        self.settings = settings
-        key = stream_key(seed, stream)
-        self._key = key
-        self._reservoir = Reservoir.empty(settings.reservoir, settings.sampling, key)
-        self._grids = Grids.empty(settings.grid, key) if "ipdp" in settings.methods else None
-        conditional = "isage" in settings.methods and settings.storage is not None
-        self._storage = ConditionalStorage.empty(settings.storage, key) if conditional and settings.storage else None
-        self.wanted = Wanted(
-            values=settings.draws if "ipfi" in settings.methods else 0,
-            rows=settings.inner if "isage" in settings.methods and self._storage is None else 0,
-            fresh=settings.fresh,
-        )
+    def __init__(self, settings: Settings, stream: str) -> None:
+        explain = settings.explain
+        key = stream_key(settings.seed, stream)
+        self._start = explain.first_row
+        self._points = max(settings.ipdp.points, settings.ipdp.knots)
+        self._reservoir = Reservoir.empty(explain.reservoir, explain.sampling, key)
+        self.methods = {name: REGISTRY[name].drawing(settings, key) for name in explain.names}
+        self.wanted = together([method.wanted for method in self.methods.values()])
 
-    def pass_through(self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int) -> dict[str, Array]:
+    def pass_through(
+        self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int
+    ) -> dict[str, NDArray[Any]]:
         """Return what the rows of a block are explained with, under the names of `glasstream_topics.methods.TAKEN`.
 
         Parameters
@@ -61,38 +55,21 @@ class Background:
         first_row
             Number of the block's first row. Rows below t0 enter and draw nothing.
         """
-        settings = self.settings
-        count, width = block.shape
-        begin = max(first_row, settings.start)
-        explained = max(0, first_row + count - begin)
-        drawn = self._reservoir.serve(block, first_row, settings.start, self.wanted)
-        taken: dict[str, Array] = {}
-        if "ipfi" in settings.methods:
-            taken["ipfi"] = drawn.values
-        if "isage" in settings.methods:
-            order = orders(self._key, begin, explained, width)
-            taken["isage.order"] = order
-            taken["isage"] = drawn.rows
-            if self._storage is not None:
-                taken["isage"] = self._storage.pass_through(
-                    block, first_row, settings.start, order, settings.inner, kinds
-                )
-        if self._grids is not None:
-            found = knots.changes(self._grids.pass_through(block, kinds, first_row, settings.start))
-            taken |= {"ipdp.row": found.row, "ipdp.place": found.place, "ipdp.value": found.value}
-        return taken
+        rows = Passing(block, kinds, first_row, self._start)
+        drawn = self._reservoir.serve(block, first_row, self._start, self.wanted)
+        return {name: array for method in self.methods.values() for name, array in method.draw(rows, drawn).items()}
 
-    @property
-    def grid(self) -> Grid | None:
-        """Description by which a reader decodes the changes of the grids; None without iPDP."""
-        if self._grids is None:
-            return None
-        laid = self.settings.grid
-        return Grid(laid.knots, laid.points, laid.equidistant)
+    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
+        """Return the fields of `ExplainRequest` that only some methods need."""
+        return {
+            name: value
+            for method in self.methods.values()
+            for name, value in method.fields(draws, features, width).items()
+        }
 
     def held(self, rows: int) -> NDArray[np.float64]:
         """Return (up to L, d) rows that the reservoir holds after `rows` rows have entered."""
-        return self._reservoir.rows[: min(rows, self.settings.reservoir)]
+        return self._reservoir.rows[: min(rows, self._reservoir.size)]
 
     def row_numbers(self, width: int, outputs: int) -> int:
         """Return the largest count of numbers that one row takes in a block or, if more, in its answer.
@@ -104,17 +81,6 @@ class Background:
         outputs
             Number of classes of the model; 1 for regression.
         """
-        settings = self.settings
-        taken = width + 2
-        given = 1
-        if "ipfi" in settings.methods:
-            taken += width * settings.draws
-            given += width
-        if "isage" in settings.methods:
-            steps = max(1, width - 1) if settings.fresh or self._storage is not None else 1
-            taken += width * (1 + steps * settings.inner)
-            given += width + outputs + 3
-        if self._grids is not None:
-            taken += 2 * settings.grid.knots * width
-            given += max(settings.grid.points, settings.grid.knots) * width * (1 + min(outputs, MOST_OUTPUTS))
-        return max(taken, given)
+        block = width + 2 + sum(method.numbers(width) for method in self.methods.values())
+        sizes = {"d": width, "k": outputs, "points": self._points, "outputs": min(outputs, MOST_OUTPUTS)}
+        return max(block, numbers_of_a_row(self.methods, sizes))

@@ -15,18 +15,22 @@ has no point.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from glasstream.background import knots as written
 from glasstream.background.categories import Categories
 from glasstream.background.extremes import Extremes
 from glasstream.background.frequency_store import FrequencyStore
+from glasstream.changes import ChangesExplanations
 from glasstream.errors import SettingsError, StateError
 from glasstream.ingest.features import Kind
 
-GRIDS = ("extremes", "quantile_range", "quantiles")
+GridName = Literal["extremes", "quantile_range", "quantiles"]
+GRIDS = get_args(GridName)
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[np.generic]]
@@ -35,9 +39,25 @@ _MOST = 1_000
 """Largest number of points and of categories. It bounds the size of a block for a hostile configuration or record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridSettings:
-    """Settings of the grids.
+class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where effect curves are evaluated.
+
+    Attributes
+    ----------
+    grid
+        ``extremes`` uses equidistant points between the minimum and the maximum of the window, ``quantile_range``
+        equidistant points between two quantiles, ``quantiles`` points at quantiles.
+    points
+        Number m of grid points of a numeric feature, 2 to 1,000. The papers use 10.
+    categories
+        Largest number of grid points of a text or boolean feature, 2 to 1,000.
+    window
+        Number of recent rows from which the grid is computed.
+    store
+        Largest number of values that are kept per feature to estimate quantiles, at most `window`. Each value enters
+        with probability store / window. The grid ``extremes`` does not use it.
+    low, high
+        Levels of the lowest and the highest quantile.
 
     Raises
     ------
@@ -45,20 +65,13 @@ class GridSettings:
         A number is out of its range. The error lists all findings.
     """
 
-    grid: str = "extremes"
-    """Name of the grid, one of `GRIDS`."""
-    points: int = 10
-    """Number m of points of a numeric feature, 2 to 1,000. The papers use 10."""
-    categories: int = 10
-    """Largest number of points of a text or boolean feature, 2 to 1,000."""
-    window: int = 1_000
-    """Number of rows in the window."""
-    store: int = 200
-    """Number of values in a feature's frequency store, at most `window`. Each value enters with probability
-    store / window. The grid ``extremes`` does not use it."""
-    low: float = 0.05
-    high: float = 0.95
-    """Levels of the quantiles between which the points lie."""
+    grid: ChangesExplanations[GridName] = "extremes"
+    points: ChangesExplanations[Annotated[int, Meta(ge=2, le=_MOST)]] = 10
+    categories: ChangesExplanations[Annotated[int, Meta(ge=2, le=_MOST)]] = 10
+    window: ChangesExplanations[Annotated[int, Meta(ge=1)]] = 1_000
+    store: ChangesExplanations[Annotated[int, Meta(ge=1)]] = 200
+    low: ChangesExplanations[Annotated[float, Meta(ge=0, lt=1)]] = 0.05
+    high: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 0.95
 
     def __post_init__(self) -> None:
         findings = []

@@ -8,6 +8,7 @@ at time s with probability p (1-p)^(s-r-1), p = 1/size. *uniform*: Vitter's algo
 equally likely. *window*: the last `size` rows, each equally likely.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.draws import Purpose, below
+from glasstream.errors import SettingsError
 from glasstream.jit import kernel
 
 SAMPLINGS = ("geometric", "uniform", "window")
@@ -43,6 +45,22 @@ class Wanted:
     fresh: bool = False
     sets: int = 0
     """Number of feature sets. Each set, instead of each feature, then draws `values` rows of its own."""
+
+
+def together(wanted: Sequence[Wanted]) -> Wanted:
+    """Return the draws that several methods share.
+
+    Raises
+    ------
+    SettingsError
+        Two methods want different numbers of one kind of draw, so that each would change the draws of the other.
+    """
+    values = {one.values for one in wanted if one.values}
+    rows = {(one.rows, one.fresh) for one in wanted if one.rows}
+    if len(values) > 1 or len(rows) > 1:
+        raise SettingsError([f"background rows: expected methods that want equally many, got {wanted}"])
+    (rows_per_step, fresh) = next(iter(rows), (0, False))
+    return Wanted(values=next(iter(values), 0), rows=rows_per_step, fresh=fresh)
 
 
 class Drawn(NamedTuple):

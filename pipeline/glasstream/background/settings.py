@@ -1,8 +1,7 @@
-"""Settings of the earlier rows that the learner keeps, and of the draws from them."""
+"""Settings of the storage trees."""
 
 from dataclasses import dataclass
 
-from glasstream.background.grids import GridSettings
 from glasstream.errors import SettingsError
 
 
@@ -51,34 +50,3 @@ class StorageSettings:
                 findings.append(f"conditional removal: expected {name} to be at least {low}{upper}, got {value}")
         if findings:
             raise SettingsError(findings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundSettings:
-    """Settings of background rows and grids. See `glasstream.settings` for meaning and defaults.
-
-    Attributes
-    ----------
-    methods
-        Methods, from `glasstream_topics.methods.METHODS`.
-    start
-        First explained row, t0.
-    draws
-        iPFI: number of background rows drawn for each feature.
-    inner, fresh
-        iSAGE: number of background rows drawn for a row, and whether they are drawn anew for each of its steps.
-    storage
-        iSAGE: bounds of the storage trees for conditional removal; None for marginal removal from the reservoir.
-    grid
-        iPDP: settings of the grids.
-    """
-
-    methods: tuple[str, ...]
-    sampling: str
-    reservoir: int
-    start: int
-    draws: int
-    inner: int
-    fresh: bool
-    storage: StorageSettings | None
-    grid: GridSettings

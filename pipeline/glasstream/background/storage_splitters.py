@@ -8,7 +8,7 @@ from river.tree.splitter import Splitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 from river.tree.utils import BranchFactory
 
-from glasstream.models.catalogue import ClassesInOrder
+from glasstream.models.live.catalogue import ClassesInOrder
 
 
 class SlotSplitter(Splitter):

@@ -10,7 +10,7 @@ from river.tree.nodes.htc_nodes import LeafNaiveBayesAdaptive
 from river.tree.nodes.leaf import HTLeaf
 
 from glasstream.background.storage_splitters import CategoriesInOrder, SlotSplitter
-from glasstream.models.catalogue import ClassesInOrder
+from glasstream.models.live.catalogue import ClassesInOrder
 
 _NEVER = 1 << 62
 """Interval that disables River's memory management, which looks at the whole process. The depth and bounded splitters

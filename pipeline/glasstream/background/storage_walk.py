@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glasstream.draws import Purpose, below, uniform
 from glasstream.jit import kernel
-from glasstream.models.arrays import Array
+from glasstream.models.contract.arrays import Array
 
 _ENTER = int(Purpose.STORAGE_LEAF)
 _DESCENT = int(Purpose.STORAGE_DESCENT)

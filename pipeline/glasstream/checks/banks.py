@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from glasstream.checks.detectors import check_detector
 from glasstream.checks.expect import expect, expect_same_bits
 from glasstream.checks.streams import random_cuts
-from glasstream.models.predictor import Floats
+from glasstream.models.contract.predictor import Floats
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from glasstream.checks import banks, detectors, explainers, predictors, samplers
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 SHELL: Final = ("brokers", "checks", "command", "plots", "stages", "transport")
 """Packages of `glasstream` without algorithms."""

@@ -15,7 +15,7 @@ import numpy as np
 from glasstream.checks.expect import expect, expect_same_bits
 from glasstream.checks.streams import KnownPredictor, known_events, known_model, known_rows, random_cuts
 from glasstream.errors import CheckFailed, GlasstreamError, StateError
-from glasstream.models.predictor import REGRESSION, Floats, Predictor, Task
+from glasstream.models.contract.predictor import REGRESSION, Floats, Predictor, Task
 
 Estimates = list[dict[str, float]]
 

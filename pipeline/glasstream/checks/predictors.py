@@ -1,4 +1,4 @@
-"""Laws that every predictor keeps: `glasstream.models.predictor.Predictor` is their contract."""
+"""Laws that every predictor keeps: `glasstream.models.contract.predictor.Predictor` is their contract."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,8 +8,8 @@ import numpy as np
 from glasstream.checks.expect import expect, expect_same_bits
 from glasstream.errors import CheckFailed, ModelError
 from glasstream.explain import variants
-from glasstream.models.checks import check_splits
-from glasstream.models.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Predictor
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Predictor
 
 
 def check_predictor(predictor: Predictor, rows: Floats) -> None:
@@ -39,7 +39,7 @@ def check_predictor(predictor: Predictor, rows: Floats) -> None:
 
 def check_it_says_what_it_is(predictor: Predictor, rows: Floats) -> None:
     """Check the task, and that features and classes are tuples of distinct texts; regression has no class."""
-    cure = "see glasstream.models.predictor.Predictor"
+    cure = "see glasstream.models.contract.predictor.Predictor"
     expect(
         predictor.task in (CLASSIFICATION, REGRESSION),
         predictor, f"the task {CLASSIFICATION} or {REGRESSION}", repr(predictor.task), cure,

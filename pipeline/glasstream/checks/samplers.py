@@ -10,7 +10,7 @@ import numpy as np
 
 from glasstream.checks.expect import expect, expect_same_bits
 from glasstream.checks.streams import mixed_rows, numbered_rows, random_cuts
-from glasstream.models.predictor import Floats
+from glasstream.models.contract.predictor import Floats
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from river import base
 
 from glasstream.errors import ModelError
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import NO_LABEL, REGRESSION, Floats, Output, Task
+from glasstream.models.contract.predictor import NO_LABEL, REGRESSION, Floats, Output, Task
 
 KINDS = (Kind.NUMBER, Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.NUMBER)
 """Kinds of the features of `mixed_rows`."""

@@ -12,6 +12,7 @@ from glasstream.ingest.features import Kind
 from glasstream.operate.explain_at.explain import TOLERANCE, Explained
 from glasstream.runner.tables import number
 from glasstream.stages.names import topic
+from glasstream_topics.methods import TAKEN, methods_of
 
 _SHOWN = 5
 """Number of background values per feature to show in the table; `--json` prints all."""
@@ -21,7 +22,6 @@ def as_record(one: Explained) -> bytes:
     """Return one line of JSON, with null where there is no number."""
     block, answer, at = one.block, one.answer, one.at
     there = one.published
-    methods = sorted({name.partition(".")[0] for name in answer.values} - {"loss"})
     record = {
         "stream": one.stream_epoch.stream,
         "epoch": block.epoch,
@@ -42,8 +42,7 @@ def as_record(one: Explained) -> bytes:
         "values": {name: array[one.at_answer] for name, array in answer.values.items()},
         "contributions": {
             method: dict(zip(block.names, answer.values[method][one.at_answer].tolist(), strict=True))
-            for method in methods
-            if method != "ipdp"
+            for method in _per_feature(one)
         },
         "published": None
         if there is None
@@ -113,8 +112,8 @@ def _equal(one: Explained) -> bool:
 
 def _table(one: Explained) -> Table:
     block, answer, at = one.block, one.answer, one.at
-    shown = [method for method in ("ipfi", "isage") if method in answer.values]
-    order = block.draws["isage.order"][at].tolist() if "isage" in shown else None
+    shown = _per_feature(one)
+    order = block.draws["isage.order"][at].tolist() if "isage.order" in block.draws else None
     table = Table()
     names = ["feature", "value", *shown, *(["added as"] if order else []), *(f"drawn for {method}" for method in shown)]
     for name in names:
@@ -154,8 +153,13 @@ def _target(one: Explained) -> str | float:
 
 
 def _rows(one: Explained, name: str, array: np.typing.NDArray[Any]) -> Any:
-    """Return the draws for the event (numbers and text codes); for iPDP, the grid changes of the whole block."""
-    return array if name.startswith("ipdp.") else array[one.at]
+    """Return the draws for the event (numbers and text codes), or those of the whole block if they are not by row."""
+    return array[one.at] if TAKEN[name][1][0] == "count" else array
+
+
+def _per_feature(one: Explained) -> list[str]:
+    """Return the methods in the answer that have one contribution per feature."""
+    return [method.name for method in methods_of(one.answer.values) if method.per_feature]
 
 
 def _cell(one: Explained, slot: int, value: float) -> float | str | bool | None:

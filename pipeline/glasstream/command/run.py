@@ -123,10 +123,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
-    settings.learn().factory(look.task)  # report a model that cannot be made before anything starts
-    settings.aggregator()
-    if settings.detects_novelty:
-        settings.novelty_detector()
+    settings.model.factory(settings.seed)(look.task)  # report a model that cannot be made before anything starts
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
     while source.notices:

@@ -35,8 +35,5 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
     expect_address(settings)
     if stage == "learner":
-        settings.learn()  # report a model that cannot be made as a usage error
-    if stage == "novelty":
-        settings.novelty_detector()
-    settings.aggregator()
+        settings.model.factory(settings.seed)  # report a model that cannot be made as a usage error
     return int(run_stage(stage, settings))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
+import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from glasstream.consume.opening import opened
@@ -14,7 +15,7 @@ from glasstream.errors import BrokerError, InputError
 from glasstream_topics.contract import DEFAULT_PREFIX
 from glasstream_topics.errors import RecordError, VersionError
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 _POLL_SECONDS = 0.2
 """Longest time in seconds for which an interrupt or `stop` can go unnoticed."""
@@ -29,7 +30,7 @@ class Origin(NamedTuple):
 
 
 class Reader(Generic[T], Iterator[T]):
-    """Iterate over committed records; see `glasstream.consume.public.Options` for the parameters.
+    """Iterate over committed records; see `glasstream.consume.Options` for the parameters.
 
     A reader is an iterator and a context manager: leaving the `with` block closes it. Interrupts propagate to the
     caller. The reader waits for a broker that is unreachable; this time counts as idle.
@@ -85,7 +86,7 @@ class Reader(Generic[T], Iterator[T]):
         self._stopped = threading.Event()
         self._closed = False
         self._used: Message | None = None
-        name = records.topic.full_name(prefix)
+        name = prefix + records.json.topic
         self._consumer: Consumer = opened(bootstrap, name, start, group, kafka or {})
         self._in_group = group is not None
         self._unread = None if follow else {place.partition for place in self._consumer.assignment()}

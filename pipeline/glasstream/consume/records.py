@@ -5,16 +5,15 @@ record. Fields may be added within a version: a reader ignores unknown fields, a
 lacks with the defaults of the type.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar, get_args, get_type_hints
+from typing import Generic, TypeVar
 
 import msgspec
 
-from glasstream_topics.contract import Topic
 from glasstream_topics.errors import RecordError, VersionError
+from glasstream_topics.record import Json
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class _Versioned(msgspec.Struct):
@@ -26,26 +25,15 @@ _version_of = msgspec.json.Decoder(_Versioned)
 
 @dataclass(frozen=True)
 class Records(Generic[T]):
-    """The contract for reading one topic.
+    """Reader of the records of one topic.
 
     Attributes
     ----------
-    topic
-        Topic and its contract.
-    decode
-        Function from bytes to a record; raises RecordError.
-    kind
-        Type of a record. Its field `schema_version` lists the versions that it can hold.
+    json
+        Records of the topic.
     """
 
-    topic: Topic
-    decode: Callable[[bytes], T]
-    kind: type[T]
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Return the schema versions that this release can read."""
-        return get_args(get_type_hints(self.kind)["schema_version"])
+    json: Json[..., T]
 
     def read(self, data: bytes, where: str) -> T:
         """Return the record in `data`.
@@ -63,18 +51,18 @@ class Records(Generic[T]):
             The record is damaged or malformed.
         """
         try:
-            return self.decode(data)
+            return self.json.decode(data)
         except RecordError as error:
             version = _stated_version(data)
-            if version is None or version in self.versions:
+            if version is None or version in self.json.versions:
                 raise RecordError(
                     f"{where}: {error}. Whoever wrote it is not Glasstream, or it was damaged on the way; it can be "
                     'passed over: go on with the iteration, or read with damaged="skip"'
                 ) from error
-            known = ", ".join(map(str, self.versions))
+            known = ", ".join(map(str, self.json.versions))
             raise VersionError(
                 f"{where}: expected schema_version {known}, got {version}. A Glasstream of another release writes this "
-                f"topic: upgrade this reader to it (its glasstream_topics/schemas/{self.topic.name}.v{version}.json "
+                f"topic: upgrade this reader to it (its glasstream_topics/schemas/{self.json.topic}.v{version}.json "
                 "describes the record)"
             ) from error
 

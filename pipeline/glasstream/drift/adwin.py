@@ -43,6 +43,11 @@ class Adwin:
     """
 
     name: ClassVar[str] = "adwin"
+    settings: ClassVar[Mapping[str, str]] = {
+        "delta": "delta", "clock": "test_interval", "max_buckets": "buckets", "min_window_length": "shortest",
+        "grace_period": "grace",
+    }  # fmt: skip
+    level: ClassVar[str | None] = "delta"
     totals: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     """(s, sizes, max_buckets + 1) sums of the buckets of each size, oldest first.
 

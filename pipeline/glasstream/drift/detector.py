@@ -36,6 +36,10 @@ class Detectors(Protocol):
     """
 
     name: ClassVar[str]
+    settings: ClassVar[Mapping[str, str]]
+    """Setting of `drift` that each parameter takes its value from; ``seed`` is the random seed."""
+    level: ClassVar[str | None]
+    """Parameter that bounds false alarms, if there is one. The Bonferroni correction divides it."""
 
     @classmethod
     def empty(cls) -> Self:

@@ -30,6 +30,10 @@ class Kswin:
     """
 
     name: ClassVar[str] = "kswin"
+    settings: ClassVar[Mapping[str, str]] = {
+        "alpha": "alpha", "window_size": "window", "stat_size": "stat_size", "seed": "seed",
+    }  # fmt: skip
+    level: ClassVar[str | None] = "alpha"
     detectors: list[Any] = field(default_factory=list)
 
     @classmethod

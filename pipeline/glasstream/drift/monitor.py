@@ -76,6 +76,9 @@ class DriftMonitor:
     """
 
     settings: DriftSettings
+    seed: int
+    alpha: float
+    """Smoothing factor α of watched values that are smoothed."""
     detectors: dict[str, Detectors] = field(default_factory=dict)
     """Detectors by ``signal/method``."""
     smoothed: dict[str, Smoothed] = field(default_factory=dict)
@@ -88,12 +91,12 @@ class DriftMonitor:
         -------
         Alarms, ordered by row, then by `watched` and its columns.
         """
-        parameters = self.settings.parameters_of(sum(one.values.shape[1] for one in watched))
+        parameters = self.settings.parameters(self.seed, sum(one.values.shape[1] for one in watched))
         found = []
         for order, one in enumerate(watched):
             name, values = f"{one.signal}/{one.method}", one.values
-            if self.settings.smoothed and one.smooth:
-                values = self.smoothed.setdefault(name, Smoothed()).update(values, self.settings.alpha)
+            if self.settings.values == "smoothed" and one.smooth:
+                values = self.smoothed.setdefault(name, Smoothed()).update(values, self.alpha)
             detectors = self.detectors.get(name)
             if detectors is None:
                 detectors = self.detectors[name] = DETECTORS[self.settings.detector].empty()
@@ -112,10 +115,7 @@ class DriftMonitor:
         arrays |= {f"{name}/smoothed": one.sums.copy() for name, one in self.smoothed.items()}
         return meta, arrays
 
-    @classmethod
-    def restore(
-        cls, settings: DriftSettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "DriftMonitor":
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the detectors from a saved state.
 
         Raises
@@ -123,15 +123,13 @@ class DriftMonitor:
         StateError
             The state is incomplete, or its arrays do not fit each other.
         """
-        made = cls(settings)
         try:
             for name, inner in meta.items():
                 own = {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
                 if "smoothed" in own:
-                    made.smoothed[name] = Smoothed(np.array(own.pop("smoothed"), np.float64))
-                made.detectors[name] = DETECTORS[settings.detector].restore(inner, own)
+                    self.smoothed[name] = Smoothed(np.array(own.pop("smoothed"), np.float64))
+                self.detectors[name] = DETECTORS[self.settings.detector].restore(inner, own)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"drift detectors: the state is not one that this version wrote ({error!r}); upgrade, or start anew"
             ) from error
-        return made

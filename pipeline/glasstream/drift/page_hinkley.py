@@ -36,6 +36,10 @@ class PageHinkley:
     """
 
     name: ClassVar[str] = "page_hinkley"
+    settings: ClassVar[Mapping[str, str]] = {
+        "min_instances": "grace", "delta": "tolerance", "threshold": "threshold", "alpha": "forgetting_factor",
+    }  # fmt: skip
+    level: ClassVar[str | None] = None
     sums: Floats = field(default_factory=lambda: np.zeros((0, _COLUMNS)))
     """(s, 12) state of each test; the module names the columns."""
 

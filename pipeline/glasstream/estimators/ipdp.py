@@ -16,7 +16,7 @@ from glasstream.errors import ModelError, SettingsError
 from glasstream.estimators.live_model import LiveModel
 from glasstream.explain import ipdp
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import CLASSIFICATION, Predictor
+from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
 
 Floats = NDArray[np.float64]
 

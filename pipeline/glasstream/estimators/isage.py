@@ -6,28 +6,26 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.bounds import bound
-from glasstream.aggregator.intervals import normal
 from glasstream.aggregator.isage import SageAggregator
 from glasstream.aggregator.overlap import Overlap
+from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.orders import orders
-from glasstream.background.reservoir import SAMPLINGS, Reservoir, Wanted
+from glasstream.background.reservoir import Reservoir, Wanted
 from glasstream.background.settings import StorageSettings
 from glasstream.background.storage import ConditionalStorage
 from glasstream.draws import stream_key
 from glasstream.errors import ModelError, SettingsError, StateError
-from glasstream.estimators.live_model import LiveModel
+from glasstream.estimators.incremental import IncrementalImportance, findings, held
 from glasstream.explain.isage import check_correction, contributions
-from glasstream.explain.losses import Loss, loss_for, with_classes
-from glasstream.ingest.admission import Task
+from glasstream.explain.losses import Loss, with_classes
 from glasstream.ingest.features import Kind
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 Removal = Literal["marginal", "conditional"]
 
 
-class IncrementalSAGE:
+class IncrementalSAGE(IncrementalImportance):
     """Shapley values of the features: how much each contributes to the model's advantage over its mean prediction.
 
     After every event, the values add up to `total`, the smoothed loss of the mean prediction minus that of the model.
@@ -102,16 +100,15 @@ class IncrementalSAGE:
         seed: int = 0,
         stream: str = "",
     ) -> None:
-        self._live = model if model is None or isinstance(model, LiveModel) else LiveModel(model)
-        self.start = reservoir if start is None else start
-        _check(alpha, inner, reservoir, sampling, self.start, removal)
-        if self._live is not None:
-            loss = loss_for(Task(self._live.task), loss)
-        if loss is None:
-            raise SettingsError(["iSAGE: expected a loss, since there is no model to choose a default for"])
+        start = reservoir if start is None else start
+        wrong = findings("iSAGE", alpha, sampling, {"inner": inner, "reservoir": reservoir, "start": start})
+        if removal not in get_args(Removal):
+            wrong.append(f"iSAGE removal: expected one of {', '.join(get_args(Removal))}, got {removal!r}")
+        if wrong:
+            raise SettingsError(wrong)
+        super().__init__("iSAGE", model, loss, start)
         if corrected:
-            check_correction(loss, inner)
-        self.loss: Loss = loss
+            check_correction(self.loss, inner)
         self._alpha, self._inner, self._fresh, self._corrected = alpha, inner, fresh, corrected
         self._key = stream_key(seed, stream)
         storage = storage or StorageSettings()
@@ -126,68 +123,6 @@ class IncrementalSAGE:
             else Overlap.of("geometric", storage.size, 2 * inner)
         )
         self.aggregator = SageAggregator.empty(alpha, self._overlap)
-        self.rows = 0
-        """Number of events seen, explained or not."""
-        self._names: tuple[str, ...] = ()
-
-    def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Explain one event. Call this method before the model learns the event.
-
-        Parameters
-        ----------
-        x
-            Numbers, booleans and texts by feature name. A feature that is None or missing is absent.
-        y
-            True class or number.
-
-        Returns
-        -------
-        `importance` as of this event.
-
-        Raises
-        ------
-        ModelError
-            The event or its target is invalid, or the model raised an error or returned no finite number. The event is
-            not explained. The estimator remains usable.
-        """
-        if self._live is None:
-            raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        row, target = self._live.event(x, y)
-        targets = np.array([target])
-        self._names = self._live.names
-        explained = self.rows >= self.start
-        self._advance(self._live.predictor if explained else None, row, targets, self._live.kinds)
-        return self.importance
-
-    def explain_block(
-        self, predictor: Predictor, rows: Floats, targets: Floats, kinds: Sequence[Kind] | None = None
-    ) -> Floats:
-        """Explain consecutive events with one state of a model.
-
-        The places where events are cut into blocks change no number.
-
-        Parameters
-        ----------
-        predictor
-            Model to explain. New classes and features come after those of earlier predictors.
-        rows
-            (n, d), NaN where a feature is absent; d may have grown.
-        targets
-            (n,) true value, or index of the true class among the predictor's classes (-1 if it is not among them).
-        kinds
-            Kinds of the features, which conditional removal needs; None if all are numbers.
-
-        Returns
-        -------
-        (explained, d) contributions of the rows from `start` on.
-
-        Raises
-        ------
-        ModelError
-            The model raised an error or returned no finite number. None of the rows counts as explained.
-        """
-        self._names = max(self._names, tuple(predictor.features), key=len)
-        return self._advance(predictor, rows, targets, kinds or [Kind.NUMBER] * rows.shape[1])
 
     def _advance(self, predictor: Predictor | None, rows: Floats, targets: Floats, kinds: Sequence[Kind]) -> Floats:
         count, width = rows.shape
@@ -209,19 +144,8 @@ class IncrementalSAGE:
         return self.aggregator.update(loss, block)
 
     @property
-    def importance(self) -> dict[str, float]:
-        """Values by feature name, without start-up bias; empty before the first explained event."""
-        return self._named(self.aggregator.smoothing.value)
-
-    @property
-    def raw(self) -> dict[str, float]:
-        """Values smoothed from 0, with start-up bias."""
-        return self._named(self.aggregator.smoothing.raw)
-
-    @property
-    def variance(self) -> dict[str, float]:
-        """Variance of the contributions under the weights of the smoothing."""
-        return self._named(self.aggregator.smoothing.variance)
+    def _smoothing(self) -> Smoothing:
+        return self.aggregator.smoothing
 
     @property
     def marginal_loss(self) -> float:
@@ -238,18 +162,6 @@ class IncrementalSAGE:
         """`marginal_loss` minus `model_loss`: the sum of the values."""
         return self.aggregator.total
 
-    def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return low and high by name, see `glasstream.aggregator.intervals`; empty while there are too few events."""
-        found = normal(self.aggregator.smoothing, level)
-        if found is None:
-            return {}
-        low, high = found
-        return dict(zip(self._names, zip(low.tolist(), high.tolist(), strict=True), strict=False))
-
-    def bound(self, delta: float = 0.1) -> dict[str, float]:
-        """Return bounds that the errors exceed with probability δ at most, see `glasstream.aggregator.bounds`."""
-        return self._named(bound(self.aggregator.smoothing, delta))
-
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """Return the state as JSON values and arrays.
 
@@ -263,9 +175,7 @@ class IncrementalSAGE:
         """
         reservoir = self._reservoir()
         meta, arrays = self.aggregator.state()
-        live = {} if self._live is None else {"live": self._live.state()}
-        meta |= {"rows": self.rows, "names": list(self._names), **live}
-        return meta, {**arrays, "reservoir": reservoir.rows.copy()}
+        return {**meta, **self._meta()}, {**arrays, "reservoir": reservoir.rows.copy()}
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
         """Restore a state that `state` returned. The settings must be the same.
@@ -278,35 +188,13 @@ class IncrementalSAGE:
         reservoir = self._reservoir()
         aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)
         try:
-            rows, names = int(meta["rows"]), tuple(str(name) for name in meta["names"])
-            held = np.array(arrays["reservoir"], np.float64)
-            if held.ndim != 2 or len(held) != reservoir.size:
-                raise ValueError(f"expected {reservoir.size} rows in the reservoir, got shape {held.shape}")
-            if self._live is not None:
-                self._live.restore(meta["live"])
+            rows = held(reservoir, arrays["reservoir"])
+            self._restore_meta(meta)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"iSAGE: the state is not one of an estimator with these settings ({error!r})") from error
-        reservoir.rows, self.aggregator, self.rows, self._names = held, aggregator, rows, names
+        reservoir.rows, self.aggregator = rows, aggregator
 
     def _reservoir(self) -> Reservoir:
         if isinstance(self._background, Reservoir):
             return self._background
         raise StateError("iSAGE: expected marginal removal, for storage trees are no arrays; pickle the estimator")
-
-    def _named(self, values: Floats) -> dict[str, float]:
-        return dict(zip(self._names, values.tolist(), strict=False))
-
-
-def _check(alpha: float, inner: int, reservoir: int, sampling: str, start: int, removal: str) -> None:
-    findings = []
-    if not 0.0 < alpha <= 1.0:
-        findings.append(f"iSAGE alpha: expected a number above 0 and at most 1, got {alpha}")
-    for name, number in (("inner", inner), ("reservoir", reservoir), ("start", start)):
-        if number < 1:
-            findings.append(f"iSAGE {name}: expected a number from 1 on, got {number}")
-    if sampling not in SAMPLINGS:
-        findings.append(f"iSAGE sampling: expected one of {', '.join(SAMPLINGS)}, got {sampling!r}")
-    if removal not in get_args(Removal):
-        findings.append(f"iSAGE removal: expected one of {', '.join(get_args(Removal))}, got {removal!r}")
-    if findings:
-        raise SettingsError(findings)

@@ -10,9 +10,9 @@ from river import base, compose
 from glasstream.errors import ModelError
 from glasstream.ingest.admission import label
 from glasstream.ingest.features import FeatureTable, Kind, Value
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import CLASSIFICATION, REGRESSION, Floats, Predictor, Task
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Predictor, Task
+from glasstream.models.live.generic import GenericPredictor
 
 
 class LiveModel:

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.background import knots
-from glasstream.background.grids import categorical
-from glasstream.explain import ipdp, ipfi, isage
+from glasstream.explain import ipdp
 from glasstream.explain.losses import losses, with_classes
 from glasstream.explain.sizes import REASON
 from glasstream.ingest.admission import Task
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
-from glasstream_topics.contributions import LARGEST, Contributions
+from glasstream.methods.registry import REGISTRY
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.generic import GenericPredictor
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import LARGEST, methods_of
 from glasstream_topics.requests import ExplainRequest
 
 Given = dict[str, NDArray[Any]]
@@ -76,30 +76,14 @@ class _Request:
         self.predictor = predictor
         self.outputs = ipdp.outputs(predictor) if block.grid is not None else ()
         self.targets = _targets(block, predictor)
-        self.points: NDArray[np.float64] | None = None
-        if block.grid is not None:
-            laid, width = block.grid, len(block.names)
-            changes = knots.Changes(*(block.draws[f"ipdp.{name}"] for name in ("row", "place", "value")))
-            found = knots.unchanged(changes, block.count, laid.knots, width)
-            self.points = knots.expand(found, categorical(block.kinds), laid.points, equidistant=laid.equidistant)
+        methods = methods_of(block.draws)
+        self._explainers = [REGISTRY[method.name].explainer(block, predictor, self.targets) for method in methods]
 
     def explain(self, rows: slice) -> Given:
         """Return the results for a part of the rows."""
-        block, draws = self.block, self.block.draws
-        x, y = block.x[rows], self.targets[rows]
-        given: Given = {"loss": self._loss(x, y)}
-        if "ipfi" in draws:
-            given["ipfi"] = ipfi.contributions(self.predictor, block.loss, x, y, draws["ipfi"][rows])
-        if "isage" in draws:
-            sage = isage.contributions(
-                self.predictor, block.loss, x, y, draws["isage.order"][rows], draws["isage"][rows], block.corrected
-            )
-            given["isage"], given["isage.first"] = sage.contributions, sage.first
-            given["isage.model_loss"], given["isage.prediction"] = sage.model_losses, sage.predictions
-            given["isage.target"] = sage.targets
-        if self.points is not None:
-            given["ipdp"] = ipdp.curves(self.predictor, x, self.points[rows], self.outputs)
-            given["ipdp.points"] = self.points[rows]
+        given: Given = {"loss": self._loss(self.block.x[rows], self.targets[rows])}
+        for explainer in self._explainers:
+            given |= explainer(rows)
         return given
 
     def _loss(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,13 +118,7 @@ class _Request:
 
 def _finite(given: Given) -> NDArray[np.bool_]:
     """Return (count,) whether all numbers of a row are finite and small enough to be squared."""
-    checks = [
-        (np.abs(given[name]) <= LARGEST).reshape(len(given[name]), -1).all(axis=1)
-        for name in ("loss", "ipfi", "isage", "isage.model_loss", "isage.prediction")
-        if name in given
-    ]
-    if "ipdp" in given:
-        checks.append(~ipdp.unanswered(given["ipdp.points"], given["ipdp"]))
+    checks = [np.abs(given["loss"]) <= LARGEST, *(REGISTRY[method.name].finite(given) for method in methods_of(given))]
     return np.asarray(np.logical_and.reduce(checks))
 
 

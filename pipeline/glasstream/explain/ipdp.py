@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from glasstream.errors import ModelError
 from glasstream.explain.variants import replaced
 from glasstream.jit import kernel
-from glasstream.models.predictor import REGRESSION, Predictor
-from glasstream_topics.contributions import LARGEST
-from glasstream_topics.methods import MOST_OUTPUTS
+from glasstream.models.contract.predictor import REGRESSION, Predictor
+from glasstream_topics.methods import LARGEST, MOST_OUTPUTS
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from glasstream.explain.losses import Loss, losses, with_classes
 from glasstream.explain.variants import replaced, same
 from glasstream.jit import kernel
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 _CHUNK_VALUES = 1 << 20
 """Numbers in one batch of rows with a set replaced (8 MiB)."""

@@ -24,7 +24,7 @@ from glasstream.errors import SettingsError
 from glasstream.explain.losses import Loss, losses, with_classes
 from glasstream.explain.variants import built_up
 from glasstream.jit import kernel
-from glasstream.models.predictor import NO_LABEL, Predictor
+from glasstream.models.contract.predictor import NO_LABEL, Predictor
 
 CORRECTABLE = ("brier", "squared")
 """Losses for which the bias of a finite m is known."""

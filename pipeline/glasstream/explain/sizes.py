@@ -5,14 +5,15 @@ curves. They hold whatever the model predicts.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from glasstream.background import knots
-from glasstream_topics.methods import MOST_OUTPUTS
+from glasstream.methods.registry import REGISTRY
+from glasstream_topics.methods import MOST_OUTPUTS, methods_of, numbers_of_a_row
 from glasstream_topics.requests import ExplainRequest, NewCategories, refused
 
 LARGEST: Final = 960 * 1024
@@ -84,55 +85,31 @@ def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
 
 def _numbers_of_a_row(block: ExplainRequest) -> int:
     """Return the largest number of eight-byte values that an answer has for each row."""
-    width, outputs = len(block.names), max(1, len(block.classes))
-    numbers = 2  # seq and loss
-    if "ipfi" in block.draws:
-        numbers += width
-    if "isage" in block.draws:
-        numbers += width + 3 + outputs
-    if block.grid is not None:
-        points = max(block.grid.points, block.grid.knots)
-        numbers += points * width * (1 + min(outputs, MOST_OUTPUTS))
-    return numbers
+    outputs = max(1, len(block.classes))
+    sizes = {
+        "d": len(block.names),
+        "k": outputs,
+        "points": max(block.grid.points, block.grid.knots) if block.grid is not None else 0,
+        "outputs": min(outputs, MOST_OUTPUTS),
+    }
+    return 1 + numbers_of_a_row((method.name for method in methods_of(block.draws)), sizes)  # seq, and the values
 
 
 def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
     """Return some rows of a block as a separate block."""
-    draws: dict[str, NDArray[Any]] = {
-        name: array[rows] for name, array in block.draws.items() if not name.startswith("ipdp.")
-    }
-    texts: Mapping[int, Mapping[int, str]] = {}
-    if block.grid is not None:
-        width = len(block.names)
-        written = knots.Changes(*(block.draws[f"ipdp.{name}"] for name in ("row", "place", "value")))
-        changes = knots.changes(knots.unchanged(written, block.count, block.grid.knots, width)[rows])
-        draws |= {"ipdp.row": changes.row, "ipdp.place": changes.place, "ipdp.value": changes.value}
-        used = changes.value[~np.isnan(changes.value)], (changes.place % max(width, 1))[~np.isnan(changes.value)]
-        texts = {
-            slot: {code: named[code] for code in np.unique(used[0][used[1] == slot]).astype(int).tolist()}
-            for slot, named in block.texts.items()
-        }
-    return ExplainRequest(
-        stream=block.stream,
-        epoch=block.epoch,
-        partition=block.partition,
+    fields: dict[str, Any] = {"draws": {}}
+    for method in methods_of(block.draws):
+        part = REGISTRY[method.name].part(block, rows)
+        fields = {**fields, **part, "draws": {**fields["draws"], **part["draws"]}}
+    return replace(
+        block,
         first_row=block.first_row + rows.start,
-        version=block.version,
         seqs=block.seqs[rows],
         x=block.x[rows],
         y=block.y[rows],
-        draws=draws,
-        names=block.names,
-        kinds=block.kinds,
-        classes=block.classes,
-        task=block.task,
-        loss=block.loss,
-        new_categories=_needed_categories(block, rows, draws),
-        texts=texts,
-        grid=block.grid,
-        corrected=block.corrected,
-        staleness=block.staleness,
+        new_categories=_needed_categories(block, rows, fields["draws"]),
         flush_before=block.flush_before and rows.start == 0,
+        **fields,
     )
 
 
@@ -143,13 +120,9 @@ def _needed_categories(
     needed: dict[int, NewCategories] = {}
     if not block.new_categories:
         return needed
-    width = len(block.names)
-    values = [block.x[rows]]
-    values += [array.reshape(-1, width) for name, array in draws.items() if name in ("ipfi", "isage")]
+    methods = [REGISTRY[method.name] for method in methods_of(draws)]
     for slot, new in block.new_categories.items():
-        codes = [array[:, slot] for array in values]
-        if block.grid is not None:
-            codes.append(draws["ipdp.value"][draws["ipdp.place"] % width == slot])
+        codes = [block.x[rows][:, slot], *(method.drawn(draws, slot, len(block.names)) for method in methods)]
         highest = np.nanmax(np.concatenate([*codes, [-1.0]]))
         count = int(highest) + 1 - new.first_code
         if count > 0:

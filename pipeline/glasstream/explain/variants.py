@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.jit import kernel
-from glasstream.models.predictor import Output, Predictor
+from glasstream.models.contract.predictor import Output, Predictor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from glasstream.errors import InputError
 from glasstream.gbmap.rows import Floats
-from glasstream.models.arrays import sealed
+from glasstream.models.contract.arrays import sealed
 
 LIMIT: Final = 1e30
 """Largest absolute value of encoded numbers; larger ones are clipped. Their fourth powers, with weights, must stay

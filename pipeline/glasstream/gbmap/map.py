@@ -14,7 +14,7 @@ from glasstream.gbmap.rows import Floats, as_matrix
 from glasstream.gbmap.settings import LOSSES, UNITS, Loss, Unit
 from glasstream.gbmap.units import sigmoid, slope, value
 from glasstream.jit import kernel
-from glasstream.models.arrays import sealed
+from glasstream.models.contract.arrays import sealed
 
 Model = Callable[[Floats], npt.ArrayLike]
 """Function from rows float64[n, p] to one number for each row: a value, or the score that a sigmoid turns into a

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glasstream.errors import InputError
-from glasstream.models.arrays import sealed
+from glasstream.models.contract.arrays import sealed
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from glasstream.errors import FrameError, ModelError
 from glasstream.gbmap.encoding import Encoding
 from glasstream.gbmap.map import BoostedMap
 from glasstream.gbmap.settings import LOSSES, UNITS
-from glasstream.models.arrays import Array, read_fields, read_matrices, require, require_starts
+from glasstream.models.contract.arrays import Array, read_fields, read_matrices, require, require_starts
 from glasstream_topics import frames
 
 KIND: Final = "gbmap"

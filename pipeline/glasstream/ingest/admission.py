@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from glasstream.ingest.limits import IngestLimits
 from glasstream_topics.events import LARGEST, Event
 from glasstream_topics.events_dead import Reason
 
@@ -48,22 +49,6 @@ CLASSES_BYTES: Final = 128 * 1024
 """Largest size in bytes of all class names of a stream together, as JSON, because every block of rows carries them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassLimits:
-    """Limits on the classes of one stream.
-
-    Attributes
-    ----------
-    classes
-        Largest number of classes. Their names together may take `CLASSES_BYTES`.
-    label_bytes
-        Largest size of a name in UTF-8 bytes.
-    """
-
-    classes: int = 256
-    label_bytes: int = 256
-
-
 @dataclass(slots=True)
 class Admission:
     """Numbers the events of one stream.
@@ -73,7 +58,7 @@ class Admission:
     task
         Classification or regression. With None the first labelled event decides: text or boolean means classification.
     limits
-        Limits on classes; see `ClassLimits`.
+        Limits on classes; see `IngestLimits`.
     classes
         Classes of the accepted labels, in order of first appearance.
     """
@@ -83,7 +68,7 @@ class Admission:
     """Number of the next accepted event."""
     target_kind: type | None = None
     """Kind of the first target. Targets of other kinds are rejected after it."""
-    limits: ClassLimits = ClassLimits()
+    limits: IngestLimits = field(default_factory=IngestLimits)
     classes: dict[str, None] = field(default_factory=dict)
     _classes_bytes: int = 0
 

@@ -23,6 +23,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.ingest.limits import IngestLimits
+
 Value = float | str | bool | None
 
 
@@ -38,16 +40,6 @@ NAMES_BYTES: Final = 256 * 1024
 """Largest size of all names of a stream, as JSON. Records with a number or more for each name then fit a broker."""
 
 _KIND_OF = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureLimits:
-    """Limits on what the pipeline remembers of one stream."""
-
-    features: int = 2_000
-    categories: int = 10_000
-    text: int = 1_024
-    """Largest number of characters of a name or of a category."""
 
 
 @dataclass(slots=True)
@@ -87,7 +79,7 @@ class FeatureTable:
     Parameters
     ----------
     limits
-        Limits; see `FeatureLimits`.
+        Limits; see `IngestLimits`.
     model_takes_text
         Whether the model gets text features. The row contains them in any case.
 
@@ -102,7 +94,7 @@ class FeatureTable:
     ([nan, 1.0, nan], {'day': 'tue'})
     """
 
-    limits: FeatureLimits = FeatureLimits()
+    limits: IngestLimits = field(default_factory=IngestLimits)
     model_takes_text: bool = True
     names: list[str] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
@@ -121,7 +113,7 @@ class FeatureTable:
 
     @classmethod
     def restored(
-        cls, limits: FeatureLimits, names: list[str], kinds: list[Kind], categories: list[list[str]]
+        cls, limits: IngestLimits, names: list[str], kinds: list[Kind], categories: list[list[str]]
     ) -> "FeatureTable":
         """Return a table with these names, kinds and categories (in the order of their codes)."""
         return cls(

@@ -18,7 +18,7 @@ from glasstream.ingest.decode import Rejected
 from glasstream.ingest.features import FeatureTable
 from glasstream.ingest.waiting import Waiting
 from glasstream.learn.learner import tells_model
-from glasstream.models.authentication import Key, Named, open_sealed, seal
+from glasstream.models.codec.authentication import Key, Named, open_sealed, seal
 from glasstream_topics.checkpoints import Checkpoint
 
 KIND: Final = "checkpoint"

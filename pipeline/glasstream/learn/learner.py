@@ -15,16 +15,16 @@ from glasstream.background.background import Background
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.explain.losses import loss_for, loss_one
 from glasstream.ingest.admission import Accepted, Task
-from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
+from glasstream.ingest.features import FeatureCounts, FeatureTable, RowBuffer, Value
 from glasstream.ingest.waiting import Joined, Waiting
-from glasstream.learn.settings import LearnSettings
 from glasstream.learn.staleness import scale, staleness
-from glasstream.models.catalogue import takes_text
-from glasstream.models.checks import check_splits
-from glasstream.models.compile import compile_model
-from glasstream.models.generic import GenericPredictor
-from glasstream.models.predictor import Predictor
-from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
+from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.checks import check_splits
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.catalogue import takes_text
+from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.live.stream_model import NOTHING, Prediction, StreamModel
+from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
 from glasstream_topics.frames import Array
 from glasstream_topics.requests import ExplainRequest, NewCategories
@@ -108,7 +108,7 @@ class StreamLearner:
         Receives the records.
     """
 
-    def __init__(self, stream: str, partition: int, settings: LearnSettings, outbox: Outbox) -> None:
+    def __init__(self, stream: str, partition: int, settings: Settings, outbox: Outbox) -> None:
         self.stream = stream
         self.partition = partition
         self.settings = settings
@@ -120,15 +120,15 @@ class StreamLearner:
         """Number of events that came without a label."""
         self.ended = False
         """Whether a reset mark has ended this epoch."""
-        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels_window)
+        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window)
         self.outbox = outbox
-        self._schedule = settings.schedule
+        self._schedule = settings.snapshot
         self._features = FeatureTable(settings.limits)
         self._loss = ""
         self._scored = 0
         self._score = 0.0
         """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
-        self._background = Background(settings.background, settings.seed, stream)
+        self._background = Background(settings, stream)
         self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int]] = []
         """Predictions that are not published yet: seq, id, prediction, target, version of the model.
 
@@ -148,13 +148,13 @@ class StreamLearner:
         """The newest snapshot, if it is compiled."""
         self._known_categories: list[int] = []
         """Number of categories of each slot when the newest snapshot was made."""
-        self._most_rows = settings.block_rows
+        self._most_rows = settings.block.rows
         self._next_due = 1
         self._seen_features = 0
         self._seen_classes = 0
         """Number of classes that the rows of the open block know."""
         self._said: set[str] = set()
-        self._model = self._new_model(settings.task) if settings.task is not None else None
+        self._model = self._new_model(task) if (task := settings.model.chosen_task) is not None else None
 
     def step(self, accepted: Accepted, event_id: str) -> None:
         """Predict one event and, if it is labelled, learn it.
@@ -180,7 +180,7 @@ class StreamLearner:
             self.unlabelled += 1
             if accepted.event.id is not None:
                 self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
-            if len(self.predicted) >= self.settings.block_rows:
+            if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
             return
         if self.waiting.begun and accepted.event.id is not None:
@@ -220,7 +220,7 @@ class StreamLearner:
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
         self.cut()
-        if self.rows > self.settings.start:
+        if self.rows > self.settings.explain.first_row:
             self._flush_before = True
             self.outbox.requests.append(self._flush_item())
 
@@ -251,7 +251,7 @@ class StreamLearner:
         first = self.rows - count
         block = self._buffer.matrix()
         draws = self._background.pass_through(block, self._features.kinds[: block.shape[1]], first)
-        explained = min(count, self.rows - self.settings.start)
+        explained = min(count, self.rows - self.settings.explain.first_row)
         if explained > 0:
             self._send(self.rows - explained, block[count - explained :], draws)
         self._buffer.clear(self._buffer.width)
@@ -281,11 +281,9 @@ class StreamLearner:
                 task=model.task.value,
                 loss=self._loss,
                 new_categories=self._new_categories(width),
-                texts=self._texts(draws, width),
-                grid=self._background.grid,
-                corrected=self.settings.corrected,
                 staleness=self._staleness,
                 flush_before=self._flush_before,
+                **self._background.fields(draws, self._features, width),
             )
         )
         self._flush_before = False
@@ -305,19 +303,6 @@ class StreamLearner:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
 
-    def _texts(self, draws: Mapping[str, Array], width: int) -> Mapping[int, Mapping[int, str]]:
-        """Return the texts of the categories among the grid points, for the published curves."""
-        if "ipdp.value" not in draws:
-            return {}
-        slots, values = draws["ipdp.place"] % width, draws["ipdp.value"]
-        texts: dict[int, dict[int, str]] = {}
-        for slot, kind in enumerate(self._features.kinds[:width]):
-            if kind is Kind.TEXT:
-                codes = np.unique(values[(slots == slot) & ~np.isnan(values)]).astype(int).tolist()
-                known = list(self._features.categories[slot])
-                texts[slot] = {code: known[code] for code in codes}
-        return texts
-
     def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
@@ -328,7 +313,9 @@ class StreamLearner:
         self.rows += 1
         if self.rows == self._next_due:
             self.cut()
-            if self._schedule.latest(self.rows) > self.settings.start:  # otherwise this version explains no row
+            if (
+                self._schedule.latest(self.rows) > self.settings.explain.first_row
+            ):  # otherwise this version explains no row
                 self._snapshot(model)
             else:
                 self._next_due = self._schedule.after(self.rows, None)
@@ -340,7 +327,7 @@ class StreamLearner:
         """Return the largest number of rows in a block. The limit applies to the request and to its contributions."""
         outputs = len(self._model.classes) if self._model is not None else 1
         row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
-        return max(1, min(self.settings.block_rows, self.settings.block_bytes // row_bytes))
+        return max(1, min(self.settings.block.rows, self.settings.block.bytes // row_bytes))
 
     @property
     def epoch(self) -> int:
@@ -371,7 +358,7 @@ class StreamLearner:
     def at_snapshot(self) -> bool:
         """Whether a snapshot has just been made and nothing has been learned or predicted since."""
         settled = self.rows == self._version > 0 and not self._buffer.rows and not self.predicted
-        return settled and self._next_due > self.settings.start
+        return settled and self._next_due > self.settings.explain.first_row
 
     def state(self, *, at_rest: bool = False) -> dict[str, Any]:
         """Return the state from which a successor resumes. Call it `at_snapshot` or, with `at_rest`, right after a
@@ -449,10 +436,11 @@ class StreamLearner:
         return self._model
 
     def _new_model(self, task: Task) -> StreamModel:
-        self._loss = loss_for(task, self.settings.loss)
-        self._features.model_takes_text = takes_text(self.settings.model_name, task)
-        self._say(f"{task.value}, model {self.settings.model_name}, loss {self._loss}")
-        return StreamModel(self.settings.factory, task, self.settings.many_classes)
+        model = self.settings.model
+        self._loss = loss_for(task, self.settings.explain.loss)
+        self._features.model_takes_text = takes_text(model.name, task)
+        self._say(f"{task.value}, model {model.name}, loss {self._loss}")
+        return StreamModel(model.factory(self.settings.seed), task, model.many_classes)
 
     def _publish(self) -> None:
         """Publish the predictions, each with the running metric and, if there is a label, its loss.

@@ -10,7 +10,9 @@ the mark again: it lies before the first offset of the new stream.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 from glasstream.errors import ModelRaised
 from glasstream.ingest.admission import Accepted, Admission
@@ -20,7 +22,7 @@ from glasstream.ingest.message import Message, Oversized, Position, Rejections
 from glasstream.ingest.waiting import Joined
 from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.learner import Outbox, StreamLearner, Unlabelled
-from glasstream.learn.settings import LearnSettings
+from glasstream.settings import Settings
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
@@ -54,7 +56,7 @@ class PartitionLearner:
     partition
         Partition of `events`.
     settings
-        See `LearnSettings`.
+        All settings.
     first_offset
         Offset at which learning begins.
     silent_until
@@ -65,7 +67,7 @@ class PartitionLearner:
     def __init__(
         self,
         partition: int,
-        settings: LearnSettings,
+        settings: Settings,
         *,
         first_offset: int = 0,
         silent_until: Position | None = None,
@@ -105,7 +107,7 @@ class PartitionLearner:
         elif not self._has_learned(name, message.offset):
             if name in self.streams:
                 rejections.epoch = self.streams[name].learner.epoch
-            decoded = decode(message.value, self.settings.message_bytes)
+            decoded = decode(message.value, self.settings.limits.message_bytes)
             rejections.found += decoded.rejected
             if decoded.flush:
                 if name in self.streams:
@@ -172,7 +174,7 @@ class PartitionLearner:
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
         """Start a stream in an epoch of its own. Messages before the offset are not learned again."""
-        learner = StreamLearner(name, self.partition, replace(self.settings, epoch=epoch), self.outbox)
+        learner = StreamLearner(name, self.partition, msgspec.structs.replace(self.settings, epoch=epoch), self.outbox)
         at = Position(first_offset, 0)
         self.streams[name] = _Stream(self._admission(), learner, first_offset, at, after=first_offset)
 
@@ -197,11 +199,11 @@ class PartitionLearner:
         epoch
             Epoch of the stream; None for the epoch of the partition.
         """
-        settings = self.settings if epoch is None else replace(self.settings, epoch=epoch)
+        settings = self.settings if epoch is None else msgspec.structs.replace(self.settings, epoch=epoch)
         learner = StreamLearner(name, self.partition, settings, self.outbox)
         learner.resume(state.learner)
         admission = Admission(
-            state.task, learner.seqs, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
+            state.task, learner.seqs, state.target_kind, settings.limits, dict.fromkeys(state.classes)
         )
         self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected, after=at.offset)
 
@@ -236,7 +238,7 @@ class PartitionLearner:
 
     def _admission(self) -> Admission:
         """Return the admission of a new stream."""
-        return Admission(self.settings.task, limits=self.settings.class_limits)
+        return Admission(self.settings.model.chosen_task, limits=self.settings.limits)
 
     def _has_learned(self, name: str, offset: int) -> bool:
         """Return whether the state from which a stream resumed already contains a message."""

@@ -1,21 +1,36 @@
-"""Decide when the model is snapshotted, as a function of the log alone."""
+"""Decide when the model is snapshotted, as a function of the log alone. This is the section `snapshot`."""
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from glasstream.changes import ChangesExplanations
+
+_Positive = Annotated[int, Meta(ge=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Schedule of snapshots.
-
-    Snapshots are due at 1, 2, 4, ... up to `doubling` learned rows, and then at intervals that follow the model's
-    change.
+class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When the learner publishes a snapshot of the model.
 
     The change over the last interval is the model's staleness in units of `glasstream.learn.staleness.scale`. It
     predicts after how many rows the model will have changed by `target`. That number is the next interval, between
-    `shortest` and `longest` and at most twice the last one. While no change is measured, or if the target is 0,
-    intervals end at multiples of `cadence`.
+    `shortest` and `longest` and at most twice the last one.
 
-    >>> fixed = Schedule(doubling=4, cadence=10)
+    Attributes
+    ----------
+    doubling
+        The first snapshots are taken after 1, 2, 4, ... `doubling` learned rows.
+    cadence
+        Later snapshots are taken at multiples of this number of rows, as long as no change is measured: while `target`
+        is 0, or fewer rows are learned, or the model is not compiled.
+    target
+        Otherwise the learner chooses intervals in which the model changes by about this much.
+    shortest, longest
+        Smallest and largest interval, in rows, that `target` can lead to.
+
+    Examples
+    --------
+    >>> fixed = Schedule(doubling=4, cadence=10, target=0.0)
     >>> [fixed.after(learned, None) for learned in (0, 1, 2, 4, 10, 20)]
     [1, 2, 4, 10, 20, 30]
     >>> adaptive = Schedule(doubling=4, cadence=10, target=0.1, shortest=5, longest=50)
@@ -23,11 +38,11 @@ class Schedule:
     [30, 27, 25, 40]
     """
 
-    doubling: int = 256
-    cadence: int = 500
-    target: float = 0.0
-    shortest: int = 100
-    longest: int = 1_000
+    doubling: ChangesExplanations[_Positive] = 256
+    cadence: ChangesExplanations[_Positive] = 500
+    target: ChangesExplanations[Annotated[float, Meta(ge=0)]] = 0.15
+    shortest: ChangesExplanations[_Positive] = 200
+    longest: ChangesExplanations[_Positive] = 1_000
 
     def after(self, learned: int, change: float | None, interval: int = 0) -> int:
         """Return the number of learned rows at which the next snapshot is due.

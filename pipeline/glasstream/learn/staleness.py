@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.explain.variants import replaced
-from glasstream.models.predictor import REGRESSION, Output, Predictor
+from glasstream.models.contract.predictor import REGRESSION, Output, Predictor
 
 MOST_ROWS = 50
 """Largest number of rows that are compared. Each costs d + 1 evaluations of both models."""

@@ -26,7 +26,7 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.river import check_labels
 from glasstream.learning.state import State
-from glasstream.models.arrays import read_matrices, require
+from glasstream.models.contract.arrays import read_matrices, require
 from glasstream_topics import frames
 
 KIND: Final = "live-model"

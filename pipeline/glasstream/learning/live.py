@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.errors import ModelError
+from glasstream.jit import kernel
 from glasstream.learning import checkpoint
 from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.forest import forest_block
@@ -13,7 +14,6 @@ from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
     EXISTS,
     FOREST_FAMILY,
-    IS_TEXT,
     TREE_FAMILY,
     Array,
     Pool,
@@ -59,7 +59,11 @@ class LiveModel:
     def __init__(self, state: State, pool: Pool) -> None:
         self._state = state
         self._pool = pool
-        self._translations: dict[int, tuple[Sequence[str], Array]] = {}
+        self._names: tuple[str, ...] | None = ()
+        """The names of the last block, None if it had texts."""
+        self._order = np.zeros(0, np.int64)
+        """The numbers of its features."""
+        self._in_order = True
 
     @property
     def classes(self) -> list[Label]:
@@ -103,9 +107,10 @@ class LiveModel:
         ModelError
             The events do not have this form. The model has learned none of them.
         """
+        y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, *self._checked(len(X), labels, weights), True, answers)
+        self._run(X, order, y, w, True, answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -114,8 +119,9 @@ class LiveModel:
 
     def learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> None:
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
+        y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, *self._checked(len(X), labels, weights), False, self._answers(0))
+        self._run(X, order, y, w, False, self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -150,51 +156,57 @@ class LiveModel:
 
     # --- Inside -------------------------------------------------------------------------------------------------------
     def _rows(self, columns: Columns) -> tuple[Array, Array]:
-        names, values, state = columns.names, np.asarray(columns.values), self._state
+        """Return the events as rows of all features, and the numbers of the features that they name."""
+        names, values, state = tuple(columns.names), np.asarray(columns.values), self._state
         if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
             raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
+        values = _as_compiled(values)
+        if not _is_within(values, LARGEST):
+            raise ModelError(f"expected values within ±{LARGEST:g}")
+        if columns.categories or names != self._names:
+            values = self._numbered(names, values, columns.categories)
+        if len(names) == len(state.features) and self._in_order:
+            return values, self._order
+        X = np.full((len(values), len(state.features)), np.nan)
+        X[:, self._order] = values
+        return X, self._order
+
+    def _numbered(self, names: tuple[str, ...], values: Array, categories: Mapping[str, Sequence[str]]) -> Array:
+        """Number features and categories that are new; return the values with the numbers of their categories."""
+        state = self._state
         if len(set(names)) != len(names):
             raise ModelError("expected each feature once")
-        if values.size and not np.nanmax(np.abs(values), initial=0.0) <= LARGEST:
-            raise ModelError(f"expected values within ±{LARGEST:g}")
-        known, texts = len(state.features), sum(map(len, state.categories))
-        order = np.array([state.feature(name, name in columns.categories) for name in names], np.int64)
-        if columns.categories:
+        for place, name in enumerate(names):  # before anything changes
+            state.check_kind(name, name in categories)
+            if name in categories:
+                _check_places(name, values[:, place], len(categories[name]))
+        before = [*state.kinds], sum(map(len, state.categories))
+        numbers = [state.feature(name, name in categories) for name in names]
+        if categories:
             values = values.copy()
-            for place, (name, number) in enumerate(zip(names, order.tolist(), strict=True)):
-                if state.kinds[number] == IS_TEXT:
-                    values[:, place] = self._translated(number, columns.categories[name], values[:, place], name)
-        if len(state.features) != known or sum(map(len, state.categories)) != texts:
+            for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
+                if name in categories:
+                    _translate(values[:, place], categories[name], state.categories[number])
+        if (state.kinds, sum(map(len, state.categories))) != before:
             self._pool = state.fitted(self._pool)
-        width = len(state.features)
-        if width == len(names) and np.array_equal(order, np.arange(width)):
-            return np.ascontiguousarray(values), order
-        X = np.full((len(values), width), np.nan)
-        X[:, order] = values
-        return X, order
-
-    def _translated(self, feature: int, texts: Sequence[str], places: Array, name: str) -> Array:
-        """Return the numbers of categories whose places in `texts` are given."""
-        known = self._state.categories[feature]
-        present = ~np.isnan(places)
-        used = places[present].astype(np.int64)
-        if np.any(used != places[present]) or (used.size and (used.min() < 0 or used.max() >= len(texts))):
-            raise ModelError(f"feature {name!r}: expected places of its {len(texts)} categories")
-        numbers = {place: known.setdefault(texts[place], len(known)) for place in dict.fromkeys(used.tolist())}
-        made = np.full(len(places), np.nan)
-        made[present] = [numbers[place] for place in used.tolist()]
-        return made
+        self._names, self._order = None if categories else names, np.array(numbers, np.int64)
+        self._in_order = numbers == [*range(len(names))]
+        return values
 
     def _checked(self, events: int, labels: Array, weights: Array | None) -> tuple[Array, Array]:
         y = np.asarray(labels)
-        w = np.ones(events) if weights is None else np.asarray(weights).astype(np.float64)
-        if y.shape != (events,) or w.shape != (events,) or not np.issubdtype(y.dtype, np.integer):
+        if weights is None:
+            w = np.empty(events)
+            w.fill(1.0)  # np.ones costs a block of a single tree a fifth more
+        else:
+            w = _as_compiled(np.asarray(weights, np.float64))
+        if y.shape != (events,) or w.shape != (events,) or y.dtype.kind not in "iu":
             raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
         if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
             raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
-        if np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31):
+        if weights is not None and not np.all((w >= 1) & (w <= 2**31) & (w == np.floor(w))):
             raise ModelError("expected weights to be whole numbers from 1 on")
-        return y.astype(np.int64), w
+        return _as_compiled(y.astype(np.int64, copy=False)), w
 
     def _answers(self, events: int) -> Answers:
         classes = len(self._state.labels)
@@ -232,7 +244,36 @@ def take(model: Any) -> LiveModel:
     return LiveModel(*read_model(model))
 
 
+def _as_compiled(array: Array) -> Array:
+    """Return an array for which kernels are compiled already: numba compiles them again for read-only memory."""
+    return array if array.flags.c_contiguous and array.flags.writeable else array.copy(order="C")
+
+
+@kernel
+def _is_within(values: Array, most: float) -> bool:
+    """Return whether no value is beyond ±`most`; in numpy this would take two temporary arrays."""
+    for value in values.flat:  # noqa: SIM110 - numba knows no `all`
+        if abs(value) > most:
+            return False
+    return True
+
+
 def _one_row(x: Mapping[str, Any]) -> Columns:
     texts = {name: (value,) for name, value in x.items() if isinstance(value, str)}
     values = [0.0 if isinstance(value, str) else np.nan if value is None else float(value) for value in x.values()]
     return Columns(tuple(x), np.array([values], np.float64).reshape(1, len(x)), texts)
+
+
+def _check_places(name: str, places: Array, texts: int) -> None:
+    """Refuse what is neither NaN nor the place of a text."""
+    used = places[~np.isnan(places)]
+    if not np.all((used >= 0) & (used < texts) & (used == np.floor(used))):
+        raise ModelError(f"feature {name!r}: expected places of its {texts} categories")
+
+
+def _translate(places: Array, texts: Sequence[str], known: dict[str, int]) -> None:
+    """Replace the places of texts by the numbers of categories; new ones are numbered in order of appearance."""
+    present = ~np.isnan(places)
+    used = places[present].astype(np.int64).tolist()
+    numbers = {place: known.setdefault(texts[place], len(known)) for place in dict.fromkeys(used)}
+    places[present] = [numbers[place] for place in used]

@@ -88,7 +88,7 @@ from glasstream.learning.layout import (
     empty_arena,
 )
 from glasstream.learning.state import Label, State
-from glasstream.models.catalogue import ClassesInOrder
+from glasstream.models.live.catalogue import ClassesInOrder
 
 _LARGEST_EXACT: Final = 2**53
 _TWISTER: Final = 3

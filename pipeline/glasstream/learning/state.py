@@ -57,14 +57,20 @@ class State:
     """Per feature: text to number, in order of appearance."""
     labels: dict[Label, int] = field(default_factory=dict)
 
-    def feature(self, name: str, is_text: bool) -> int:
-        """Return the number of a feature, a new one if it is not known.
+    def check_kind(self, name: str, is_text: bool) -> None:
+        """Refuse a feature that comes as a text and was a number, or the reverse.
 
         Raises
         ------
         ModelError
-            A feature comes as a text that was a number, or the reverse.
+            It does.
         """
+        kind = self.kinds[self.features[name]] if name in self.features else IS_UNKNOWN
+        if kind != IS_UNKNOWN and (kind == IS_TEXT) != is_text:
+            raise ModelError(f"feature {name!r}: expected {'numbers' if is_text else 'texts'}, as before")
+
+    def feature(self, name: str, is_text: bool) -> int:
+        """Return the number of a feature, a new one if it is not known."""
         number = self.features.get(name)
         if number is None:
             number = self.features[name] = len(self.features)
@@ -72,8 +78,6 @@ class State:
             self.categories.append({})
         elif self.kinds[number] == IS_UNKNOWN:
             self.kinds[number] = self._kind(name, is_text)
-        elif (self.kinds[number] == IS_TEXT) != is_text:
-            raise ModelError(f"feature {name!r}: expected {'numbers' if is_text else 'texts'}, as before")
         return number
 
     def unknown_feature(self, name: str) -> int:

@@ -18,7 +18,7 @@ from glasstream.gbmap.fit import fit_map
 from glasstream.gbmap.indicator import calibrate, least_held
 from glasstream.gbmap.rows import Floats
 from glasstream.novelty.scorer import Scorer, encode, held_against, measured, no_map
-from glasstream.novelty.settings import MapSettings
+from glasstream.novelty.settings import NoveltySettings
 
 _SPLIT: Final = 0
 """Purpose number of the split's draw. The key is used by this module only."""
@@ -52,11 +52,11 @@ class Request:
     texts: tuple[int, ...]
 
 
-def fit(request: Request, settings: MapSettings) -> bytes:
+def fit(request: Request, settings: NoveltySettings, seed: int) -> bytes:
     """Return the encoded map, or the encoded reason why this window has none, for `glasstream.novelty.scorer.decode`.
 
     There is no map if too few events are young enough, or if all of them have one class. The result depends on the
-    request and the settings alone.
+    request, the settings and the random seed alone.
     """
     n = len(request.rows)
     held = int(settings.held * n)
@@ -64,7 +64,7 @@ def fit(request: Request, settings: MapSettings) -> bytes:
         return no_map(request.seq, f"{n} labelled events are young enough: too few to hold some of them")
     name = f"sentinel\0{request.stream}\0{request.seq}"
     order = np.arange(n)
-    permute(stream_key(settings.seed, name), request.seq, _SPLIT, order)
+    permute(stream_key(seed, name), request.seq, _SPLIT, order)
     reference = np.sort(order[held:])
     rows, targets = request.rows[reference], request.targets[reference]
     encoding = Encoding.learn(_frequent(rows, request.texts, settings.categories), request.texts)
@@ -77,7 +77,7 @@ def fit(request: Request, settings: MapSettings) -> bytes:
     else:
         mean, unit = scale_of(targets)
         positives = [(targets - mean) / unit]
-    chosen = replace(settings.map, loss="logistic" if request.classes else "quadratic")
+    chosen = replace(settings.map(seed), loss="logistic" if request.classes else "quadratic")
     try:
         maps = [
             fit_map(encoded, y, replace(chosen, stream=f"{name}\0{number}")).map for number, y in enumerate(positives)

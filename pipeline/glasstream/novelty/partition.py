@@ -6,15 +6,17 @@ reset mark ends a stream and replaces it with a new one, of the next epoch.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from glasstream.ingest.decode import decode
 from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position
 from glasstream.novelty.fit import Request
-from glasstream.novelty.settings import NoveltySettings
 from glasstream.novelty.stream import Element, StreamDetector
+from glasstream.settings import Settings
 
 _ROWS: Final = 128
 """Largest number of events between two stops. The slowest scoring that was measured takes 10 ms for them."""
@@ -40,16 +42,14 @@ class PartitionDetector:
     Parameters
     ----------
     settings
-        See `NoveltySettings`.
+        All settings.
     first_offset
         Offset at which scoring begins.
     silent_until
         Position before which a predecessor has already sent all records. They are not sent again.
     """
 
-    def __init__(
-        self, settings: NoveltySettings, *, first_offset: int = 0, silent_until: Position | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, first_offset: int = 0, silent_until: Position | None = None) -> None:
         self.settings = settings
         self.streams: dict[str, TrackedStream] = {}
         self.records: list[tuple[str, bytes]] = []
@@ -90,7 +90,7 @@ class PartitionDetector:
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
         """Start a stream in an epoch of its own. Messages before the offset are not used."""
-        detector = StreamDetector.empty(name, replace(self.settings, epoch=epoch))
+        detector = StreamDetector.empty(name, msgspec.structs.replace(self.settings, epoch=epoch))
         self.streams[name] = TrackedStream(detector, first_offset, Position(first_offset, 0))
 
     def take_ended(self) -> list[str]:
@@ -114,7 +114,7 @@ class PartitionDetector:
         return taken
 
     def _watch(self, name: str, message: Message) -> Iterator[StreamDetector | None]:
-        decoded = decode(message.value, self.settings.message_bytes)
+        decoded = decode(message.value, self.settings.limits.message_bytes)
         watched = self.streams.get(name)
         if decoded.reset and watched is not None and not self.silent:  # older releases know no marks
             self.begin(name, watched.detector.settings.epoch + 1, message.offset + 1)

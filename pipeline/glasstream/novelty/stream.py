@@ -20,8 +20,8 @@ from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.novelty import scorer as codec
 from glasstream.novelty.fit import Request
 from glasstream.novelty.scorer import Scorer
-from glasstream.novelty.settings import NoveltySettings
 from glasstream.novelty.window import Labelled, Window, matrix
+from glasstream.settings import Settings
 from glasstream_topics import novelty
 from glasstream_topics.errors import FrameError
 from glasstream_topics.events import Event
@@ -54,7 +54,7 @@ class StreamDetector:
     """Novelty detector of one stream."""
 
     stream: str
-    settings: NoveltySettings
+    settings: Settings
     admission: Admission
     features: FeatureTable
     window: Window
@@ -81,19 +81,19 @@ class StreamDetector:
     """Encoded form of `scorer`."""
 
     @classmethod
-    def empty(cls, stream: str, settings: NoveltySettings) -> "StreamDetector":
+    def empty(cls, stream: str, settings: Settings) -> "StreamDetector":
         """Return the detector of a new stream."""
         features = FeatureTable(settings.limits)
-        window = Window(settings.window)
-        waiting: Waiting[list[float]] = Waiting(settings.labels_window)
+        window = Window(settings.novelty.window)
+        waiting: Waiting[list[float]] = Waiting(settings.labels.window)
         return cls(
             stream,
             settings,
-            Admission(settings.task, limits=settings.class_limits),
+            Admission(settings.model.chosen_task, limits=settings.limits),
             features,
             window,
             waiting,
-            next_due=settings.window,
+            next_due=settings.novelty.window,
         )
 
     @property
@@ -109,7 +109,7 @@ class StreamDetector:
     @property
     def due(self) -> bool:
         """Whether the next event is the first that needs the pending map."""
-        return self.pending is not None and self.seqs == self.pending.seq + self.settings.delay
+        return self.pending is not None and self.seqs == self.pending.seq + self.settings.novelty.delay
 
     def give(self, data: bytes) -> None:
         """Set the map that is `due`, as returned by `glasstream.novelty.fit.fit`.
@@ -177,8 +177,8 @@ class StreamDetector:
         self.window.add(event)
         self.labelled += 1
         if self.labelled >= self.next_due and self.pending is None:  # many late labels may precede the next event
-            self.next_due = self.labelled + self.settings.stride
-            self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.age, self.features)
+            self.next_due = self.labelled + self.settings.novelty.stride
+            self.pending = self.window.request(self.stream, self.seqs - 1, self.settings.novelty.age, self.features)
             self.asked = True
 
     def _score(self, scorer: Scorer, batch: list[tuple[int, int, str]], rows: list[list[float]]) -> list[PlacedRecord]:
@@ -186,11 +186,11 @@ class StreamDetector:
         matrix = np.array([row[:width] for row in rows], np.float64)
         scores = scorer.score(matrix)
         flags = scores.flags.tolist()
-        raised = self.detector.update(scores.flags[:, np.newaxis].astype(np.float64), self.settings.detector)
+        raised = self.detector.update(scores.flags[:, np.newaxis].astype(np.float64), self.settings.novelty.detector)
         alarms = {alarm.row: novelty.Alarm(alarm.before, alarm.after, alarm.width) for alarm in raised}
         slopes: dict[int, dict[str, float]] = {}
         flagged = np.flatnonzero(scores.flags)
-        if self.settings.attribution and len(flagged):
+        if self.settings.novelty.attribution and len(flagged):
             names = self.features.names[:width]
             given = scorer.attributions(matrix[flagged], scores.maps[flagged].tolist())
             slopes = {
@@ -253,7 +253,7 @@ class StreamDetector:
 
     @classmethod
     def restore(
-        cls, stream: str, settings: NoveltySettings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, stream: str, settings: Settings, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "StreamDetector":
         """Restore the detector from a saved state, and request its pending map again.
 
@@ -269,7 +269,7 @@ class StreamDetector:
                 None if task is None else Task(task),
                 int(meta["seqs"]),
                 None if kind is None else _KINDS[kind],
-                settings.class_limits,
+                settings.limits,
                 dict.fromkeys(str(name) for name in meta["classes"]),
             )
             made.features = FeatureTable.restored(

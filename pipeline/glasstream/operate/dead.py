@@ -121,7 +121,6 @@ def replay(
         The letters cannot be sent.
     """
     link, name, count = connection(settings), topic(settings, events.TOPIC.name), settings.topics.events
-    rules, limit = settings.novelty_detector(), settings.limits.message_bytes
     done = Replayed()
     producer = TransactionalProducer(link, f"{settings.prefix}dead.replay")
     try:
@@ -136,7 +135,7 @@ def replay(
                 if letter.place in sent:
                     done.before += 1
                     continue
-                outcome = repair(letter, function, rules, limit, to)
+                outcome = repair(letter, function, settings, to)
                 if isinstance(outcome, Unrepaired):
                     done.left[outcome.reason] += 1
                     done.lines.append(f"{letter.place}: {outcome.reason}: {outcome.detail}")

@@ -11,8 +11,9 @@ import orjson
 
 from glasstream.errors import ContractError, InputError
 from glasstream.ingest.decode import decode, split
-from glasstream.ingest.identity import StreamRules, stream_name
+from glasstream.ingest.identity import stream_name
 from glasstream.ingest.message import Message
+from glasstream.settings import Settings
 from glasstream_topics import events, events_dead
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import DeadLetter
@@ -128,7 +129,7 @@ def filter_named(name: str) -> RepairFunction:
 
 
 def repair(
-    letter: Letter, function: RepairFunction | None, rules: StreamRules, limit: int, to: str | None = None
+    letter: Letter, function: RepairFunction | None, settings: Settings, to: str | None = None
 ) -> Repaired | Unrepaired:
     """Return what to send for a dead letter. For an array, that is only the rejected elements.
 
@@ -138,10 +139,8 @@ def repair(
     ----------
     function
         See `RepairFunction`; None keeps the content as it was.
-    rules
-        Rules for stream names.
-    limit
-        Largest message in bytes.
+    settings
+        All settings, for the rules for stream names and the largest message.
     to
         Stream to send it to; None is the original stream.
 
@@ -177,11 +176,11 @@ def repair(
     if value is None and letter.value is not None:
         return Unrepaired(LEFT_OUT, "the filter removed it")
     key = letter.key if to is None else events.key(to)
-    partition = events.partition(key or b"", max(1, rules.event_partitions), rules.partitioner)
-    name = stream_name(Message(letter.said.topic, partition, 0, key, value), rules, ())
+    partition = events.partition(key or b"", settings.topics.events, settings.topics.partitioner)
+    name = stream_name(Message(letter.said.topic, partition, 0, key, value), settings, ())
     if isinstance(name, tuple):
         return Unrepaired(*name)
-    found = decode(value, limit)
+    found = decode(value, settings.limits.message_bytes)
     if found.rejected or value is None:
         return Unrepaired(found.rejected[0].reason, found.rejected[0].detail)
     return Repaired(key or b"", value, len(found.events))

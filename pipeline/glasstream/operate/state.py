@@ -178,7 +178,7 @@ class _Partition:
     def streams(self) -> Iterator[Stream]:
         """Yield the progress of the partition's streams, by name."""
         kept = self._checkpoints()
-        start = self._settings.start
+        start = self._settings.explain.first_row
         for name, learned in sorted(self._learner.items()):
             aggregator, detector = self._aggregator.get(name), self._novelty.get(name)
             if detector is not None and detector.epoch != learned.epoch:

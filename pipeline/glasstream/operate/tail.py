@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
 from glasstream.errors import BrokerError, InputError, TopicError
-from glasstream.learn.dead_letters import DeadLetter
-from glasstream.runner.monitor import PUBLIC
+from glasstream.runner.monitor import as_json
 from glasstream.settings import Settings
 from glasstream.transport.connection import connection
+from glasstream_topics import ALL
 
 _ASK_SECONDS = 10.0
 
@@ -26,8 +26,9 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
         The topic cannot be read.
     """
     name = topic.removeprefix(settings.prefix)
-    if name not in ("events", "labels", *PUBLIC):
-        raise InputError(f"tail: expected one of events, labels, {', '.join(PUBLIC)}, got {topic!r}")
+    public = [one.name for one in ALL if one.public]
+    if name not in public:
+        raise InputError(f"tail: expected one of {', '.join(public)}, got {topic!r}")
     reader = Consumer(connection(settings).consumer(read_committed=True))
     full = settings.prefix + name
     found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]
@@ -46,9 +47,5 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
         if error is not None:
             raise BrokerError(f"{full}: cannot be read: {error.str()}")
         count += 1
-        value = message.value() or b""
-        if name == "events.dead":
-            headers = tuple((key, text or b"") for key, text in message.headers() or [])
-            value = DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
-        yield value.decode("utf-8", "backslashreplace")
+        yield as_json(name, message).decode("utf-8", "backslashreplace")
     reader.close()

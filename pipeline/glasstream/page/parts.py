@@ -10,6 +10,7 @@ from glasstream.page.history import Bins
 from glasstream.page.stream import Curve, Method, Point, StreamHistory
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
+from glasstream_topics.methods import label_of, meaning_of
 from glasstream_topics.novelty import Novelty
 
 
@@ -54,6 +55,8 @@ def importance_part(method: Method, name: str, points: Sequence[Point], names: S
     last = method.last
     return {
         "method": name,
+        "label": label_of(name),
+        "meaning": meaning_of(name, method.loss),
         "loss": method.loss,
         "alpha": method.alpha,
         "interval": {"kind": method.interval.kind, "level": method.interval.level},
@@ -123,6 +126,7 @@ def alarm_part(record: Drift) -> dict[str, Any]:
         "signal": record.signal,
         "feature": record.feature,
         "method": record.method,
+        "label": label_of(record.method),
         "before": record.before,
         "after": record.after,
         "width": record.width,

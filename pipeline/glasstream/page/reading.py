@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -11,16 +12,12 @@ from glasstream.errors import BrokerError, RecordError, TopicError
 from glasstream.page.store import Store
 from glasstream.page.stream import Record
 from glasstream.transport.connection import Connection
-from glasstream_topics import drift, effects, events_dead, importance, novelty, predictions
+from glasstream_topics import ALL, events_dead
 
 log = logging.getLogger(__name__)
 
 _RECORDS: Mapping[str, Records[Record]] = {
-    "predictions": Records(predictions.TOPIC, predictions.decode, predictions.Prediction),
-    "importance": Records(importance.TOPIC, importance.decode, importance.Importance),
-    "effects": Records(effects.TOPIC, effects.decode, effects.Effect),
-    "drift": Records(drift.TOPIC, drift.decode, drift.Drift),
-    "novelty": Records(novelty.TOPIC, novelty.decode, novelty.Novelty),
+    topic.name: Records(topic.json) for topic in ALL if topic.json and topic.json.record in get_args(Record)
 }
 _DEAD = events_dead.TOPIC.name
 TOPICS = (*_RECORDS, _DEAD)

@@ -17,6 +17,7 @@ import orjson
 from glasstream.page.parts import alarm_part, bins_part, curve_part, importance_part, novelty_part, quality_part
 from glasstream.page.store import Store
 from glasstream.page.stream import Curve, Point, StreamHistory
+from glasstream_topics.methods import label_of
 
 MOST_FEATURES = 40
 """Largest number of features drawn at once."""
@@ -197,7 +198,7 @@ class Viewer:
         history = sent.history
         parts: dict[str, Any] = {
             "newest": history.newest,
-            "methods": sorted(history.methods),
+            "methods": {name: label_of(name) for name in sorted(history.methods)},
             "quality": quality_part(history),
             "alarms_total": history.alarms_total,
             "outputs": history.outputs(),

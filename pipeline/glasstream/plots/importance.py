@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from glasstream.plots.canvas import COLOURS, PALE, STYLES, Record, apart, drawing, of_one_stream, plain
+from glasstream_topics.methods import METHODS, label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from glasstream.plots.drawing import Drawing
-
-_NAMES = {"ipfi": "iPFI", "isage": "iSAGE", "ipdp": "iPDP"}
 
 
 def plot_importance(
@@ -39,14 +38,14 @@ def plot_importance(
     chosen = of_one_stream(
         (record for record in records if method in (record["method"], None)), stream, f"{method or ''} importance"
     )
-    methods = sorted({record["method"] for record in chosen}, key=lambda name: (name not in _NAMES, name))
+    methods = sorted({record["method"] for record in chosen}, key=lambda name: (name not in METHODS, name))
     figure = drawing(9.5, 0.6 + 3.4 * len(methods))
     panels = figure.subplots(len(methods), 1, sharex=True, squeeze=False)[:, 0]
     names = _largest(chosen, top)
     looks = {name: (COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]) for k, name in enumerate(names)}
     for axes, name in zip(panels, methods, strict=True):
         _draw(axes, [record for record in chosen if record["method"] == name], looks)
-        axes.set_title(_NAMES.get(name, name), loc="left", fontsize=11, fontweight="bold")
+        axes.set_title(label_of(name), loc="left", fontsize=11, fontweight="bold")
     panels[-1].set_xlabel("row")
     figure.suptitle(f"Importance, stream {chosen[0]['stream']}", x=0.01, ha="left")
     return figure

@@ -13,7 +13,7 @@ from glasstream.aggregator.curve_shape import importance_of
 from glasstream.background.grids import GridSettings, categorical
 from glasstream.background.knots import expand
 from glasstream.explain import ipdp
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 

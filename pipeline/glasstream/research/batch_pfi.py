@@ -8,7 +8,7 @@ from glasstream.errors import SettingsError
 from glasstream.explain.ipfi import contributions
 from glasstream.explain.losses import Loss
 from glasstream.jit import kernel
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 _IPFI = int(Purpose.IPFI)

@@ -10,7 +10,7 @@ from glasstream.draws import Purpose, below, stream_key
 from glasstream.explain.isage import contributions, first_largest
 from glasstream.explain.losses import Loss, losses, with_classes
 from glasstream.jit import kernel
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 _ISAGE = int(Purpose.ISAGE)

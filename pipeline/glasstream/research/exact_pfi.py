@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glasstream.errors import SettingsError
 from glasstream.explain.ipfi import contributions
 from glasstream.explain.losses import Loss
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glasstream.errors import SettingsError
 from glasstream.explain.isage import marginalised
 from glasstream.explain.losses import Loss, losses, with_classes
-from glasstream.models.predictor import Predictor
+from glasstream.models.contract.predictor import Predictor
 
 Game = Callable[[frozenset[int]], float]
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from glasstream.errors import BrokerError, RecordError
+from glasstream.explain.settings import NOVELTY
+from glasstream.learn.dead_letters import DeadLetter
 from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
 from glasstream.transport.patience import heals
-from glasstream_topics import progress_aggregator, progress_learner, progress_novelty
+from glasstream_topics import ALL, events_dead, progress_aggregator, progress_learner, progress_novelty
 
 log = logging.getLogger(__name__)
 
-PUBLIC = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
+PUBLIC = tuple(topic.name for topic in ALL if topic.published)
+"""Public topics that Glasstream writes."""
 _PROGRESS = ("progress.learner", "progress.aggregator")
 _OF_NOVELTY = "progress.novelty"
 _BATCH = 1_000
@@ -27,7 +30,16 @@ OnRecords = Callable[[str, list[Message]], None]
 
 def written(settings: Settings) -> tuple[str, ...]:
     """Return the public topics to which a run with these settings writes."""
-    return tuple(topic for topic in PUBLIC if topic != "novelty" or settings.detects_novelty)
+    others = () if settings.explain.detects_novelty else (NOVELTY,)
+    return tuple(topic.name for topic in ALL if topic.published and not set(topic.written_by) <= set(others))
+
+
+def as_json(topic: str, message: Message) -> bytes:
+    """Return the value of a message of a public topic, or a dead letter as JSON."""
+    if topic != events_dead.TOPIC.name:
+        return message.value() or b""
+    headers = tuple((name, text or b"") for name, text in message.headers() or [])
+    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
 
 
 @dataclass(slots=True)

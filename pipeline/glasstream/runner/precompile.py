@@ -17,13 +17,15 @@ from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.gbmap.neighbours import LARGE
 from glasstream.ingest.message import Message
-from glasstream.models.arrays import Array
-from glasstream.models.warm_up import warm_up
+from glasstream.models.codec.warm_up import warm_up
+from glasstream.models.contract.arrays import Array
 from glasstream.novelty.stream import StreamDetector
 from glasstream.runner.reference import Reference
+from glasstream.settings import Settings
 from glasstream.stages.fitter import warm_up as warm_up_fitter
 from glasstream_topics import contributions, events, frames, requests
 from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import METHODS
 from glasstream_topics.requests import ExplainRequest
 
 ROWS: Final = 240
@@ -59,7 +61,7 @@ class Case(NamedTuple):
     rows: int = ROWS
 
 
-_ALL: Final = "ipfi,isage,ipdp"
+_ALL: Final = ",".join(METHODS)
 
 CASES: Final = (
     *(
@@ -108,10 +110,14 @@ def precompile() -> None:
         run(case)
 
 
+def settings_of(case: Case) -> Settings:
+    """Return all settings of a case."""
+    return load(assignments=[f"{key}={value}" for key, value in {**_SMALL, **case.settings}.items()])
+
+
 def run(case: Case) -> Counter[str]:
     """Run the stream of a case through all stages, restart each half-way, and count the published records by topic."""
-    settings = load(assignments=[f"{key}={value}" for key, value in {**_SMALL, **case.settings}.items()])
-    pipeline = _Restarting(settings)
+    pipeline = _Restarting(settings_of(case))
     return Counter(topic for message in _messages(case) for topic, _ in pipeline.feed(message))
 
 

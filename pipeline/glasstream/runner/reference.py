@@ -9,11 +9,10 @@ from glasstream.explain.sizes import pieces
 from glasstream.ingest.message import Message
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models import snapshot as codec
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.contract.predictor import Predictor
 from glasstream.novelty.fit import fit
 from glasstream.novelty.partition import PartitionDetector
-from glasstream.novelty.settings import NoveltySettings
 from glasstream.settings import Settings
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
@@ -38,7 +37,6 @@ class Reference:
         self.settings = settings
         self._learners: dict[int, PartitionLearner] = {}
         self._aggregators: dict[int, PartitionAggregator] = {}
-        self._watched = settings.novelty_detector() if settings.detects_novelty else None
         self._detectors: dict[int, PartitionDetector] = {}
         self._models: dict[tuple[str, int, int], Predictor] = {}
         self._contributions = 0
@@ -63,8 +61,8 @@ class Reference:
         """Yield the records that result from one message."""
         learner = self._learners.get(message.partition)
         if learner is None:
-            learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings.learn())
-            self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings.aggregator())
+            learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings)
+            self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings)
         aggregator = self._aggregators[message.partition]
         for _ in learner.consume(message):
             self._keep_snapshots(learner)
@@ -83,8 +81,8 @@ class Reference:
             self._forget(block.stream, block.epoch, block.version)
         for published in aggregator.take_records():
             yield published.topic, published.value
-        if self._watched is not None:
-            yield from self._watch(message, self._watched)
+        if self.settings.explain.detects_novelty:
+            yield from self._watch(message)
 
     def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
         """Return a block as an explainer receives it; here unchanged."""
@@ -94,12 +92,12 @@ class Reference:
         """Return contributions as the aggregator receives them; here unchanged."""
         return answer
 
-    def _watch(self, message: Message, settings: NoveltySettings) -> Iterator[Published]:
+    def _watch(self, message: Message) -> Iterator[Published]:
         """Yield the novelty records of one message. Fit a map when it is due."""
-        detector = self._detectors.setdefault(message.partition, PartitionDetector(settings))
+        detector = self._detectors.setdefault(message.partition, PartitionDetector(self.settings))
         for due in detector.consume(message):
             if due is not None and due.pending is not None:
-                due.give(fit(due.pending, settings.fit))
+                due.give(fit(due.pending, self.settings.novelty, self.settings.seed))
         detector.take_requests()
         for _, record in detector.take_records():
             yield "novelty", record

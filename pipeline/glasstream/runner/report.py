@@ -1,7 +1,9 @@
 """Report of `run`: progress lines while it works, and a table at the end."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import orjson
@@ -11,21 +13,15 @@ from rich.text import Text
 from glasstream.errors import InputError
 from glasstream.runner.divergence import Divergence
 from glasstream.runner.tables import History, effects_table, importance_table, number
-from glasstream_topics import drift, effects, importance
+from glasstream_topics import drift, effects, events_dead, importance, novelty, predictions
+from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
+from glasstream_topics.methods import meaning_of
 from glasstream_topics.predictions import Metric
 
 _LEADING = 4
 """Number of features to name in a progress line."""
-_LEGENDS = {
-    "ipfi": "importance: the rise of the loss when a feature's value comes from another row, averaged over recent "
-    "rows; σ: how much it varies from row to row",
-    "isage": "importance: the feature's share of the model's value, which is the loss of its mean prediction minus "
-    "its own loss; σ: how much it varies from row to row",
-    "ipdp": "the mean prediction if the feature had this value; importance: the standard deviation of the curve, "
-    "or for categories a quarter of its range",
-}
 _HISTORY = 400
 """Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
 
@@ -47,10 +43,6 @@ class _Novel(msgspec.Struct):
     seq: int
     flagged: bool
     alarm: msgspec.Raw = msgspec.Raw()
-
-
-_decoder = msgspec.json.Decoder(_Predicted)
-_novel_decoder = msgspec.json.Decoder(_Novel)
 
 
 @dataclass(slots=True)
@@ -136,28 +128,10 @@ class Report:
 
     def add(self, topic: str, records: list[bytes]) -> None:
         """Add records of one topic, in order."""
-        if topic == "predictions":
+        if topic in _TAKERS:  # the report shows nothing of other topics
+            decode, add = _TAKERS[topic]
             for record in records:
-                self._add_prediction(_decoder.decode(record))
-        elif topic == "importance":
-            for record in records:
-                self._add_importance(importance.decode(record))
-        elif topic == "effects":
-            for record in records:
-                effect = effects.decode(record)
-                self._stream(effect.stream, effect.epoch).effects[effect.feature, effect.output] = effect
-        elif topic == "drift":
-            for record in records:
-                alarm = drift.decode(record)
-                self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
-        elif topic == "novelty":
-            for record in records:
-                self._add_novelty(_novel_decoder.decode(record))
-        elif topic == "events.dead":
-            for record in records:
-                letter = orjson.loads(record)
-                self._dead[letter["reason"]] += 1
-                self._example = self._example or letter.get("detail", "")
+                add(self, decode(record))
 
     def progress(self, now: float, interval: float = 2.0) -> None:
         """Print a progress line if the last one is `interval` seconds old. `now` is any clock in seconds.
@@ -217,10 +191,11 @@ class Report:
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
-            self._say(_LEGENDS[method.newest.method], style="dim")
+            meaning = meaning_of(method.newest.method, method.newest.loss)
+            self._say(f"importance: {meaning}; σ: how much it varies from row to row", style="dim")
         if stream.effects:
             self._console.print(effects_table(name, stream.effects.values()), crop=False)
-            self._say(_LEGENDS["ipdp"], style="dim")
+            self._say(meaning_of("ipdp", ""), style="dim")
         n, coverage = stream.explained()
         self._say(
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
@@ -273,6 +248,16 @@ class Report:
         methods = self._stream(record.stream, record.epoch).methods
         methods.setdefault(record.method, _Method(record)).add(record)
 
+    def _add_effect(self, effect: Effect) -> None:
+        self._stream(effect.stream, effect.epoch).effects[effect.feature, effect.output] = effect
+
+    def _add_alarm(self, alarm: Drift) -> None:
+        self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
+
+    def _add_letter(self, letter: dict[str, str]) -> None:
+        self._dead[letter["reason"]] += 1
+        self._example = self._example or letter.get("detail", "")
+
     def _of_total(self) -> str:
         return f" of {self._total:,}" if self._total else ""
 
@@ -302,3 +287,15 @@ def _leaders(stream: _Stream) -> str:
         for feature, values in sorted(method.newest.features.items(), key=lambda item: item[1].rank)
     ]
     return ", ".join(f"{name} {number(value, 3)}" for name, value in ranked[:_LEADING] if value > 0)
+
+
+_Taker = tuple[Callable[[bytes], Any], Callable[[Report, Any], None]]
+_TAKERS: dict[str, _Taker] = {
+    predictions.TOPIC.name: (msgspec.json.Decoder(_Predicted).decode, Report._add_prediction),
+    importance.TOPIC.name: (importance.decode, Report._add_importance),
+    effects.TOPIC.name: (effects.decode, Report._add_effect),
+    drift.TOPIC.name: (drift.decode, Report._add_alarm),
+    novelty.TOPIC.name: (msgspec.json.Decoder(_Novel).decode, Report._add_novelty),
+    events_dead.TOPIC.name: (orjson.loads, Report._add_letter),
+}
+"""How to decode and add a record of each topic that the report shows."""

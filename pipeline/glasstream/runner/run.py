@@ -15,9 +15,8 @@ from rich.console import Console
 
 from glasstream.brokers.choose import open_broker
 from glasstream.errors import StalledError, TopicError
-from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.children import PAGE, Children
-from glasstream.runner.monitor import Monitor, written
+from glasstream.runner.monitor import Monitor, as_json, written
 from glasstream.runner.outputs import OutputDirectory
 from glasstream.runner.prepare import create_topics, environment, for_embedded, without_checkpoints
 from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD, EMBEDDED_MESSAGE_BYTES, Replay
@@ -169,7 +168,7 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
     from glasstream.runner.reference import Reference  # imports River and numba, which otherwise only the workers need
 
-    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
     reference = Reference(settings)
     key = events.key(plan.source.stream)
     started = time.monotonic()
@@ -216,7 +215,7 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             children.add("aggregator", "aggregator-1")
             for number in range(plan.explainers):
                 children.add("explainer", f"explainer-{number + 1}")
-            if settings.detects_novelty:
+            if settings.explain.detects_novelty:
                 children.add("novelty", "novelty-1")
             children.add("learner", "learner-1")
             _replay(settings, plan, console, children, interrupts, embedded=embedded)
@@ -249,14 +248,14 @@ def _replay(
     *,
     embedded: bool,
 ) -> None:
-    report = Report(console, plan.total, novelty=settings.detects_novelty)
+    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
     limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
     link = connection(settings)
     stream = plan.source.stream
     with OutputDirectory(plan.out, written(settings)) as out:
 
         def take(topic: str, messages: list[Message]) -> None:
-            records = [_as_json(topic, message) for message in messages]
+            records = [as_json(topic, message) for message in messages]
             for record in records:
                 out.add(topic, record)
             report.add(topic, records)
@@ -323,7 +322,7 @@ def _consumed(monitor: Monitor, partition: int, settings: Settings) -> int:
     """Return the offset up to which all readers of `events` have consumed a partition."""
     progress = monitor.progress
     consumed = progress.consumed.get(partition, 0)
-    return min(consumed, progress.watched.get(partition, 0)) if settings.detects_novelty else consumed
+    return min(consumed, progress.watched.get(partition, 0)) if settings.explain.detects_novelty else consumed
 
 
 def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
@@ -333,21 +332,24 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
     to the first estimates.
     """
     progress, every = monitor.progress, settings.publish.every
-    outstanding = max(0, progress.rows.get(stream, 0) - max(settings.start, progress.aggregated.get(stream, 0)))
-    allowed = settings.start + 2.0 * every
+    outstanding = max(
+        0, progress.rows.get(stream, 0) - max(settings.explain.first_row, progress.aggregated.get(stream, 0))
+    )
+    allowed = settings.explain.first_row + 2.0 * every
     if monitor.round_bytes("predictions"):
         behind = [
-            monitor.behind(topic) for topic in ("predictions", *(["novelty"] if settings.detects_novelty else []))
+            monitor.behind(topic)
+            for topic in ("predictions", *(["novelty"] if settings.explain.detects_novelty else []))
         ]
         allowed = EMBEDDED_BYTES_UNREAD / monitor.round_bytes("predictions") - max(behind)
-    for topic, records in (("importance", len(settings.methods)), ("effects", 1)):
+    for topic, records in (("importance", len(settings.explain.names)), ("effects", 1)):
         published = monitor.round_bytes(topic) * records
         if published:
             rounds = max(1, EMBEDDED_BYTES_UNREAD // published)
             unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a marker
             allowed = min(allowed, rounds * every - outstanding - every * unread)
         elif records and progress.published.get(stream, -1) < 0:
-            allowed = min(allowed, settings.start + 2.0 * every - progress.rows.get(stream, 0))
+            allowed = min(allowed, settings.explain.first_row + 2.0 * every - progress.rows.get(stream, 0))
     return allowed
 
 
@@ -360,14 +362,14 @@ def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> 
     if _consumed(monitor, partition, settings) <= offset:
         return False
     rows = progress.rows.get(stream, 0)
-    return rows <= settings.start or (
+    return rows <= settings.explain.first_row or (
         progress.aggregated.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
     )
 
 
 def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, settings: Settings) -> str:
     progress = monitor.progress
-    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.detects_novelty else ""
+    watched = f", {progress.watched.get(partition, 0):,} messages watched" if settings.explain.detects_novelty else ""
     return (
         f"{replay.sent:,} events written, {progress.rows.get(stream, 0):,} learned, "
         f"{progress.aggregated.get(stream, 0):,} aggregated{watched}"
@@ -381,13 +383,6 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
         f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
         f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
     )
-
-
-def _as_json(topic: str, message: Message) -> bytes:
-    if topic != "events.dead":
-        return message.value() or b""
-    headers = tuple((name, text or b"") for name, text in message.headers() or [])
-    return DeadLetter(message.partition() or 0, message.key(), message.value(), headers).as_json()
 
 
 def _saying(console: Console) -> Callable[[str], None]:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -21,7 +20,7 @@ from glasstream.health.catalogue import Sample
 from glasstream.settings import Settings
 from glasstream.stages.names import agreed_epoch, fingerprint, known_state, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream_topics import contributions, drift, effects, importance, progress_aggregator
+from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import method_of
 from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
@@ -57,7 +56,7 @@ class AggregatorTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self.core = PartitionAggregator(self.partition, settings.aggregator())
+        self.core = PartitionAggregator(self.partition, settings)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and ignore rows that it already includes.
@@ -83,7 +82,7 @@ class AggregatorTask:
             if progress.epoch >= epoch:
                 with known_state(where):
                     state = restored.state(name)
-                mine = replace(self.settings.aggregator(), epoch=progress.epoch)
+                mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
                 self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
         self.core.next_offset = self._sent_offset = found.offset
         return found.offset
@@ -123,7 +122,7 @@ class AggregatorTask:
             raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
         if block.kind != "ok":
             return
-        methods = self.settings.methods
+        methods = self.settings.explain.names
         given = {method_of(name) for name in block.values}
         if not given.issuperset(methods):
             raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
@@ -187,11 +186,14 @@ class AggregatorTask:
         place = str(self.partition)
         yield Sample(catalogue.DAMAGED, self.damaged, (place,))
         yield Sample(catalogue.OVER, self.core.over, (place,))
-        for name in (importance.TOPIC.name, effects.TOPIC.name, drift.TOPIC.name):
-            yield Sample(catalogue.RECORDS, self.published[name], (name, place))
+        for output in ALL:
+            if output.json and "aggregator" in output.written_by:
+                yield Sample(catalogue.RECORDS, self.published[output.name], (output.name, place))
         for name, stream in self.core.streams.items():
             yield Sample(catalogue.AGGREGATED, stream.next_row, (name,))
-            yield Sample(catalogue.UNEXPLAINED, stream.next_row - stream.settings.start - stream.explained, (name,))
+            yield Sample(
+                catalogue.UNEXPLAINED, stream.next_row - stream.settings.explain.first_row - stream.explained, (name,)
+            )
             yield Sample(catalogue.COVERAGE, stream.coverage, (name,))
             yield Sample(catalogue.AGGREGATOR_WAITING, stream.waiting, (name,))
             yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
@@ -207,15 +209,3 @@ def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, contributions.TOPIC.name): count,
-        topic(settings, importance.TOPIC.name): None,
-        topic(settings, effects.TOPIC.name): None,
-        topic(settings, drift.TOPIC.name): None,
-        topic(settings, progress_aggregator.TOPIC.name): count,
-    }

@@ -9,8 +9,8 @@ from typing import Final
 from glasstream.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
 from glasstream.learn.learner import ModelVersion
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
@@ -207,7 +207,7 @@ class Backlog:
         if self._progress.changes != self._seen:
             self._advance()
         limits = self._settings.limits
-        aggregated = self._aggregated(stream, self._settings.start)
+        aggregated = self._aggregated(stream, self._settings.explain.first_row)
         return (
             rows - aggregated > limits.rows_ahead
             or self._request_bytes > limits.request_bytes

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from glasstream.errors import SettingsError
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.secret import hmac_key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
-from glasstream.stages.names import LOST_EVENTS, topic
+from glasstream.stages.names import LOST_EVENTS, needed_topics, topic
 from glasstream.transport.connection import connection
 from glasstream.transport.options import options
 from glasstream.transport.progress import read_to_end
@@ -76,7 +76,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
         make_state=lambda partition: LearnerTask(partition, settings, key, progress, read),
-        topics=learner.needed_topics(settings),
+        topics=needed_topics("learner", settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
@@ -90,8 +90,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
 
 def _explainer(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.models.warm_up import warm_up
-    from glasstream.stages import explainer
+    from glasstream.models.codec.warm_up import warm_up
     from glasstream.stages.explainer import ExplainerTask
 
     worker = ExplainerTask(settings, key, AggregatorProgress())
@@ -101,7 +100,7 @@ def _explainer(settings: Settings, key: Key | None) -> Stage:
         options("explainer", settings),
         input_topic=topic(settings, "explain.requests"),
         handle=worker.handle,
-        topics=explainer.needed_topics(settings),
+        topics=needed_topics("explainer", settings),
         table=TableSpec(topic(settings, "snapshots"), worker.on_snapshot),
     )
     stage.replaceable = _replaceable(settings)
@@ -120,7 +119,7 @@ def _aggregator(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import aggregator
     from glasstream.stages.aggregator import AggregatorTask
 
-    needed = aggregator.needed_topics(settings)
+    needed = needed_topics("aggregator", settings)
     stage = _stateful(
         "aggregator", settings, "contributions", lambda partition: AggregatorTask(partition, settings), needed
     )
@@ -135,7 +134,7 @@ def _novelty(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages.novelty import NoveltyTask
 
     fitter = Fitter()
-    needed = novelty.needed_topics(settings)
+    needed = needed_topics("novelty", settings)
     stage = _stateful("novelty", settings, "events", lambda partition: NoveltyTask(partition, settings, fitter), needed)
     stage.remedy = LOST_EVENTS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "events")))
@@ -148,7 +147,7 @@ def _labels(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import labels
     from glasstream.stages.labels import LOST_LABELS, LabelsTask
 
-    needed = labels.needed_topics(settings)
+    needed = needed_topics("labels", settings)
     stage = _stateful("labels", settings, "labels", lambda partition: LabelsTask(partition, settings), needed)
     stage.remedy = LOST_LABELS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))

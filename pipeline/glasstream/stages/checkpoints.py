@@ -11,7 +11,7 @@ from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import StreamState, newly_sealed, opened, sealed
 from glasstream.learn.learner import StreamLearner
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import differences, fingerprint, topic
@@ -205,7 +205,7 @@ class Checkpoints:
                 )  # fmt: skip
                 continue
             checkpoint = self._decoded(identity, data)
-            passed = aggregated.get(checkpoint.stream, self._settings.start) >= checkpoint.rows
+            passed = aggregated.get(checkpoint.stream, self._settings.explain.first_row) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
                 found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
                 if newly_sealed(checkpoint, key=self._key):  # otherwise it would be taken again without a change

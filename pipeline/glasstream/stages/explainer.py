@@ -10,15 +10,15 @@ from glasstream.explain.explainer import explain, unexplained
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.health.steps import Steps
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
 from glasstream.transport.lane import Lane
 from glasstream.transport.records import ConsumerRecord, ProducerRecord
-from glasstream_topics import contributions, progress_aggregator, requests, snapshots
+from glasstream_topics import contributions, requests, snapshots
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
 from glasstream_topics.snapshots import Identity
@@ -225,13 +225,3 @@ class ExplainerTask:
                     topic(self.settings, "snapshots"),
                 )
         return data
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    return {
-        topic(settings, requests.TOPIC.name): settings.topics.requests,
-        topic(settings, contributions.TOPIC.name): settings.topics.events,
-        topic(settings, snapshots.TOPIC.name): 1,
-        topic(settings, progress_aggregator.TOPIC.name): settings.topics.events,
-    }

@@ -11,9 +11,8 @@ from threading import Thread
 import numpy as np
 
 from glasstream.errors import StageError
-from glasstream.gbmap.settings import GbmapSettings
 from glasstream.novelty.fit import Request, fit
-from glasstream.novelty.settings import MapSettings
+from glasstream.novelty.settings import NoveltySettings
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -37,7 +36,7 @@ class Fitter:
         """Stop fitting."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def submit(self, request: Request, settings: MapSettings) -> "Future[bytes]":
+    def submit(self, request: Request, settings: NoveltySettings, seed: int) -> "Future[bytes]":
         """Queue a fit behind the earlier ones.
 
         Raises
@@ -46,7 +45,7 @@ class Fitter:
             The process has died.
         """
         try:
-            return self._pool.submit(fit, request, settings)
+            return self._pool.submit(fit, request, settings, seed)
         except BrokenProcessPool as error:
             raise fitter_died() from error
 
@@ -61,11 +60,9 @@ def fitter_died() -> StageError:
 def warm_up() -> None:
     """Fit a small map to load numba's kernels."""
     rows = np.arange(32.0).reshape(16, 2) % 5
-    settings = MapSettings(
-        map=GbmapSettings(learners=1, iterations=1), seed=0, held=0.5, neighbours=1, rate=0.5, categories=1, classes=2
-    )
-    fit(Request("", 0, rows, rows[:, 0], (), ()), settings)
-    fit(Request("", 0, rows, (rows[:, 0] > 2).astype(np.float64), ("a", "b"), (1,)), settings)
+    settings = NoveltySettings(learners=1, iterations=1, held=0.5, neighbours=1, rate=0.5, categories=1, classes=2)
+    fit(Request("", 0, rows, rows[:, 0], (), ()), settings, 0)
+    fit(Request("", 0, rows, (rows[:, 0] > 2).astype(np.float64), ("a", "b"), (1,)), settings, 0)
 
 
 def _begin() -> None:

@@ -139,9 +139,3 @@ def samples(partitions: Iterable[LabelsTask]) -> Iterator[Sample]:
         place = (str(partition.partition),)
         yield Sample(catalogue.LABELS_MOVED, partition.moved, place)
         yield Sample(catalogue.DEAD_LETTERS, partition.refused, (Reason.TOO_LARGE, *place))
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {topic(settings, one.TOPIC.name): count for one in (labels, events, events_dead, progress_labels)}

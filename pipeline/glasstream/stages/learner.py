@@ -27,7 +27,7 @@ from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
 from glasstream.stages.backlog import Backlog
@@ -39,7 +39,6 @@ from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import (
     checkpoints,
     contributions,
-    events,
     predictions,
     progress_aggregator,
     progress_learner,
@@ -125,8 +124,7 @@ class LearnerTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self._learn = settings.learn()
-        self.core = PartitionLearner(self.partition, self._learn)
+        self.core = PartitionLearner(self.partition, settings)
         self._backlog = Backlog(settings, self._key, self._progress)
         self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
@@ -144,7 +142,7 @@ class LearnerTask:
         found = restored.partition
         if found is None:
             self._first_offset = low
-            self.core = PartitionLearner(self.partition, self._learn, first_offset=low)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=low)
             return low
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         if epoch > found.epoch:
@@ -157,7 +155,7 @@ class LearnerTask:
             if self.settings.checkpoint.seconds:
                 self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
             self._first_offset = begin
-            self.core = PartitionLearner(self.partition, self._learn, first_offset=begin)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=begin)
             return begin
         if found.offset > high:
             raise LostInputError(
@@ -183,7 +181,7 @@ class LearnerTask:
                 f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
                 f"{begin}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
-        self.core = PartitionLearner(self.partition, self._learn, first_offset=begin, silent_until=sent)
+        self.core = PartitionLearner(self.partition, self.settings, first_offset=begin, silent_until=sent)
         for name, stream in streams.items():
             if stream.epoch > epoch and name not in states:
                 self.core.begin(name, stream.epoch, stream.first_offset)
@@ -345,7 +343,7 @@ class LearnerTask:
                 continue
             learner = self.core.streams[name].learner
             row = self._progress.aggregated(name, learner.epoch)
-            row = self.settings.start if row is None else min(row, learner.rows)
+            row = self.settings.explain.first_row if row is None else min(row, learner.rows)
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             log.warning(
@@ -452,7 +450,7 @@ class LearnerTask:
             yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
             aggregated = self._progress.aggregated(name, learner.epoch)
-            aggregated = self.settings.start if aggregated is None else aggregated
+            aggregated = self.settings.explain.first_row if aggregated is None else aggregated
             yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - aggregated), of)
             yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
@@ -481,19 +479,3 @@ def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, events.TOPIC.name): count,
-        topic(settings, "events.dead"): count,
-        topic(settings, predictions.TOPIC.name): None,
-        topic(settings, requests.TOPIC.name): settings.topics.requests,
-        topic(settings, contributions.TOPIC.name): count,
-        topic(settings, "snapshots"): 1,
-        topic(settings, checkpoints.TOPIC.name): count,
-        topic(settings, progress_learner.TOPIC.name): count,
-        topic(settings, progress_aggregator.TOPIC.name): count,
-    }

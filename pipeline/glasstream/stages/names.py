@@ -7,7 +7,8 @@ from importlib.metadata import version
 
 from glasstream.errors import ContractError, StateError
 from glasstream.settings import Settings
-from glasstream_topics.progress_learner import Setting
+from glasstream_topics import ALL
+from glasstream_topics.progress import Setting
 
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
@@ -25,6 +26,18 @@ LOST_EVENTS = (
 def topic(settings: Settings, name: str) -> str:
     """Return the full name of a topic."""
     return settings.prefix + name
+
+
+def needed_topics(stage: str, settings: Settings) -> dict[str, int | None]:
+    """Return the topics that a stage reads or writes and the partition counts that they must have.
+
+    The stages accept any number of partitions (None) of an output topic, because they partition its records by key.
+    """
+    return {
+        one.full_name(settings.prefix): None if one.json else one.partition_count(settings.partitions)
+        for one in ALL
+        if stage in (*one.read_by, *one.written_by)
+    }
 
 
 def fingerprint(settings: Settings) -> dict[str, Setting]:

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from time import perf_counter
 
 import msgspec
@@ -27,7 +26,7 @@ from glasstream.settings import Settings
 from glasstream.stages.fitter import Fitter, fitter_died
 from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream_topics import events, novelty, progress_novelty
+from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
 
 log = logging.getLogger(__name__)
@@ -77,8 +76,7 @@ class NoveltyTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self._watch = settings.novelty_detector()
-        self.core = PartitionDetector(self._watch)
+        self.core = PartitionDetector(settings)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Resume from the anchors, and publish nothing before the predecessor's committed position.
@@ -93,7 +91,7 @@ class NoveltyTask:
             restored = progress_novelty.restore(records)
         found = restored.partition
         if found is None:
-            self.core = PartitionDetector(self._watch, first_offset=low)
+            self.core = PartitionDetector(self.settings, first_offset=low)
             return low
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         if epoch > found.epoch:
@@ -102,9 +100,9 @@ class NoveltyTask:
         if epoch > found.epoch:
             begin = found.offset if low <= found.offset <= high else low
             log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
-            self.core = PartitionDetector(self._watch, first_offset=begin)
-            for name in {**restored.chunks, **restored.streams}:
-                ended = progress_novelty.tombstones(name, restored.chunks.get(name, 0))
+            self.core = PartitionDetector(self.settings, first_offset=begin)
+            for name in {**restored.parts, **restored.streams}:
+                ended = progress_novelty.tombstones(name, restored.chunks(name))
                 self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
         if found.offset > high:
@@ -113,7 +111,7 @@ class NoveltyTask:
                 f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
                 f"and created again; {LOST_EVENTS}"
             )
-        self._chunks = dict(restored.chunks)
+        self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
             return self._go_on(where, restored, Position(found.offset, found.used), low)
 
@@ -134,11 +132,11 @@ class NoveltyTask:
                 f"{begin.offset}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
         self._sent_position = sent
-        self.core = PartitionDetector(self._watch, first_offset=begin.offset, silent_until=sent)
+        self.core = PartitionDetector(self.settings, first_offset=begin.offset, silent_until=sent)
         for name, one in streams.items():
             anchor = anchors.pop(name)
             if anchor is not None:
-                watch = replace(self._watch, epoch=one.epoch)
+                watch = msgspec.structs.replace(self.settings, epoch=one.epoch)
                 made = StreamDetector.restore(name, watch, anchor.meta, anchor.arrays)
                 self.core.resume(name, made, one.first_offset, starts[name])
                 self._anchors[name] = starts[name], anchor.seqs
@@ -180,7 +178,9 @@ class NoveltyTask:
     def _ask(self) -> None:
         """Start fitting the maps that the streams request."""
         for request in self.core.take_requests():
-            self._fits[request.stream, request.seq] = self._fitter.submit(request, self._watch.fit)
+            self._fits[request.stream, request.seq] = self._fitter.submit(
+                request, self.settings.novelty, self.settings.seed
+            )
 
     async def _give(self, stream: StreamDetector) -> None:
         """Give a stream the map that is due, and wait for it if necessary. Commit earlier scores meanwhile."""
@@ -336,13 +336,3 @@ def samples(partitions: Iterable[NoveltyTask]) -> Iterator[Sample]:
     """Yield metrics of a worker."""
     for partition in partitions:
         yield from partition.samples()
-
-
-def needed_topics(settings: Settings) -> dict[str, int | None]:
-    """Return the topics that must exist before the start, with their partition counts."""
-    count = settings.topics.events
-    return {
-        topic(settings, events.TOPIC.name): count,
-        topic(settings, novelty.TOPIC.name): None,
-        topic(settings, progress_novelty.TOPIC.name): count,
-    }

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from glasstream.models.authentication import Key
+from glasstream.models.codec.authentication import Key
 
 _SECRET = ("password", "secret", "oauthbearer.config", "ssl.key.pem")
 

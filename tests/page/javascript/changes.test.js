@@ -75,7 +75,7 @@ test("alarms and changes have descriptions", () => {
     "age: shape of its effect",
     "age: of-tomorrow",
   ]);
-  assert.equal(watched(alarm({ method: "isage" })), "age: importance (iSAGE)");
+  assert.equal(watched(alarm({ method: "isage", label: "iSAGE" })), "age: importance (iSAGE)");
   assert.equal(idOf(loss), "2100~loss~~");
   assert.deepEqual(sentence(grouped([shape, loss], 0)[0]), {
     title: "about event 2,036",

@@ -35,6 +35,8 @@ export function importance(parts) {
   const columns = { row: [last.row], seq: [last.seq], lag: [last.lag], coverage: [last.coverage], others: [0] };
   return {
     method: "ipfi",
+    label: "iPFI",
+    meaning: "",
     loss: "zero_one",
     alpha: 0.001,
     interval: { kind: null, level: null },
@@ -49,7 +51,7 @@ export function importance(parts) {
   };
 }
 
-const PARTS = { newest: {}, methods: [], quality: quality(100, 0, []), alarms_total: 0, outputs: {} };
+const PARTS = { newest: {}, methods: {}, quality: quality(100, 0, []), alarms_total: 0, outputs: {} };
 
 /** @param {Partial<State>} parts @returns {State} */
 export const state = (parts) => ({ type: "state", stream: "s", epoch: 0, ...OUTLINE, ...PARTS, ...parts });
@@ -64,6 +66,7 @@ export const alarm = (parts) => ({
   signal: "importance",
   feature: "age",
   method: "ipfi",
+  label: "iPFI",
   before: 0.1,
   after: 0.5,
   width: 100,

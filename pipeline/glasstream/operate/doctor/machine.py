@@ -48,9 +48,7 @@ def usable(context: DoctorContext) -> list[Finding]:
     """Check the settings as a stage does at its start."""
     settings = context.settings
     try:
-        settings.learn()
-        settings.aggregator()
-        settings.novelty_detector()
+        settings.model.factory(settings.seed)
     except GlasstreamError as error:
         return [fail("settings", str(error), "correct the setting; no stage starts with it")]
     return [ok("settings", f"model {settings.model.name}, methods {settings.explain.methods}, seed {settings.seed}")]

@@ -20,7 +20,7 @@ from glasstream.transport.connection import connection
 from glasstream.transport.options import options
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
-from glasstream_topics.progress_learner import PARTITION_KEY, Setting
+from glasstream_topics.progress import PARTITION_KEY, Setting
 
 Read = Mapping[Partition, Mapping[bytes, bytes]]
 """Committed state: the last value of every key, by partition."""
@@ -40,7 +40,7 @@ def progress(context: DoctorContext) -> list[Finding]:
         there = state(settings)
     except GlasstreamError as error:
         return [*found, fail("state", str(error), "read the lines above")]
-    if not settings.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
+    if not settings.explain.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
         there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
     found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
@@ -84,7 +84,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage != "novelty" or settings.detects_novelty:
+        elif stage != "novelty" or settings.explain.detects_novelty:
             do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
             found.append(warn(check, f"none in group {options(stage, settings).group}", do))
     return found

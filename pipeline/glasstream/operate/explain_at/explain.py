@@ -9,8 +9,8 @@ import numpy as np
 from glasstream.errors import InputError, LostInputError, StateError
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.from_log import Counted, Placed, StartingPoint, find_starting_point, place, relearn
 from glasstream.operate.explain_at.from_topics import Published, Sent, published, sent
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch
@@ -143,9 +143,9 @@ def explain_at(
     for seq in seqs:
         if seq not in sources:
             raise InputError(
-                f"stream {stream!r}: event {seq} has no explanation. Explanations start at row {of.settings.start} "
-                "(explain.start, explain.reservoir), and leave out events on which the model raised an error (reason "
-                f"model_error on {topic(settings, 'events.dead')})"
+                f"stream {stream!r}: event {seq} has no explanation. Explanations start at row "
+                f"{of.settings.explain.first_row} (explain.start, explain.reservoir), and leave out events on "
+                f"which the model raised an error (reason model_error on {topic(settings, 'events.dead')})"
             )
         way, block, model = sources[seq]
         parts = answers.setdefault(id(block), [])
@@ -183,7 +183,7 @@ def _counted(
     except StateError as error:
         notes.append(str(error))
         return None, Counted({}, {})
-    return begin, place(of.settings.novelty_detector(), begin, _messages(of, begin), seqs)
+    return begin, place(of.settings, begin, _messages(of, begin), seqs)
 
 
 def _expect_explained(of: StreamEpoch, seq: int, counted: Counted, there: Sent) -> None:
@@ -218,7 +218,7 @@ def _learned(
             f"learner's versions, but these differ: {'; '.join(of.differing)}; run this with the same packages and "
             "model"
         )
-    return relearn(of.settings.learn(), of.stream, of.partition, begin, _messages(of, begin), seqs)
+    return relearn(of.settings, of.stream, of.partition, begin, _messages(of, begin), seqs)
 
 
 def _place(seqs: Array, seq: int) -> int:

@@ -22,13 +22,12 @@ from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.checkpoint import StreamState, opened
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
-from glasstream.learn.settings import LearnSettings
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
-from glasstream.novelty.settings import NoveltySettings
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import latest, offsets
+from glasstream.settings import Settings
 from glasstream.stages.names import differences, fingerprint, topic
 from glasstream.transport.connection import connection
 from glasstream_topics import checkpoints, events
@@ -151,9 +150,7 @@ class Counted:
     texts: dict[str, tuple[str, ...]]
 
 
-def place(
-    settings: NoveltySettings, begin: StartingPoint, messages: Iterable[Message], seqs: Collection[int]
-) -> Counted:
+def place(settings: Settings, begin: StartingPoint, messages: Iterable[Message], seqs: Collection[int]) -> Counted:
     """Find events by their numbers.
 
     Parameters
@@ -164,19 +161,17 @@ def place(
         Messages of this one stream, in order.
     """
     last = max(seqs)
-    admission, table = Admission(settings.task, limits=settings.class_limits), FeatureTable(settings.limits)
-    waiting: Waiting[Any] = Waiting(settings.labels_window)
+    admission, table = Admission(settings.model.chosen_task, limits=settings.limits), FeatureTable(settings.limits)
+    waiting: Waiting[Any] = Waiting(settings.labels.window)
     if begin.state is not None:
         state = begin.state
-        admission = Admission(
-            state.task, begin.seq, state.target_kind, settings.class_limits, dict.fromkeys(state.classes)
-        )
+        admission = Admission(state.task, begin.seq, state.target_kind, settings.limits, dict.fromkeys(state.classes))
         table = deepcopy(begin.state.features)
         waiting = deepcopy(begin.state.waiting)
     found: dict[int, Placed] = {}
     for message in messages:
         used = begin.at.used if message.offset == begin.at.offset else 0
-        decoded = decode(message.value, settings.message_bytes)
+        decoded = decode(message.value, settings.limits.message_bytes)
         if decoded.reset:
             break
         for index, event in decoded.events[used:]:
@@ -218,7 +213,7 @@ def _texts(table: FeatureTable) -> dict[str, tuple[str, ...]]:
 
 
 def relearn(
-    settings: LearnSettings,
+    settings: Settings,
     stream: str,
     partition: int,
     begin: StartingPoint,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from glasstream.errors import AuthenticationError, FrameError, ModelError
-from glasstream.models import snapshot as codec
-from glasstream.models.authentication import Key
-from glasstream.models.predictor import Predictor
+from glasstream.models.codec import snapshot as codec
+from glasstream.models.codec.authentication import Key
+from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
 from glasstream.operate.topic_reader import read_records
 from glasstream.stages.names import topic

@@ -11,7 +11,8 @@ from glasstream.stages.names import differences, fingerprint, known_state, topic
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, progress_learner
-from glasstream_topics.progress_learner import Setting, StreamProgress
+from glasstream_topics.progress import Setting
+from glasstream_topics.progress_learner import StreamProgress
 
 _VERSION = "version."
 _INCLUDED = ("forest", "tree", "linear")

@@ -18,18 +18,9 @@ import { count, fixed, named, number } from "./format.js";
  * @property {Alarm | null} loss the first alarm of the loss
  */
 
-/** @type {Record<string, string>} */
-const METHODS = { ipfi: "iPFI", isage: "iSAGE", ipdp: "iPDP" };
-
-/**
- * A method as people write it.
- * @param {string | null} method
- */
-export const methodName = (method) => METHODS[method ?? ""] ?? method ?? "";
-
 /** @type {Record<string, (alarm: Alarm) => string>} */
 const SIGNALS = {
-  importance: (alarm) => `importance (${methodName(alarm.method)})`,
+  importance: (alarm) => `importance (${alarm.label})`,
   pd_importance: () => "size of its effect",
   curve_shape: () => "shape of its effect",
   loss: () => "loss of the model",

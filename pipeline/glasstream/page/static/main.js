@@ -1,6 +1,6 @@
 // The page: a view (in the address), a feed of what is known of it, and five panels that draw it.
 import * as address from "./address.js";
-import { ChangesPanel, idOf, methodName, sentence } from "./changes.js";
+import { ChangesPanel, idOf, sentence } from "./changes.js";
 import { eventRange } from "./chart.js";
 import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
@@ -131,7 +131,7 @@ function render() {
 }
 
 function paint() {
-  element("select", "#method").disabled = !data?.methods?.length;
+  element("select", "#method").disabled = !Object.keys(data?.methods ?? {}).length;
   status(data, link);
   controls();
   if (!data) return;
@@ -160,7 +160,9 @@ function controls() {
   const wanted = view.stream && !streams.includes(view.stream) ? [...streams, view.stream] : streams;
   const name = (/** @type {string} */ stream) => stream;
   fill(element("select", "#stream"), wanted, name, data?.stream ?? view.stream, "waiting for the first record");
-  fill(element("select", "#method"), data?.methods ?? [], methodName, data?.importance?.method ?? "", "–");
+  const methods = data?.methods ?? {};
+  const label = (/** @type {string} */ method) => methods[method] ?? method;
+  fill(element("select", "#method"), Object.keys(methods), label, data?.importance?.method ?? "", "–");
   for (const radio of modes()) radio.checked = radio.value === view.mode;
   element("select", "#top").value = view.top;
   const windows = element("select", "#window");

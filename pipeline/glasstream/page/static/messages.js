@@ -39,7 +39,7 @@
  * What is known of one stream. Optional parts are absent until there is a record for them.
  * @typedef {object} Parts
  * @property {Record<string, number>} newest by topic: when its newest record was written, in milliseconds since 1970
- * @property {string[]} methods
+ * @property {Record<string, string>} methods their names for people, by name
  * @property {Quality} quality
  * @property {number} alarms_total
  * @property {Record<string, (string | null)[]>} outputs by feature with effect curves: the outputs that they are of
@@ -79,6 +79,8 @@
  * Importance by one method: columns have an entry for each record.
  * @typedef {object} Importance
  * @property {string} method
+ * @property {string} label the method's name for people
+ * @property {string} meaning what the numbers mean
  * @property {string} loss
  * @property {number} alpha
  * @property {{kind: string | null, level: number | null}} interval
@@ -131,6 +133,7 @@
  * @property {string} signal
  * @property {string | null} feature
  * @property {string | null} method
+ * @property {string} label the method's name for people; empty without a method
  * @property {number} before
  * @property {number} after
  * @property {number} width

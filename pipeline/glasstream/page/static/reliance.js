@@ -1,9 +1,8 @@
 // What does it rely on: importance over time, and the ranking of now.
 
-import { methodName } from "./changes.js";
 import { Chart, css, drawChanges, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
 import { element } from "./element.js";
-import { count, fixed, named, percent } from "./format.js";
+import { count, fixed, percent } from "./format.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Maybe } from "./format.js" */
@@ -13,12 +12,6 @@ import { count, fixed, named, percent } from "./format.js";
 
 const ROWS = 100;
 const OTHER = "other features";
-
-/** @type {Record<string, (loss: string) => string>} */
-const MEANING = {
-  ipfi: (loss) => `rise of the ${loss} loss when the feature's value is taken from another recent row`,
-  isage: (loss) => `the feature's share of what the model gains over its mean prediction, in ${loss} loss`,
-};
 
 const FIRST =
   "Waiting for the first importance record. Explaining begins when the reservoir is full, after 100 labelled events " +
@@ -101,11 +94,9 @@ export class ReliancePanel {
     }
     const names = Object.keys(known.features);
     for (const name of this.#slots.keys()) if (!names.includes(name)) this.#slots.delete(name);
-    const loss = named(known.loss);
     const band = known.interval.level ? `; shaded: ${percent(known.interval.level)} interval` : "";
     const thinned = known.kept_every > 1 ? `; of older records every ${count(known.kept_every)}th` : "";
-    const meaning = (MEANING[known.method] ?? (() => `importance, in ${loss} loss`))(loss);
-    this.caption.textContent = `${meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
+    this.caption.textContent = `${known.meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
     if (view.mode === "stacked") this.#stack(known, names);
     else this.#lines(known, names);
     this.#legend(view.mode === "stacked" ? [...names, null] : names);
@@ -116,7 +107,7 @@ export class ReliancePanel {
   #label(known) {
     const leaders = known.ranking.slice(0, 3).map(([, name, value]) => `${name} ${fixed(value)}`);
     const drawn = `${Object.keys(known.features).length} features drawn`;
-    return `Importance over time by ${methodName(known.method)}, ${drawn}. Now: ${leaders.join(", ")}`;
+    return `Importance over time by ${known.label}, ${drawn}. Now: ${leaders.join(", ")}`;
   }
 
   /**

@@ -1,0 +1,68 @@
+"""The section `explain` of the settings."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from glasstream.changes import ChangesExplanations
+from glasstream_topics.methods import METHODS
+
+NOVELTY = "novelty"
+"""Value of `explain.methods` that starts the novelty detector. It is not an explanation method."""
+
+_METHODS = rf"^({NOVELTY},)*({'|'.join(METHODS)})(,({'|'.join((*METHODS, NOVELTY))}))*$"
+_SOME_METHODS = f"one or more of {', '.join(METHODS)}, separated by commas, optionally with {NOVELTY}"
+
+_Positive = Annotated[int, Meta(ge=1)]
+
+
+class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the model is explained.
+
+    Attributes
+    ----------
+    methods
+        Explanation methods, separated by commas: ``ipfi``, ``isage``, ``ipdp``. If the list also contains ``novelty``,
+        `run` starts the novelty detector too.
+    alpha
+        Smoothing factor α of the exponential smoothing, in (0, 1]. A window of N rows corresponds to 2 / (N + 1).
+    sampling
+        Distribution of the background rows: ``geometric`` prefers recent rows, ``uniform`` weighs all earlier rows
+        equally, ``window`` keeps the last L rows.
+    reservoir
+        Size L of each stream's reservoir, in rows.
+    start
+        First row t0 that is explained, at least 1. If unset, explanations begin when the reservoir is full.
+    draws
+        Number of background rows that iPFI draws for each feature of each row.
+    loss
+        Loss function, one of `glasstream.explain.losses.LOSSES`. If unset, zero_one for classification and squared
+        for regression.
+    level
+        Confidence level of the intervals, below 1.
+    """
+
+    methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"
+    alpha: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 0.001
+    sampling: ChangesExplanations[Literal["geometric", "uniform", "window"]] = "geometric"
+    reservoir: ChangesExplanations[_Positive] = 100
+    start: ChangesExplanations[_Positive | None] = None
+    draws: ChangesExplanations[_Positive] = 1
+    loss: ChangesExplanations[Literal["zero_one", "cross_entropy", "brier", "absolute", "squared"] | None] = None
+    level: ChangesExplanations[Annotated[float, Meta(gt=0, lt=1)]] = 0.95
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The explanation methods, in the order in which records are published."""
+        asked = self.methods.split(",")
+        return tuple(method for method in METHODS if method in asked)
+
+    @property
+    def detects_novelty(self) -> bool:
+        """Whether `run` starts the novelty detector."""
+        return NOVELTY in self.methods.split(",")
+
+    @property
+    def first_row(self) -> int:
+        """The first explained row, t0."""
+        return self.start or self.reservoir

@@ -1,0 +1,86 @@
+"""What methods with one contribution per row and feature share: smoothing, and the records of `importance`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from glasstream.aggregator.intervals import normal
+from glasstream.aggregator.overlap import INDEPENDENT, Overlap
+from glasstream.aggregator.smoothing import Smoothing
+from glasstream.methods.method import Arrays, Moment, OutputRecord, Signals
+from glasstream.settings import Settings
+from glasstream_topics import importance
+from glasstream_topics.contributions import Contributions
+
+
+class ImportanceAggregator:
+    """Smooth the contributions of one method.
+
+    Parameters
+    ----------
+    settings
+        All settings, with the stream's own epoch.
+    draws
+        Number of background rows from the reservoir on which one contribution depends.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, settings: Settings, draws: int = 0) -> None:
+        self.settings = settings
+        explain = settings.explain
+        self.overlap = Overlap.of(explain.sampling, explain.reservoir, draws) if draws else INDEPENDENT
+        self.smoothing = Smoothing.empty(explain.alpha, self.overlap)
+
+    @property
+    def count(self) -> int:
+        return self.smoothing.count
+
+    @property
+    def totals(self) -> Mapping[str, float] | None:
+        """Values that belong to all features together, if there are any."""
+        return None
+
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        contributions = block.values[self.name][rows]
+        self.smoothing.update(contributions)
+        return {"importance": contributions}
+
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
+        smoothing, explain = self.smoothing, self.settings.explain
+        value, ends = smoothing.value, normal(smoothing, explain.level)
+        yield OutputRecord(
+            importance.TOPIC.name,
+            importance.key(moment.stream),
+            importance.encode(
+                stream=moment.stream,
+                epoch=self.settings.epoch,
+                row=moment.row,
+                seq=moment.seq,
+                method=self.name,
+                loss=moment.loss,
+                alpha=explain.alpha,
+                sampling=explain.sampling,
+                n=smoothing.count,
+                coverage=moment.coverage,
+                model_version=moment.version,
+                lag=moment.row - moment.version,
+                names=moment.names[: len(value)],
+                value=value.tolist(),
+                raw=smoothing.raw.tolist(),
+                variance=smoothing.variance.tolist(),
+                low=ends[0].tolist() if ends else None,
+                high=ends[1].tolist() if ends else None,
+                interval_kind="normal" if ends else None,
+                interval_level=explain.level if ends else None,
+                staleness=moment.staleness,
+                totals=self.totals,
+            ),
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"count": self.count}, dict(self.smoothing.arrays())
+
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
+        self.smoothing = Smoothing.restore(self.smoothing.alpha, self.overlap, int(meta["count"]), arrays)

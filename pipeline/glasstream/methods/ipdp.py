@@ -1,0 +1,228 @@
+"""The method iPDP (paper 001). See `glasstream.explain.ipdp` and `glasstream.aggregator.curves`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.curves import Curves, Effect, PerRow
+from glasstream.background import knots
+from glasstream.background.grids import Grids, categorical
+from glasstream.background.reservoir import Drawn
+from glasstream.explain import ipdp
+from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.methods.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
+from glasstream.models.contract.predictor import Predictor
+from glasstream.settings import Settings
+from glasstream_topics import effects
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.drift import CurveFields
+from glasstream_topics.errors import FrameError
+from glasstream_topics.requests import ExplainRequest, Grid
+
+
+@dataclass(slots=True)
+class _Drawing(Drawing):
+    """Follow the grid of each feature, and tell how it changes from row to row."""
+
+    grids: Grids
+
+    def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
+        block, kinds, first_row, start = rows
+        return _arrays(knots.changes(self.grids.pass_through(block, kinds, first_row, start)))
+
+    def numbers(self, width: int) -> int:
+        return 2 * self.grids.settings.knots * width
+
+    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
+        """Return how to read the changes, and the texts of the categories among the grid points."""
+        settings, kinds = self.grids.settings, features.kinds[:width]
+        known = {slot: list(features.categories[slot]) for slot, kind in enumerate(kinds) if kind is Kind.TEXT}
+        grid = Grid(settings.knots, settings.points, settings.equidistant)
+        return {"grid": grid, "texts": _texts(draws, known, width)}
+
+
+def _arrays(changes: knots.Changes) -> dict[str, NDArray[Any]]:
+    return {"ipdp.row": changes.row, "ipdp.place": changes.place, "ipdp.value": changes.value}
+
+
+def _changes(draws: Arrays) -> knots.Changes:
+    return knots.Changes(draws["ipdp.row"], draws["ipdp.place"], draws["ipdp.value"])
+
+
+def _texts(draws: Arrays, known: Mapping[int, Any], width: int) -> dict[int, dict[int, str]]:
+    """Return the texts of the categories among the points, by slot and code."""
+    codes = {slot: np.unique(_points(draws, slot, width)).astype(int).tolist() for slot in known}
+    return {slot: {code: known[slot][code] for code in used} for slot, used in codes.items()}
+
+
+def _points(draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
+    """Return the values to which the knots of one feature change."""
+    values = draws["ipdp.value"][draws["ipdp.place"] % max(width, 1) == slot]
+    points: NDArray[np.float64] = values[~np.isnan(values)]
+    return points
+
+
+class _Aggregator:
+    """Smooth the ICE curves and their grids."""
+
+    name: ClassVar[str] = "ipdp"
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.curves = Curves(settings.explain.alpha, settings.ipdp.ice)
+        self.kinds: list[int] = []
+        self.texts: dict[int, dict[int, str]] = {}
+        """Texts of the codes in use, per slot of kind text."""
+
+    @property
+    def count(self) -> int:
+        return self.curves.count
+
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        values = block.values
+        if len(block.kinds) > len(self.kinds):
+            self.kinds = list(block.kinds)
+        for slot, named in block.texts.items():
+            self.texts.setdefault(slot, {}).update(named)
+        outputs = [name or None for name in block.outputs] if not block.classes else block.outputs
+        said = self.curves.update(values["ipdp.points"][rows], values["ipdp"][rows], categorical(block.kinds), outputs)
+        return {"pd_importance": _over_outputs(self._importance(said)), "curve_shape": _over_outputs(said.distance)}
+
+    def _importance(self, said: PerRow) -> NDArray[np.float64]:
+        """Return the form of PD importance that is watched."""
+        drift = self.settings.drift
+        if drift.values == "smoothed":
+            return said.smoothed_deviation if drift.pd == "squares" else said.smoothed_importance
+        return said.deviation if drift.pd == "squares" else said.importance
+
+    def copy(self) -> "_Aggregator":
+        copied = copy(self)
+        copied.curves, copied.kinds = self.curves.copy(), list(self.kinds)
+        copied.texts = {slot: dict(texts) for slot, texts in self.texts.items()}
+        return copied
+
+    def total_importance(self, *, squares: bool) -> float:
+        total = 0.0
+        for effect in self.curves.effects():
+            total += effect.deviation if squares else effect.importance
+        return total / max(1, len(self.curves.outputs))
+
+    def named_curves(self) -> dict[int, list[CurveFields]]:
+        found: dict[int, list[CurveFields]] = {}
+        for effect in self.curves.effects():
+            grid, curve = self._named(effect.slot, effect.grid, effect.curve)
+            found.setdefault(effect.slot, []).append({"output": effect.output, "grid": grid, "curve": curve})
+        return found
+
+    def records(self, moment: Moment) -> Iterator[OutputRecord]:
+        used: dict[int, dict[int, str]] = {}
+        many = len(self.curves.outputs) > 1
+        for effect in self.curves.effects():
+            name = moment.names[effect.slot]
+            if self.kinds[effect.slot] == Kind.TEXT:
+                codes = {int(code) for points in (effect.grid, *(ice.grid for ice in effect.ice)) for code in points}
+                known = self.texts.get(effect.slot, {})
+                used.setdefault(effect.slot, {}).update({code: known[code] for code in codes})
+            yield OutputRecord(
+                effects.TOPIC.name,
+                effects.key(moment.stream, name, effect.output if many else None),
+                self._encode(effect, moment, name),
+            )
+        self.texts = used
+
+    def _encode(self, effect: Effect, moment: Moment, name: str) -> bytes:
+        grid, curve = self._named(effect.slot, effect.grid, effect.curve)
+        return effects.encode(
+            epoch=self.settings.epoch,
+            stream=moment.stream,
+            row=moment.row,
+            seq=moment.seq,
+            feature=name,
+            output=effect.output,
+            kind=effect.kind,
+            grid=grid,
+            curve=curve,
+            importance=effect.importance,
+            ice=[effects.IceCurve(*self._named(effect.slot, ice.grid, ice.curve)) for ice in effect.ice] or None,
+            n=effect.n,
+            coverage=moment.coverage,
+            model_version=moment.version,
+        )
+
+    def _named(
+        self, slot: int, points: list[float], curve: list[float]
+    ) -> tuple[list[float | str | bool], list[float]]:
+        """Points as a reader knows them, numbers, true and false or texts, in their order; and the curve at them."""
+        kind = self.kinds[slot]
+        if kind == Kind.TEXT:
+            pairs = sorted((self.texts[slot][int(code)], value) for code, value in zip(points, curve, strict=True))
+            return [text for text, _ in pairs], [value for _, value in pairs]
+        if kind == Kind.BOOLEAN:
+            return [bool(code) for code in points], curve
+        return list(points), curve
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta, arrays = self.curves.state()
+        texts = [[slot, sorted(self.texts[slot].items())] for slot in sorted(self.texts)]
+        return {**meta, "kinds": [int(kind) for kind in self.kinds], "texts": texts}, arrays
+
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
+        self.curves = Curves.restore(self.curves.alpha, self.settings.ipdp.ice, meta, arrays)
+        self.kinds = [int(kind) for kind in meta["kinds"]]
+        self.texts = {int(slot): {int(code): str(text) for code, text in named} for slot, named in meta["texts"]}
+
+
+def _over_outputs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (rows, d) the mean over the outputs of (rows, d, k); NaN where there is no curve."""
+    if values.shape[2] == 0:
+        return np.full(values.shape[:2], np.nan)
+    total: NDArray[np.float64] = values[:, :, 0].copy()
+    for output in range(1, values.shape[2]):
+        total += values[:, :, output]
+    total /= values.shape[2]
+    return total
+
+
+class Ipdp(Method):
+    """Partial dependence."""
+
+    name = "ipdp"
+
+    def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
+        return _Drawing(Grids.empty(settings.ipdp, key))
+
+    def explainer(
+        self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]
+    ) -> Callable[[slice], dict[str, NDArray[Any]]]:
+        grid, outputs = self._grid(block), ipdp.outputs(predictor)
+        laid = knots.unchanged(_changes(block.draws), block.count, grid.knots, len(block.names))
+        points = knots.expand(laid, categorical(block.kinds), grid.points, equidistant=grid.equidistant)
+        return lambda rows: {
+            "ipdp": ipdp.curves(predictor, block.x[rows], points[rows], outputs),
+            "ipdp.points": points[rows],
+        }
+
+    def aggregator(self, settings: Settings) -> _Aggregator:
+        return _Aggregator(settings)
+
+    def finite(self, values: Arrays) -> NDArray[np.bool_]:
+        return ~ipdp.unanswered(values["ipdp.points"], values["ipdp"])
+
+    def part(self, block: ExplainRequest, rows: slice) -> dict[str, Any]:
+        width = len(block.names)
+        laid = knots.unchanged(_changes(block.draws), block.count, self._grid(block).knots, width)[rows]
+        draws = _arrays(knots.changes(laid))
+        return {"draws": draws, "texts": _texts(draws, block.texts, width)}
+
+    def drawn(self, draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
+        return _points(draws, slot, width)
+
+    def _grid(self, block: ExplainRequest) -> Grid:
+        """Return how to read the block's changes, which a decoded block always has."""
+        if block.grid is None:
+            raise FrameError(f"request of stream {block.stream!r}: expected how to read its grids, got nothing")
+        return block.grid

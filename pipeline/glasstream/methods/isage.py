@@ -1,0 +1,113 @@
+"""The method iSAGE (paper 002). See `glasstream.explain.isage` and `glasstream.aggregator.isage`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.aggregator.isage import SageAggregator
+from glasstream.background.orders import orders
+from glasstream.background.reservoir import Drawn, Wanted
+from glasstream.background.settings import StorageSettings
+from glasstream.background.storage import ConditionalStorage
+from glasstream.explain import isage
+from glasstream.ingest.features import FeatureTable
+from glasstream.methods.importance import ImportanceAggregator
+from glasstream.methods.method import Arrays, Drawing, Method, Passing, Signals
+from glasstream.methods.settings import IsageSettings
+from glasstream.models.contract.predictor import Predictor
+from glasstream.settings import Settings
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.requests import ExplainRequest
+
+
+class _Drawing(Drawing):
+    """Draw an order of the features for each row, and background rows from the reservoir or from storage trees."""
+
+    def __init__(self, settings: IsageSettings, key: NDArray[np.uint64]) -> None:
+        conditional = settings.removal == "conditional"
+        self.settings, self.key = settings, key
+        self.storage = ConditionalStorage.empty(StorageSettings(), key) if conditional else None
+        self.wanted = Wanted(rows=0 if conditional else settings.inner_samples, fresh=settings.fresh)
+
+    def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
+        block, kinds, first_row, start = rows
+        order = orders(self.key, max(first_row, start), rows.explained, block.shape[1])
+        background = drawn.rows
+        if self.storage is not None:
+            background = self.storage.pass_through(block, first_row, start, order, self.settings.inner_samples, kinds)
+        return {"isage.order": order, "isage": background}
+
+    def numbers(self, width: int) -> int:
+        steps = max(1, width - 1) if self.settings.fresh or self.storage is not None else 1
+        return width * (1 + steps * self.settings.inner_samples)
+
+    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
+        return {"corrected": self.settings.corrected}
+
+
+class _Aggregator(ImportanceAggregator):
+    """Complete the first difference of each row before smoothing the contributions."""
+
+    name: ClassVar[str] = "isage"
+
+    def __init__(self, settings: Settings, draws: int) -> None:
+        super().__init__(settings, draws)
+        self._use(SageAggregator.empty(settings.explain.alpha, self.overlap))
+
+    def _use(self, sage: SageAggregator) -> None:
+        self.sage, self.smoothing = sage, sage.smoothing
+
+    @property
+    def totals(self) -> Mapping[str, float]:
+        sage = self.sage
+        return {"marginal_loss": sage.marginal_loss, "model_loss": sage.model_loss, "total": sage.total}
+
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        values = block.values
+        contributions = isage.OpenContributions(
+            contributions=values["isage"][rows],
+            first=values["isage.first"][rows],
+            model_losses=values["isage.model_loss"][rows],
+            predictions=values["isage.prediction"][rows],
+            targets=values["isage.target"][rows],
+        )
+        return {"importance": self.sage.update(block.loss, contributions)}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return self.sage.state()
+
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
+        self._use(SageAggregator.restore(self.smoothing.alpha, meta, arrays, self.overlap))
+
+
+class Isage(Method):
+    """Shapley additive global importance."""
+
+    name = "isage"
+
+    def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
+        return _Drawing(settings.isage, key)
+
+    def explainer(
+        self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]
+    ) -> Callable[[slice], dict[str, NDArray[Any]]]:
+        order, background = block.draws["isage.order"], block.draws["isage"]
+
+        def explain(rows: slice) -> dict[str, NDArray[Any]]:
+            sage = isage.contributions(
+                predictor, block.loss, block.x[rows], targets[rows], order[rows], background[rows], block.corrected
+            )
+            return {
+                "isage": sage.contributions,
+                "isage.first": sage.first,
+                "isage.model_loss": sage.model_losses,
+                "isage.prediction": sage.predictions,
+                "isage.target": sage.targets,
+            }
+
+        return explain
+
+    def aggregator(self, settings: Settings) -> _Aggregator:
+        return _Aggregator(settings, settings.isage.inner_samples * (2 if settings.isage.fresh else 1))

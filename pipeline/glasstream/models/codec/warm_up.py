@@ -1,0 +1,25 @@
+"""Compile the kernels ahead, so that the first block does not wait for them."""
+
+from importlib.resources import files
+
+import numpy as np
+import orjson
+
+from glasstream.models.codec import snapshot
+from glasstream_topics import frames
+
+SAMPLES = "samples.json"
+"""A small model of every form that has kernels, as the content of its snapshot. A test holds it against models that
+River has just learned: an explainer need not import River for this."""
+
+
+def warm_up() -> None:
+    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk.
+
+    The models are read from the bytes of a snapshot, because numba compiles anew for arrays of another kind. Explainers
+    have arrays of snapshots, and a learner's arrays have the same form (see `arrays.sealed`).
+    """
+    for meta, arrays in orjson.loads(files(__package__).joinpath(SAMPLES).read_bytes()):
+        given = {name: np.array(values, dtype).reshape(shape) for name, (dtype, shape, values) in arrays.items()}
+        frame = frames.encode(snapshot.KIND, snapshot.VERSION, meta, given)
+        snapshot.from_frame(frame, key=None).predictor.evaluate(np.zeros((1, 1)))

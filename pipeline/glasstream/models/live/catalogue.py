@@ -1,0 +1,158 @@
+"""The models that users select by name, and models of their own.
+
+River is imported only when a model is made: the import takes two seconds, and every stage reads the settings, which
+name a model.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from glasstream.changes import ChangesBoth, ChangesExplanations
+from glasstream.errors import ModelError
+from glasstream.ingest.admission import Task
+
+RiverModel = Any
+"""A River classifier or regressor, or a pipeline that ends in one."""
+
+ModelFactory = Callable[[Task], RiverModel]
+
+
+def takes_text(name: str, task: Task) -> bool:
+    """Return whether a model's input includes text features; other models get numbers and booleans only.
+
+    A linear model cannot calculate with text. Neither can River's trees for regression, whose leaves are linear models.
+    """
+    return name not in _NAMED or (name != "linear" and task is Task.CLASSIFICATION)
+
+
+class ClassesInOrder(dict[Any, None]):
+    """The classes of a Hoeffding tree in order of first appearance.
+
+    River keeps them in a set, and its adaptive tree returns classes in the set's order. When probabilities tie, the
+    label would depend on PYTHONHASHSEED.
+    """
+
+    def add(self, label: Any) -> None:
+        """Add a class, like `set.add`."""
+        self[label] = None
+
+
+def last_step(model: RiverModel) -> RiverModel:
+    """Return the classifier or regressor at the end of a pipeline, or `model` itself."""
+    from river import compose
+
+    return model._last_step if isinstance(model, compose.Pipeline) else model
+
+
+def _in_order(model: RiverModel) -> RiverModel:
+    from river import tree
+
+    if isinstance(last_step(model), tree.HoeffdingTreeClassifier):
+        last_step(model).classes = ClassesInOrder()
+    return model
+
+
+def _forest(task: Task, seed: int) -> RiverModel:
+    from river import forest
+
+    make = forest.ARFClassifier if task is Task.CLASSIFICATION else forest.ARFRegressor
+    return make(n_models=10, seed=seed)
+
+
+def _tree(task: Task, seed: int) -> RiverModel:
+    from river import tree
+
+    make = tree.HoeffdingAdaptiveTreeClassifier if task is Task.CLASSIFICATION else tree.HoeffdingAdaptiveTreeRegressor
+    return _in_order(make(seed=seed))
+
+
+def _linear(task: Task, seed: int) -> RiverModel:
+    from river import compose, linear_model, preprocessing
+
+    make = linear_model.LogisticRegression if task is Task.CLASSIFICATION else linear_model.LinearRegression
+    return compose.Pipeline(preprocessing.StandardScaler(), make())
+
+
+_NAMED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that each stream learns.
+
+    Attributes
+    ----------
+    name
+        ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, a callable that returns a River model.
+    task
+        ``classification`` or ``regression``. If unset, the first labelled event of a stream decides.
+    many_classes
+        Expect more than two classes: wrap a binary model in one-vs-rest from the start.
+    """
+
+    name: ChangesExplanations[str] = "forest"
+    task: ChangesBoth[Literal["classification", "regression"] | None] = None
+    many_classes: ChangesExplanations[bool] = False
+
+    @property
+    def chosen_task(self) -> Task | None:
+        """The task that is set; None if the first labelled event decides."""
+        return Task(self.task) if self.task else None
+
+    def factory(self, seed: int) -> ModelFactory:
+        """Return the factory of the model.
+
+        Raises
+        ------
+        ModelError
+            The model cannot be made.
+        """
+        return model_factory(self.name, seed)
+
+
+def model_factory(name: str, seed: int) -> ModelFactory:
+    """Return a factory of the model ``forest``, ``tree`` or ``linear``, or of a ``PACKAGE.MODULE:FACTORY``.
+
+    Raises
+    ------
+    ModelError
+        There is no such model, or what FACTORY returns is not a River model for the stream's task.
+    """
+    if name in _NAMED:
+        named = _NAMED[name]
+        return lambda task: named(task, seed)
+    return _own_model(name)
+
+
+def _own_model(name: str) -> ModelFactory:
+    """Return a user's factory, with a check of what it returns."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise ModelError(f"model.name: expected one of {', '.join(_NAMED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ModelError(
+            f"model.name: cannot import {module_name!r} of {name!r}: {error}; "
+            "the module must be importable by every learner and explainer (set PYTHONPATH, or install it)"
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        raise ModelError(f"model.name: expected {attribute!r} in {module_name!r} to be callable, got {factory!r}")
+
+    def make(task: Task) -> RiverModel:
+        from river import base
+
+        model = factory()
+        learner = last_step(model)
+        wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor
+        if not isinstance(learner, wanted) and not isinstance(getattr(learner, "regressor", None), wanted):
+            raise ModelError(
+                f"model.name: {name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
+                f"got {type(learner).__name__}; choose another model or set the task"
+            )
+        return _in_order(model)
+
+    return make

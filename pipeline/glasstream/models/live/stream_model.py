@@ -1,0 +1,209 @@
+"""A River model together with its task and the names of its classes.
+
+A linear model runs compiled, and each tree is evaluated once for an event. Neither changes a bit.
+"""
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from river import base, multiclass
+
+from glasstream.errors import ModelRaised
+from glasstream.ingest.admission import Task
+from glasstream.models.live import event_memo
+from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
+from glasstream.models.live.linear_learning import CompiledLinear
+from glasstream_topics.events import LARGEST
+
+
+class Prediction(NamedTuple):
+    """The prediction of a model for one event."""
+
+    label: str | None
+    """Predicted class; None for regression, and if the model returns nothing."""
+    probabilities: Mapping[str, float] | None
+    """Probability of each class that the model knows; None for regression, and for a model without probabilities."""
+    value: float | None
+    """Predicted number; None for classification."""
+
+
+NOTHING = Prediction(None, None, None)
+"""Prediction of a classifier before its first class."""
+
+
+class StreamModel:
+    """Learns and predicts with class names, whatever class keys the River model needs inside.
+
+    A model that supports more than two classes gets the class names. A model that needs a boolean target gets False and
+    True in order of first appearance. At a third class it is replaced by one-vs-rest over fresh clones of it.
+
+    Parameters
+    ----------
+    factory
+        Function that makes the River model.
+    task
+        Task of the stream.
+    many_classes
+        Whether it is known from the start that there will be more than two classes.
+    """
+
+    def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
+        self.task = task
+        river = factory(task)
+        self._use(river)
+        self.classes: dict[str, int] = {}
+        """Mapping from class name to index, in order of first appearance among learned events."""
+        self.replaced = False
+        """Whether one-vs-rest has replaced a binary model."""
+        self._binary: RiverModel | None = None
+        """For a model that needs a boolean target, its state before it learned."""
+        self._names: dict[bool, str] = {}
+        self._ask: Callable[[Mapping[str, Any]], Prediction] = self._number
+        if task is Task.CLASSIFICATION:
+            self._ask = self._many
+            if not river._multiclass:
+                self._binary = river.clone()
+                self._ask = self._two
+                if many_classes:
+                    self._use_one_vs_rest()
+        # River's default label is the first of the largest probabilities.
+        self._label_from_votes = type(last_step(self.river)).predict_one is base.Classifier.predict_one
+
+    @property
+    def river(self) -> RiverModel:
+        """Return the River model as of the last event. Only read it."""
+        return self._live.river if isinstance(self._live, CompiledLinear) else self._live
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "river": self.river}
+        del state["_live"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._use(self.__dict__.pop("river"))
+
+    def _use(self, river: RiverModel) -> None:
+        self._live: RiverModel = CompiledLinear.of(river) or river
+        """Model that predicts and learns: the River model, or a faster equivalent."""
+        self._asks_repeatedly = event_memo.asks_repeatedly(river)
+
+    @property
+    def labels(self) -> dict[Any, str] | None:
+        """Return the River model's own class keys and their names; None for regression."""
+        if self.task is Task.REGRESSION:
+            return None
+        if self._binary is None:
+            return {name: name for name in self.classes}
+        return dict(self._names)
+
+    def predict(self, x: Mapping[str, Any]) -> Prediction:
+        """Predict one event. The caller passes the same, unchanged `x` when it learns the event next.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised, or its prediction is not a finite number.
+        """
+        if self._asks_repeatedly:
+            event_memo.begin(x)
+        try:
+            return self._ask(x)
+        except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
+            if self.task is Task.REGRESSION or self._ask == self._label_only:
+                raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+            self._ask = self._label_only
+            return self.predict(x)
+        except Exception as error:
+            raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+
+    def learn_late(self, x: Mapping[str, Any], target: str | float) -> None:
+        """Learn one event that was predicted before other events.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised.
+        """
+        if self._asks_repeatedly:
+            event_memo.begin(x)
+        self.learn(x, target)
+
+    def learn(self, x: Mapping[str, Any], target: str | float) -> None:
+        """Learn the event that was predicted last.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised.
+        """
+        if self.task is Task.CLASSIFICATION and target not in self.classes:
+            self._new_class(str(target))
+        key = target if self._binary is None else target == self._names.get(True)
+        try:
+            self._live.learn_one(x, key)
+        except Exception as error:
+            raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
+        finally:
+            event_memo.end()
+
+    def _number(self, x: Mapping[str, Any]) -> Prediction:
+        value = self._live.predict_one(x)
+        if value is None:
+            return NOTHING
+        value = float(value)
+        if not abs(value) <= LARGEST:
+            raise ArithmeticError(f"expected a prediction within ±{LARGEST:g}, got {value}; scale the features")
+        return Prediction(None, None, value)
+
+    def _two(self, x: Mapping[str, Any]) -> Prediction:
+        """Predict with a model that knows False and True.
+
+        A class that has not occurred yet has no name and is left out.
+        """
+        names = self._names
+        if not names:
+            return NOTHING
+        votes = self._live.predict_proba_one(x)
+        _expect_finite(votes)
+        if len(names) == len(votes) == 2 and (no := votes[False]) != (yes := votes[True]):  # nearly always
+            first, second = names[False], names[True]
+            return Prediction(first if no > yes else second, {first: no, second: yes}, None)
+        named = {names[key]: vote for key, vote in votes.items() if key in names}
+        return Prediction(max(named, key=named.__getitem__), named, None) if named else NOTHING
+
+    def _many(self, x: Mapping[str, Any]) -> Prediction:
+        votes = self._live.predict_proba_one(x)
+        if not votes:
+            return NOTHING
+        _expect_finite(votes)
+        label = max(votes, key=votes.__getitem__) if self._label_from_votes else self._live.predict_one(x)
+        return Prediction(label, votes, None)
+
+    def _label_only(self, x: Mapping[str, Any]) -> Prediction:
+        """Predict with a classifier that gives no probabilities."""
+        key = self._live.predict_one(x)
+        label = key if self._binary is None else self._names.get(key)
+        return Prediction(label, None, None) if label is not None else NOTHING
+
+    def _new_class(self, name: str) -> None:
+        self.classes[name] = len(self.classes)
+        if self._binary is None:
+            return
+        if len(self.classes) == 3:
+            self.replaced = True
+            self._use_one_vs_rest()
+        else:
+            self._names[len(self.classes) == 2] = name
+
+    def _use_one_vs_rest(self) -> None:
+        self._live = multiclass.OneVsRestClassifier(self._binary)
+        self._binary = None
+        self._ask = self._many
+        self._label_from_votes = True
+
+
+def _expect_finite(votes: Mapping[Any, float]) -> None:
+    if not isfinite(sum(votes.values())):
+        raise ArithmeticError(f"expected finite probabilities, got {dict(votes)}; scale the features")

@@ -1,0 +1,22 @@
+"""Mutated checkpoints are refused or learned on: no access out of bounds, no crash, memory within bounds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.learning.test_live import MODELS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", MODELS)
+def test_mutated_checkpoints(family: str) -> None:
+    program = Path(__file__).with_name("mutations.py")
+    command = [sys.executable, str(program), "--family", family, "--seeds", "1000:1005", "--mutations", "80"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1_200)
+    assert ran.returncode == 0, ran.stderr[-3_000:]
+    counts = json.loads(ran.stdout)
+    assert counts["faults"] == 0
+    assert min(counts["refused"], counts["ran"]) > 50

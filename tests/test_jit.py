@@ -1,0 +1,49 @@
+"""Cached kernels are compiled again when anything that they contain has changed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+OUTER = """
+from glasstream.jit import kernel
+from kernels.inner import scaled
+
+@kernel
+def outer(x):
+    return _between(x)
+
+@kernel
+def _between(x):
+    return scaled(x)
+"""
+INNER = """
+from glasstream.jit import inlined
+from kernels.constants import SCALE
+
+@inlined
+def scaled(x):
+    return {} * x * SCALE
+"""
+
+
+def test_a_kernel_follows_changes_of_indirect_callees_and_of_constants(tmp_path: Path) -> None:
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "outer.py").write_text(OUTER)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [
+        sys.executable,
+        "-c",
+        "from kernels.outer import outer; print(outer(1), *outer.stats.cache_hits.values())",
+    ]
+    said = []
+    for factor, scale in ((1, 2), (1, 2), (30, 2), (30, 50)):
+        (package / "inner.py").write_text(INNER.format(factor))
+        (package / "constants.py").write_text(f"SCALE = {scale}\n")
+        for number, name in enumerate(("inner", "constants")):  # a change within the resolution of the clock
+            os.utime(package / f"{name}.py", (0, (factor, scale)[number]))
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        said.append(ran.stdout.split())
+    assert said == [["2"], ["2", "1"], ["60"], ["1500"]]

@@ -1,0 +1,183 @@
+"""What a request and the answer to it have in common: rows of one stream, and their layout as a frame."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from glasstream_topics import frames, methods
+from glasstream_topics.contract import Natural, StreamName
+from glasstream_topics.errors import FrameError
+from glasstream_topics.frames import Array
+
+VERSION: Final = 1
+TEXT: Final = 2
+"""Kind of a feature whose values are codes of texts."""
+
+_SELDOM: Final = frozenset(("ends", "refused"))  # left out of a frame unless they say something
+_TEXTS: Final = list[tuple[Natural, list[tuple[Natural, str]]]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Block:
+    """Rows of one stream: `count` rows with `d` features.
+
+    Attributes
+    ----------
+    stream, epoch, partition
+        the rows' stream, its epoch, and its partition of `events`.
+    first_row
+        number of the first row; the other rows follow without gaps.
+    version
+        version of the model to explain with, at most `first_row`: it has learned no row of the block.
+    seqs
+        int64[count]: the rows' events, all different, in the order in which their labels came.
+    names, kinds
+        name and kind of each slot's feature (0 number, 1 boolean, 2 text).
+    classes
+        class names that labels and predictions index, in the model's order; empty for regression.
+    texts
+        per slot of kind text, the texts of the codes among its grid points.
+    staleness
+        distance between the model of `version` and the snapshot before it; None if it was not measured.
+    loss
+        name of the loss of which contributions are differences; empty if there are no rows.
+    flush_before
+        whether a flush mark precedes `first_row`.
+    ends
+        whether a reset mark precedes `first_row`: the stream has no further rows in this epoch. Only for blocks without
+        rows.
+    """
+
+    stream: StreamName
+    epoch: Natural
+    partition: Natural
+    first_row: Natural
+    version: Natural
+    seqs: Array
+    names: list[str] = field(default_factory=list)
+    kinds: list[Annotated[int, msgspec.Meta(ge=0, le=TEXT)]] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    texts: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    staleness: float | None = None
+    loss: str = ""
+    flush_before: bool = False
+    ends: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.seqs)
+
+
+B = TypeVar("B", bound=Block)
+
+
+class Layout(Generic[B]):
+    """How a type of blocks becomes a frame: its arrays, and all other fields as meta.
+
+    Parameters
+    ----------
+    kind
+        kind of the frames.
+    block
+        type of the blocks.
+    arrays
+        fields that are arrays.
+    group
+        field that maps names to arrays; in the frame its name and a slash precede theirs.
+    by_slot
+        further fields that map slots, and their types as lists of tuples that begin with the slot.
+    """
+
+    def __init__(self, kind: str, block: type[B], arrays: tuple[str, ...], group: str, **by_slot: Any) -> None:
+        self._kind = kind
+        self._block = block
+        self._arrays = arrays
+        self._group = group
+        self._prefix = f"{group}/"
+        self._by_slot = msgspec.defstruct("BySlot", list({"texts": _TEXTS, **by_slot}.items()))
+        self._names = tuple(name for name in block.__dataclass_fields__ if name not in (*arrays, group))
+        self._values = attrgetter(*self._names)
+        self._seldom = tuple(_SELDOM.intersection(self._names))
+        self._always = frozenset(self._names) - _SELDOM
+
+    def encode(self, block: B, **changes: object) -> bytes:
+        """Return the bytes of a block; `changes` are the fields that differ in the frame."""
+        meta = dict(zip(self._names, self._values(block), strict=True))
+        meta["kinds"] = [int(kind) for kind in block.kinds]
+        meta["texts"] = [[slot, sorted(block.texts[slot].items())] for slot in sorted(block.texts)]
+        meta |= changes
+        for name in self._seldom:
+            if not meta[name]:
+                del meta[name]
+        arrays = {name: getattr(block, name) for name in self._arrays}
+        for name, array in getattr(block, self._group).items():
+            arrays[self._prefix + name] = array
+        return frames.encode(self._kind, VERSION, meta, arrays)
+
+    def decode(self, data: bytes | memoryview) -> B:
+        """Decode a block; its arrays are read-only views.
+
+        Raises
+        ------
+        FrameError
+            the bytes are not such a block.
+        """
+        frame = frames.decode(data, self._kind, VERSION)
+        if missing := self._always - frame.meta.keys():
+            raise FrameError(
+                f"the meta of a {self._kind} frame: expected the fields {sorted(missing)}, got none of them"
+            )
+        group: dict[str, Array] = {}
+        fields: dict[str, Any] = {self._group: group}
+        for name, array in frame.arrays.items():
+            if name.startswith(self._prefix):
+                group[name.removeprefix(self._prefix)] = array
+            else:
+                fields[name] = array
+        if fields.keys() != {*self._arrays, self._group}:
+            raise FrameError(
+                f"a {self._kind} frame: expected the arrays {', '.join(self._arrays)} and those of {self._group}, got "
+                f"{sorted(frame.arrays)}"
+            )
+        by_slot = frames.convert(frame.meta, self._by_slot, self._kind)
+        for name in self._by_slot.__struct_fields__:
+            rows = getattr(by_slot, name)
+            fields[name] = {slot: dict(rest[0]) if len(rest) == 1 else rest for slot, *rest in rows}
+            if len(fields[name]) != len(rows):
+                raise FrameError(f"a {self._kind} frame: expected {name} once per slot, got a slot twice")
+        return frames.convert({**frame.meta, **fields}, self._block, self._kind)
+
+
+def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> list[str]:
+    """Return how a block contradicts itself; `group` is the field whose arrays must have these shapes."""
+    count, d = block.count, len(block.names)
+    found = frames.mismatch("seqs", block.seqs, "int64", (count,))
+    sizes = {"count": count, "d": d, "k": max(1, len(block.classes))}
+    found += methods.findings(getattr(block, group), shapes, sizes, group)
+    if len(set(block.names)) != d or len(block.kinds) != d:
+        found.append(f"expected {d} different names and as many kinds, got {block.names} and {block.kinds}")
+    if min(block.first_row, block.epoch, block.partition, block.version) < 0:
+        found.append(
+            f"expected first row, epoch, partition and version from 0 on, got {block.first_row}, {block.epoch}, "
+            f"{block.partition}, {block.version}"
+        )
+    if block.ends and count:
+        found.append(f"expected no rows where a stream ends, got {count}")
+    if not found and count:
+        if not 1 <= block.version <= block.first_row:
+            found.append(
+                f"expected a model version from 1 to the first row {block.first_row}, got {block.version}: it would "
+                "have learned what it explains, or nothing"
+            )
+        found += frames.repeated("seqs", block.seqs)
+    return found
+
+
+def refuse(what: str, block: Block, findings: list[str]) -> None:
+    """Raise FrameError if there are findings."""
+    if findings:
+        raise FrameError(f"{what} of stream {block.stream!r}, first row {block.first_row}: {'; '.join(findings)}")
