@@ -14,7 +14,6 @@ CORE = (
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",
-    SOURCE / "jit.py",
     SOURCE / "settings.py",
     SOURCE / "changes.py",
     *(path for folder in CORE for path in (SOURCE / folder).rglob("*.py")),

@@ -1,7 +1,7 @@
 """The method iSAGE (paper 002). See `glasstream.explain.isage` and `glasstream.aggregator.isage`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from glasstream.aggregator.isage import SageAggregator
 from glasstream.background.orders import orders
 from glasstream.background.reservoir import Drawn, Wanted
 from glasstream.background.settings import StorageSettings
-from glasstream.background.storage import ConditionalStorage
 from glasstream.explain import isage
 from glasstream.ingest.features import FeatureTable
 from glasstream.methods.importance import ImportanceAggregator
@@ -21,6 +20,9 @@ from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
 
+if TYPE_CHECKING:
+    from glasstream.background.storage import ConditionalStorage
+
 
 class _Drawing(Drawing):
     """Draw an order of the features for each row, and background rows from the reservoir or from storage trees."""
@@ -28,7 +30,11 @@ class _Drawing(Drawing):
     def __init__(self, settings: IsageSettings, key: NDArray[np.uint64]) -> None:
         conditional = settings.removal == "conditional"
         self.settings, self.key = settings, key
-        self.storage = ConditionalStorage.empty(StorageSettings(), key) if conditional else None
+        self.storage: ConditionalStorage | None = None
+        if conditional:
+            from glasstream.background.storage import ConditionalStorage  # River, which only learners import
+
+            self.storage = ConditionalStorage.empty(StorageSettings(), key)
         self.wanted = Wanted(rows=0 if conditional else settings.inner_samples, fresh=settings.fresh)
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
