@@ -1,7 +1,7 @@
 """Hoeffding trees and forests of River, learned in compiled code over flat arrays, bit for bit.
 
 `live.take` turns a River model into a `LiveModel`. From then on a block of events is predicted and learned in one
-call, event by event, 38 to 77 times faster than in River (elec2, `tests/benchmarks/learning.py`). Every prediction,
+call, event by event, 50 to 77 times faster than in River (elec2, `tests/benchmarks/learning.py`). Every prediction,
 split, statistic, detector and draw equals River's (``==``). `LiveModel.to_river` returns the River model as of now, and
 `LiveModel.to_bytes` a checkpoint that executes nothing when it is read.
 
