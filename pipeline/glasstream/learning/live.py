@@ -11,9 +11,12 @@ from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.forest import forest_block
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
+    ANSWERS,
     EXISTS,
+    FINITE,
     FOREST_FAMILY,
     IS_TEXT,
+    SILENT,
     TREE_FAMILY,
     Array,
     Pool,
@@ -47,7 +50,9 @@ class Answers(NamedTuple):
     sequence: Array
     """int64[events, classes]: the classes in the order of River's dict, then -1."""
     labels: Array
-    """int64[events]: the first class with the greatest probability, or -1."""
+    """int64[events]: the first class with the greatest probability, or -1; `layout.REFUSED` for an event whose votes
+    are not finite, if it was therefore not learned.
+    """
 
 
 class LiveModel:
@@ -65,6 +70,11 @@ class LiveModel:
     def classes(self) -> list[Label]:
         """The labels of the classes by number."""
         return list(self._state.labels)
+
+    @property
+    def numbers(self) -> Mapping[Label, int]:
+        """The numbers of the classes by label."""
+        return self._state.labels
 
     def numbers_of(self, labels: Sequence[Label]) -> Array:
         """Return the numbers of classes as int64; a new class gets the next number.
@@ -86,7 +96,9 @@ class LiveModel:
         return np.array([known[label] for label in labels], np.int64)
 
     # --- Blocks -------------------------------------------------------------------------------------------------------
-    def predict_learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> Answers:
+    def predict_learn_block(
+        self, columns: Columns, labels: Array, weights: Array | None = None, *, only_finite: bool = False
+    ) -> Answers:
         """Predict each event, then learn it, one after the other.
 
         Parameters
@@ -97,6 +109,8 @@ class LiveModel:
             int64[events]: the number of each event's class, or -1 of events that are predicted only.
         weights
             Whole numbers from 1 on; None means 1 each.
+        only_finite
+            Whether to learn only events whose votes are finite. River learns all events.
 
         Raises
         ------
@@ -105,7 +119,7 @@ class LiveModel:
         """
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, *self._checked(len(X), labels, weights), True, answers)
+        self._run(X, order, *self._checked(len(X), labels, weights), FINITE if only_finite else ANSWERS, answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -115,7 +129,7 @@ class LiveModel:
     def learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> None:
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
         X, order = self._rows(columns)
-        self._run(X, order, *self._checked(len(X), labels, weights), False, self._answers(0))
+        self._run(X, order, *self._checked(len(X), labels, weights), SILENT, self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -200,7 +214,7 @@ class LiveModel:
         classes = len(self._state.labels)
         return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.empty(events, np.int64))
 
-    def _run(self, X: Array, order: Array, y: Array, w: Array, says: bool, answers: Answers) -> None:
+    def _run(self, X: Array, order: Array, y: Array, w: Array, says: int, answers: Answers) -> None:
         if len(X) == 0:
             return
         if self._state.family == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
