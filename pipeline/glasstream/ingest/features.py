@@ -301,11 +301,10 @@ class RowBlock:
         """Encode an event as the next row, or return False if it does not belong to the block and change nothing."""
         table = self._table
         plan = table._plans.get((*x, *map(type, x.values())))
-        if plan is not self._plan:
-            if plan is None or (self._plan is not None and plan.order != self._plan.order):
-                return False
-            self._plan = plan
-        self._values.extend(x.values() if plan.direct else table._follow(plan, x)[0])  # type: ignore[arg-type, union-attr]
+        if plan is None or (self._plan is not None and plan.order != self._plan.order):
+            return False
+        self._plan = plan
+        self._values.extend(x.values() if plan.direct else table._follow(plan, x)[0])  # type: ignore[arg-type]
         self._count += 1
         return True
 

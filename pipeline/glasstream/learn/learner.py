@@ -22,7 +22,6 @@ from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
 from glasstream.models.catalogue import takes_text
 from glasstream.models.checks import check_splits
-from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
@@ -476,7 +475,7 @@ class StreamLearner:
     def _predictor(self, model: StreamModel) -> Predictor:
         """Return the current model, compiled if possible."""
         try:
-            return compile_model(model.river, self._features, model.labels, given=self._features.given())
+            return model.compiled(self._features, self._features.given())
         except NotCompilable as reason:
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
             return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())

@@ -23,8 +23,12 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.parameters import most_features
 from glasstream.learning.river import check_labels, read_model, write_model
+from glasstream.learning.snapshots import compile_live
 from glasstream.learning.state import Label, State, moved
 from glasstream.learning.tree import tree_block
+from glasstream.models.labels import Labels
+from glasstream.models.slots import Slots
+from glasstream.models.trees import ClassificationTrees
 
 LARGEST: Final = 1e100
 """Values beyond ±this are refused: squares of squares of them would be infinite."""
@@ -146,6 +150,16 @@ class LiveModel:
     def to_river(self) -> Any:
         """Return a new River model that is what River's own would be now."""
         return write_model(self._state, self._pool)
+
+    def compiled(self, slots: Slots, labels: Labels) -> ClassificationTrees:
+        """Return the arrays that explainers evaluate, those that `compile_model` makes of `to_river`.
+
+        Raises
+        ------
+        NotCompilable
+            The features of a row are not those of the model.
+        """
+        return compile_live(self._state, self._pool, slots, labels)
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint; its bytes are a function of what the model has learned."""

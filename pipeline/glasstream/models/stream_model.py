@@ -12,11 +12,16 @@ from river import base, compose, multiclass
 
 from glasstream.errors import ModelRaised, NotCompilable
 from glasstream.ingest.admission import Task
+from glasstream.ingest.features import FeatureTable
 from glasstream.learning.layout import REFUSED
 from glasstream.learning.live import Columns, LiveModel, take
 from glasstream.models import event_memo
 from glasstream.models.catalogue import ModelFactory, RiverModel
+from glasstream.models.compile import compile_model
+from glasstream.models.compiled import Compiled
+from glasstream.models.labels import Labels
 from glasstream.models.linear_learning import CompiledLinear
+from glasstream.models.slots import Slots
 from glasstream_topics.events import LARGEST
 
 
@@ -135,6 +140,23 @@ class StreamModel:
             return self.predict(x)
         except Exception as error:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+
+    def compiled(self, table: FeatureTable, given: Sequence[bool]) -> Compiled:
+        """Return the arrays of the model as it is now.
+
+        Parameters
+        ----------
+        table, given
+            The stream's features as of now, and whether each is an input of the model.
+
+        Raises
+        ------
+        NotCompilable
+            The model has no compiled form; the message says why.
+        """
+        if isinstance(self._live, LiveModel):
+            return self._live.compiled(Slots(table, given), Labels(self.labels or {}))
+        return compile_model(self.river, table, self.labels, given=given)
 
     @property
     def takes_blocks(self) -> bool:
