@@ -293,7 +293,7 @@ class RowBlock:
 
     def __init__(self, table: FeatureTable) -> None:
         self._table = table
-        self._values = array("d")
+        self._values: list[float] = []
         self._plan: _Plan | None = None
         self._count = 0
 
@@ -310,9 +310,7 @@ class RowBlock:
 
     def rows(self) -> NDArray[np.float64]:
         """Return (count, d) rows, NaN where a feature is absent."""
-        if not self._values:
-            return np.empty((self._count, len(self._table)))
-        return np.frombuffer(self._values, dtype=np.float64).reshape(self._count, len(self._table))
+        return np.array(self._values, np.float64).reshape(self._count, len(self._table))
 
     def order(self) -> Sequence[int]:
         """Return the slots in the order in which the events name their features."""

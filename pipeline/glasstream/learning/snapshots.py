@@ -123,9 +123,8 @@ def compile_live(state: State, pool: Pool, slots: Slots, labels: Labels) -> Clas
     names = list(state.labels)
     slot_of, starts, values = _inputs(state, slots)
     written = _room(int(pool.control[USED]))
-    roots = [
-        _write_tree(pool, int(pool.tree[t, ROOT]), place, slot_of, starts, values, _LOG_TAU, written) for t in trees
-    ]
+    roots = pool.tree[trees, ROOT]
+    _write_trees(pool, roots, place, slot_of, starts, values, _LOG_TAU, written)
     weights = [1.0] * len(trees)
     if state.family == FOREST_FAMILY and not state.parameters["disable_weighted_vote"]:
         accuracies = [right / seen if seen > 0 else 0.0 for right, seen in pool.right[trees].tolist()]
@@ -164,7 +163,7 @@ def _room(words: int) -> _Written:
     return made
 
 
-def _taken(written: _Written, roots: list[int]) -> tuple[walk.Branches, walk.Votes]:
+def _taken(written: _Written, roots: Array) -> tuple[walk.Branches, walk.Votes]:
     nodes, cases, leaves, entries, terms, densities, categories, logs = written.used.tolist()
     sizes = [nodes] * 7 + [cases] * 2 + [leaves + 1, entries, entries, leaves, leaves, leaves + 1] + [terms] * 4
     sizes += [densities] * 3 + [categories, logs]
@@ -172,6 +171,15 @@ def _taken(written: _Written, roots: list[int]) -> tuple[walk.Branches, walk.Vot
     branch_fields = len(BRANCH_FIELDS) - 1
     branches = walk.Branches(*[*arrays[:branch_fields], sealed(roots, np.int32)])
     return branches, walk.Votes(*arrays[branch_fields:])
+
+
+@kernel
+def _write_trees(
+    p: Pool, roots: Any, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+) -> None:
+    """Write trees one after the other, and replace the address of each root by its number, -1 for an empty tree."""
+    for t in range(roots.size):
+        roots[t] = _write_tree(p, roots[t], place, slot_of, starts, values, log_tau, out)
 
 
 @kernel
