@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,14 +29,19 @@ def chosen(factory: str, *more: str) -> Settings:
     return settings(f"model.name=tests.learn.eager:{factory}", "model.task=classification", "labels.window=60", *more)
 
 
-def in_river(log: Sequence[Message], given: Settings) -> Collected:
-    """What is published if the model stays in River."""
-
+@contextmanager
+def staying_in_river() -> Iterator[None]:
     def stays(model: Any) -> None:
         raise NotCompilable("it stays in River")
 
     with pytest.MonkeyPatch.context() as patch, ordered_categories():
         patch.setattr(stream_model, "take", stays)
+        yield
+
+
+def in_river(log: Sequence[Message], given: Settings) -> Collected:
+    """What is published if the model stays in River."""
+    with staying_in_river():
         return learn(log, 1, given)
 
 
@@ -146,6 +152,28 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
     assert after.rows.items() <= before.rows.items()
     newer = [version for version, _ in after.snapshots[1:]]
     assert bits(after.snapshots[1:]) == bits([one for one in before.snapshots if one[0] in newer])
+
+
+@every_model
+def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
+    log = packed(5)
+    middle = len(log) // 2
+    rivers = in_river(log, chosen(factory))
+    with staying_in_river():
+        first = PartitionLearner(0, chosen(factory).learn())
+        for one in log[:middle]:
+            list(first.consume(one))
+        first.cut()
+        checkpoint = sealed(first.state("s", at_rest=True), PLACE, key=KEY)
+        predicted = len(first.outbox.predictions)
+    second, after = PartitionLearner(0, chosen(factory).learn(), first_offset=middle), Collected()
+    with ordered_categories():
+        second.resume("s", opened(checkpoint, key=KEY), Position(middle, 0))
+    assert second.streams["s"].learner.takes_blocks
+    for one in log[middle:]:
+        list(second.consume(one))
+    after.take(second)
+    assert after.predictions == rivers.predictions[predicted:]
 
 
 def test_blocks_are_as_long_as_they_may_be() -> None:

@@ -220,7 +220,7 @@ class LiveModel:
             raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
         if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
             raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
-        if np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31):
+        if weights is not None and (np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31)):
             raise ModelError("expected weights to be whole numbers from 1 on")
         return y.astype(np.int64), w
 
