@@ -22,6 +22,7 @@ from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
 from glasstream.models.catalogue import takes_text
 from glasstream.models.checks import check_splits
+from glasstream.models.compile import compile_model
 from glasstream.models.generic import GenericPredictor
 from glasstream.models.predictor import Predictor
 from glasstream.models.stream_model import NOTHING, Prediction, StreamModel
@@ -237,7 +238,7 @@ class StreamLearner:
     def takes_blocks(self) -> bool:
         """Whether `step_block` may process events."""
         model = self._model
-        return model is not None and model.takes_blocks and self.rows > 0 and not self._through_river
+        return model is not None and model.live is not None and self.rows > 0 and not self._through_river
 
     def _columns(self, rows: NDArray[np.float64], order: Sequence[int]) -> Columns:
         """Return the features that the model gets, in the order in which the events name them."""
@@ -475,7 +476,9 @@ class StreamLearner:
     def _predictor(self, model: StreamModel) -> Predictor:
         """Return the current model, compiled if possible."""
         try:
-            return model.compiled(self._features, self._features.given())
+            if model.live is not None:
+                return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
+            return compile_model(model.river, self._features, model.labels, given=self._features.given())
         except NotCompilable as reason:
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
             return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())

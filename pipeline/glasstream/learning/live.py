@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.errors import ModelError
+from glasstream.ingest.features import FeatureTable
 from glasstream.learning import checkpoint
 from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.forest import forest_block
@@ -151,15 +152,22 @@ class LiveModel:
         """Return a new River model that is what River's own would be now."""
         return write_model(self._state, self._pool)
 
-    def compiled(self, slots: Slots, labels: Labels) -> ClassificationTrees:
-        """Return the arrays that explainers evaluate, those that `compile_model` makes of `to_river`.
+    def compiled(
+        self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
+    ) -> ClassificationTrees:
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+
+        Parameters
+        ----------
+        table, labels, given
+            Features, names of the classes and inputs of the model, as for `compile_model`.
 
         Raises
         ------
         NotCompilable
             The features of a row are not those of the model.
         """
-        return compile_live(self._state, self._pool, slots, labels)
+        return compile_live(self._state, self._pool, Slots(table, given), Labels(labels))
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint; its bytes are a function of what the model has learned."""
@@ -220,7 +228,7 @@ class LiveModel:
             raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
         if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
             raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
-        if weights is not None and (np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31)):
+        if np.any(w < 1) or np.any(w != np.floor(w)) or np.any(w > 2**31):
             raise ModelError("expected weights to be whole numbers from 1 on")
         return y.astype(np.int64), w
 

@@ -12,16 +12,11 @@ from river import base, compose, multiclass
 
 from glasstream.errors import ModelRaised, NotCompilable
 from glasstream.ingest.admission import Task
-from glasstream.ingest.features import FeatureTable
 from glasstream.learning.layout import REFUSED
 from glasstream.learning.live import Columns, LiveModel, take
 from glasstream.models import event_memo
 from glasstream.models.catalogue import ModelFactory, RiverModel
-from glasstream.models.compile import compile_model
-from glasstream.models.compiled import Compiled
-from glasstream.models.labels import Labels
 from glasstream.models.linear_learning import CompiledLinear
-from glasstream.models.slots import Slots
 from glasstream_topics.events import LARGEST
 
 
@@ -103,13 +98,14 @@ class StreamModel:
         """Use a compiled equivalent of a River model if there is one."""
         self.stays_in_river: str | None = None
         """Reason why the model predicts and learns in River itself; None for a compiled model."""
-        self._live = CompiledLinear.of(river)
-        if self._live is None:
+        self._live = CompiledLinear.of(river) or river
+        if self._live is river and self.task is Task.REGRESSION:
+            self.stays_in_river = "of regressors only linear ones learn in compiled code"
+        elif self._live is river:
             try:
                 self._live = take(river)
             except NotCompilable as reason:
                 self.stays_in_river = str(reason)
-                self._live = river
         self._asks_repeatedly = self._live is river and event_memo.asks_repeatedly(river)
 
     @property
@@ -141,27 +137,10 @@ class StreamModel:
         except Exception as error:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
 
-    def compiled(self, table: FeatureTable, given: Sequence[bool]) -> Compiled:
-        """Return the arrays of the model as it is now.
-
-        Parameters
-        ----------
-        table, given
-            The stream's features as of now, and whether each is an input of the model.
-
-        Raises
-        ------
-        NotCompilable
-            The model has no compiled form; the message says why.
-        """
-        if isinstance(self._live, LiveModel):
-            return self._live.compiled(Slots(table, given), Labels(self.labels or {}))
-        return compile_model(self.river, table, self.labels, given=given)
-
     @property
-    def takes_blocks(self) -> bool:
-        """Whether `predict_and_learn` can be called."""
-        return isinstance(self._live, LiveModel)
+    def live(self) -> LiveModel | None:
+        """The model itself, if it learns in compiled code; `predict_and_learn` then takes blocks of events."""
+        return self._live if isinstance(self._live, LiveModel) else None
 
     def predict_and_learn(self, columns: Columns, targets: Sequence[str | None]) -> list[Prediction | ModelRaised]:
         """Predict each event of a block, and learn it before the next one if it has a target.
