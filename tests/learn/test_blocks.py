@@ -177,12 +177,15 @@ def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
 
 
 def test_blocks_are_as_long_as_they_may_be() -> None:
-    """Blocks end where a snapshot is due and where a message ends, and nowhere else."""
+    """Blocks end where a snapshot is due, where a request is full and where a message ends, and nowhere else."""
     log = [message(n, [{"x": {"a": k / 7, "b": k % 3}, "y": "ab"[k % 2]} for k in range(100)]) for n in range(3)]
-    given = settings("model.name=tree", "snapshot.doubling=64", "snapshot.cadence=250")
-    learner = PartitionLearner(0, given.learn())
-    rows = [stream.rows for one in log for stream in learner.consume(one)]
-    assert rows == [1, 2, 4, 8, 16, 32, 64, 100, 164, 200, 250, 300]
+    given = ["model.name=tree", "snapshot.doubling=64", "snapshot.cadence=250"]
+    for more, wanted in (
+        ([], [1, 2, 4, 8, 16, 32, 64, 100, 200, 250, 300]),
+        (["block.rows=70"], [1, 2, 4, 8, 16, 32, 64, 100, 134, 200, 204, 250, 300]),
+    ):
+        learner = PartitionLearner(0, settings(*given, *more).learn())
+        assert [stream.rows for one in log for stream in learner.consume(one)] == wanted
 
 
 @every_model

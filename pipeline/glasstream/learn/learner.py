@@ -188,7 +188,7 @@ class StreamLearner:
         """Predict and learn events in one call, as far as they can be processed as columns.
 
         The block ends before an event that can not: one with a new feature or class, or with its features in another
-        order. It also ends where a snapshot is due, which is of the model at that row.
+        order. It also ends where a snapshot is due, which is of the model at that row, and where a request is full.
 
         Parameters
         ----------
@@ -203,7 +203,8 @@ class StreamLearner:
         model = self._model
         if model is None or not self.takes_blocks:
             return []
-        table, until_due = self._features, self._next_due - self.rows
+        table = self._features
+        room = min(self._next_due - self.rows, self._most_rows - len(self._buffer.rows))
         block, taken = table.block(), list[tuple[Accepted, str]]()
         for accepted, event_id in events:
             if not isinstance(accepted, Accepted) or not (accepted.target is None or accepted.target in model.classes):
@@ -212,8 +213,8 @@ class StreamLearner:
                 break
             taken.append((accepted, event_id))
             if accepted.target is not None:
-                until_due -= 1
-                if until_due == 0:
+                room -= 1
+                if room <= 0:
                     break
         if not taken:
             return []

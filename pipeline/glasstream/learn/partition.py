@@ -30,7 +30,7 @@ from glasstream_topics.labels import Label
 
 _Rejection = tuple[Reason, str] | None
 
-BLOCK_EVENTS: Final = 64
+BLOCK_EVENTS: Final = 128
 """Largest number of events that are learned in one call, if the caller does not set a smaller one."""
 
 
