@@ -43,7 +43,8 @@ MODELS = {
     "live": (
         "glasstream.changes", "msgspec",
         "contract", "kernels", "live",
-        "glasstream.errors", "glasstream.ingest", "glasstream.jit", "glasstream_topics", "numpy", "river",
+        "glasstream.errors", "glasstream.ingest", "glasstream.jit", "glasstream.learning", "glasstream_topics", "numpy",
+        "river",
     ),
     "codec": (
         "contract", "kernels", "codec", "glasstream.models.live.generic",

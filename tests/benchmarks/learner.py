@@ -7,7 +7,8 @@ the one as for the other: a bare loop that predicts and learns, and everything t
 from its bytes to those of predictions, requests and snapshots. One JSON line a model, with medians:
 
 - `bare_us`, `learner_us`: CPU µs an event
-- `outside_river`: the learner's CPU beyond the bare loop's, as a share of the bare loop's
+- `outside_river`: the learner's CPU beyond the bare loop's, as a share of the bare loop's; negative for a model that
+  learns in compiled code
 - `snapshots`: how many it made
 """
 

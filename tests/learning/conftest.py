@@ -1,6 +1,7 @@
 """Ties between categories are broken by the order of appearance here: by River as by the compiled models."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
@@ -13,8 +14,8 @@ class Ordered(dict):
         self[value] = None
 
 
-@pytest.fixture(autouse=True, scope="package")
-def categories_in_order() -> Iterator[None]:
+@contextmanager
+def ordered_categories() -> Iterator[None]:
     """River keeps the categories of a leaf in a set, whose order depends on PYTHONHASHSEED for texts."""
     make = NominalSplitterClassif.__init__
 
@@ -23,5 +24,13 @@ def categories_in_order() -> Iterator[None]:
         self._att_values = Ordered()
 
     NominalSplitterClassif.__init__ = ordered
-    yield
-    NominalSplitterClassif.__init__ = make
+    try:
+        yield
+    finally:
+        NominalSplitterClassif.__init__ = make
+
+
+@pytest.fixture(autouse=True, scope="package")
+def categories_in_order() -> Iterator[None]:
+    with ordered_categories():
+        yield

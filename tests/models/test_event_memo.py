@@ -16,18 +16,20 @@ from glasstream.models.live import event_memo
 from glasstream.models.live.stream_model import StreamModel
 
 ROWS = 2_500
+IN_RIVER = {"stop_mem_management": True}
+"""A parameter with which a model stays in River."""
 TREES = {
-    "hoeffding": lambda: tree.HoeffdingTreeClassifier(grace_period=50, delta=0.01),
-    "naive": lambda: tree.HoeffdingTreeClassifier(leaf_prediction="nb", grace_period=50, delta=0.01),
-    "adaptive": lambda: tree.HoeffdingAdaptiveTreeClassifier(grace_period=50, delta=0.01, seed=1),
+    "hoeffding": lambda: tree.HoeffdingTreeClassifier(**IN_RIVER, grace_period=50, delta=0.01),
+    "naive": lambda: tree.HoeffdingTreeClassifier(**IN_RIVER, leaf_prediction="nb", grace_period=50, delta=0.01),
+    "adaptive": lambda: tree.HoeffdingAdaptiveTreeClassifier(**IN_RIVER, grace_period=50, delta=0.01, seed=1),
     "adaptive without sampling": lambda: tree.HoeffdingAdaptiveTreeClassifier(
-        bootstrap_sampling=False, grace_period=50, delta=0.01, drift_window_threshold=50, seed=1
+        **IN_RIVER, bootstrap_sampling=False, grace_period=50, delta=0.01, drift_window_threshold=50, seed=1
     ),
     "small": lambda: tree.HoeffdingAdaptiveTreeClassifier(
         grace_period=30, max_depth=3, memory_estimate_period=100, max_size=0.02, seed=1
     ),
     "fast": lambda: tree.ExtremelyFastDecisionTreeClassifier(grace_period=50, min_samples_reevaluate=50, delta=0.01),
-    "forest": lambda: forest.ARFClassifier(n_models=3, grace_period=30, delta=0.1, seed=1),
+    "forest": lambda: forest.ARFClassifier(**IN_RIVER, n_models=3, grace_period=30, delta=0.1, seed=1),
 }
 
 
@@ -79,6 +81,7 @@ def test_predictions_and_the_model_that_is_left_are_rivers(name: str, monkeypatc
     in_river(TREES[name]())
     asked, questions = next(questions), count()
     model = StreamModel(lambda task: TREES[name](), Task.CLASSIFICATION)
+    assert model.stays_in_river
     for (x, y), wanted in zip(stream(), expected, strict=True):
         assert model.predict(x).probabilities == wanted
         model.learn(x, y)

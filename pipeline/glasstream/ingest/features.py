@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import islice
 from math import nan
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ class _Plan:
     """(name, slot, is text) of every value that the row uses; empty for a direct plan."""
     retyped: int
     over_limit: int
+    order: tuple[int, ...] | None
+    """The slots in the order of the features of `x`; None if they ascend."""
 
 
 FORMS_BYTES: Final = 2 * 1024 * 1024
@@ -107,6 +110,7 @@ class FeatureTable:
     _plans_bytes: int = 0
     _uses: list[tuple[str, int, bool]] = field(init=False)
     """Tuples that plans use, one per slot, shared by all plans."""
+    _texts: dict[int, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._uses = _uses(self.names, self.kinds)
@@ -132,7 +136,7 @@ class FeatureTable:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
-        self._plans, self._plans_bytes, self._uses = {}, 0, _uses(self.names, self.kinds)
+        self._plans, self._plans_bytes, self._uses, self._texts = {}, 0, _uses(self.names, self.kinds), {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -148,6 +152,9 @@ class FeatureTable:
             plan = self._remember(form, x)
         if plan.direct:
             return x.values(), x  # type: ignore[return-value]  # a direct plan has numbers and booleans only
+        return self._follow(plan, x)
+
+    def _follow(self, plan: _Plan, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
         self.counts.retyped += plan.retyped
         self.counts.over_limit += plan.over_limit
         row = [nan] * len(self.names)
@@ -166,6 +173,17 @@ class FeatureTable:
                 row[slot] = value  # type: ignore[assignment]
                 given[name] = value
         return row, given
+
+    def block(self) -> "RowBlock":
+        """Return an empty block to encode the next events in."""
+        return RowBlock(self)
+
+    def texts(self, slot: int) -> Sequence[str]:
+        """Return the texts of a slot by code."""
+        texts, codes = self._texts.setdefault(slot, []), self.categories[slot]
+        if len(texts) < len(codes):
+            texts += islice(codes, len(texts), None)
+        return texts
 
     def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
         """Encode features that were encoded before, without counting absent values again."""
@@ -216,7 +234,9 @@ class FeatureTable:
             and [slot for _, slot, _ in slots] == list(range(len(self.names)))
             and not any(is_text for _, _, is_text in slots)
         )
-        plan = _Plan(direct, () if direct else tuple(slots), retyped, over_limit)
+        order = tuple(slot for _, slot, _ in slots)
+        ascends = list(order) == sorted(order)
+        plan = _Plan(direct, () if direct else tuple(slots), retyped, over_limit, None if ascends else order)
         size = _FORM_BYTES + _VALUE_BYTES * len(x) + unnamed_bytes
         if len(self.names) > known or self._plans_bytes + size > FORMS_BYTES:
             self._plans.clear()  # a plan that was direct does not fill the longer row
@@ -235,7 +255,7 @@ class FeatureTable:
         return code
 
 
-_DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses"})
+_DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses", "_texts"})
 """Fields of a `FeatureTable` that are computed again after unpickling."""
 
 
@@ -252,6 +272,45 @@ def _text_bytes(name: str) -> int:
     return 80 + 4 * len(str(name))
 
 
+class RowBlock:
+    """Events that name their features in one order, encoded as rows.
+
+    Only forms that the table remembers can be added, so no event of a block has a new feature.
+
+    Parameters
+    ----------
+    table
+        Features of the stream.
+    """
+
+    def __init__(self, table: FeatureTable) -> None:
+        self._table = table
+        self._values: list[float] = []
+        self._plan: _Plan | None = None
+        self._count = 0
+
+    def add(self, x: Mapping[str, Value]) -> bool:
+        """Encode an event as the next row, or return False if it does not belong to the block and change nothing."""
+        table = self._table
+        plan = table._plans.get((*x, *map(type, x.values())))
+        if plan is None or (self._plan is not None and plan.order != self._plan.order):
+            return False
+        self._plan = plan
+        self._values.extend(x.values() if plan.direct else table._follow(plan, x)[0])  # type: ignore[arg-type]
+        self._count += 1
+        return True
+
+    def rows(self) -> NDArray[np.float64]:
+        """Return (count, d) rows, NaN where a feature is absent."""
+        return np.array(self._values, np.float64).reshape(self._count, len(self._table))
+
+    def order(self) -> Sequence[int]:
+        """Return the slots in the order in which the events name their features."""
+        if self._plan is None or self._plan.order is None:
+            return range(len(self._table))
+        return self._plan.order
+
+
 @dataclass(slots=True)
 class RowBuffer:
     """Rows of equal width that are collected for a block."""
@@ -263,7 +322,10 @@ class RowBuffer:
         """Return the rows as a matrix of shape (count, width)."""
         values = array("d")
         for row in self.rows:
-            values.extend(row)
+            if isinstance(row, np.ndarray):
+                values.frombytes(row.tobytes())
+            else:
+                values.extend(row)
         if not values:
             return np.empty((len(self.rows), self.width))
         return np.frombuffer(values, dtype=np.float64).reshape(len(self.rows), self.width)

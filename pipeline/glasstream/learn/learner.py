@@ -3,7 +3,7 @@
 It is a pure function from events to records. The stage decides only when a block is cut.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.background.background import Background
-from glasstream.errors import ModelError, NotCompilable
+from glasstream.errors import ModelError, ModelRaised, NotCompilable
 from glasstream.explain.losses import loss_for, loss_one
 from glasstream.ingest.admission import Accepted, Task
-from glasstream.ingest.features import FeatureCounts, FeatureTable, RowBuffer, Value
+from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.staleness import scale, staleness
+from glasstream.learning.live import Columns
 from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
@@ -26,6 +27,7 @@ from glasstream.models.live.generic import GenericPredictor
 from glasstream.models.live.stream_model import NOTHING, Prediction, StreamModel
 from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
+from glasstream_topics.events_dead import Reason
 from glasstream_topics.frames import Array
 from glasstream_topics.requests import ExplainRequest, NewCategories
 
@@ -175,20 +177,94 @@ class StreamLearner:
             if not self._features.model_takes_text:  # not known when the event was encoded
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
         prediction = model.predict(given) if model is not None else NOTHING
-        self.predicted.append((seq, event_id, prediction, target, self.rows))
+        self._note(accepted, event_id, prediction)
         if model is None or target is None:
+            return
+        model.learn(given, target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target)
+
+    def step_block(
+        self, events: Iterable[tuple[Accepted | tuple[Reason, str], str]]
+    ) -> list[tuple[int, ModelRaised | None]]:
+        """Predict and learn events in one call, as far as they can be processed as columns.
+
+        The block ends before an event that can not: one with a new feature or class, or with its features in another
+        order. It also ends where a snapshot is due, which is of the model at that row, and where a request is full.
+
+        Parameters
+        ----------
+        events
+            Outcomes of the admission, with the ids of the events. A rejected event ends the block.
+
+        Returns
+        -------
+        For each event that was processed its `seq`, and the error that `step` would have raised, or None. An empty
+        list means that the first event has to be processed alone.
+        """
+        model = self._model
+        if model is None or not self.takes_blocks:
+            return []
+        table = self._features
+        room = min(self._next_due - self.rows, self._most_rows - len(self._buffer.rows))
+        block, taken = table.block(), list[tuple[Accepted, str]]()
+        for accepted, event_id in events:
+            if not isinstance(accepted, Accepted) or not (accepted.target is None or accepted.target in model.classes):
+                break
+            if not block.add(accepted.event.x):
+                break
+            taken.append((accepted, event_id))
+            if accepted.target is not None:
+                room -= 1
+                if room <= 0:
+                    break
+        if not taken:
+            return []
+        rows = block.rows()
+        predictions = model.predict_and_learn(
+            self._columns(rows, block.order()),
+            [accepted.target for accepted, _ in taken],  # type: ignore[misc]  # of a classification
+        )
+        outcomes: list[tuple[int, ModelRaised | None]] = []
+        for (accepted, event_id), prediction, row in zip(taken, predictions, rows, strict=True):
+            self.seqs = accepted.seq + 1
+            if isinstance(prediction, ModelRaised):
+                outcomes.append((accepted.seq, prediction))
+                continue
+            self._note(accepted, event_id, prediction)
+            if accepted.target is not None:
+                self._append(model, row, accepted.seq, accepted.target)
+            outcomes.append((accepted.seq, None))
+        return outcomes
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether `step_block` may process events."""
+        model = self._model
+        return model is not None and model.live is not None and self.rows > 0 and not self._through_river
+
+    def _columns(self, rows: NDArray[np.float64], order: Sequence[int]) -> Columns:
+        """Return the features that the model gets, in the order in which the events name them."""
+        table, given = self._features, self._features.given()
+        slots = [slot for slot in order if given[slot]]
+        if slots != list(range(rows.shape[1])):
+            rows = rows[:, slots]
+        texts = {table.names[slot]: table.texts(slot) for slot in slots if table.kinds[slot] is Kind.TEXT}
+        return Columns([table.names[slot] for slot in slots], rows, texts)
+
+    def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
+        """Keep an event's prediction until it is published, and its id until its label comes."""
+        seq, target = accepted.seq, accepted.target
+        self.predicted.append((seq, event_id, prediction, target, self.rows))
+        if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
                 self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
-            return
-        if self.waiting.begun and accepted.event.id is not None:
+        elif self.waiting.begun and accepted.event.id is not None:
             self.waiting.labelled(event_id, seq)
-        model.learn(given, target)
-        if model.replaced:
-            self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target)
 
     def join(self, label: Joined[Unlabelled]) -> None:
         """Learn an event whose label has just arrived.
@@ -392,6 +468,8 @@ class StreamLearner:
     def _predictor(self, model: StreamModel) -> Predictor:
         """Return the current model, compiled if possible."""
         try:
+            if model.live is not None:
+                return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
             return compile_model(model.river, self._features, model.labels, given=self._features.given())
         except NotCompilable as reason:
             self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
@@ -436,11 +514,14 @@ class StreamLearner:
         return self._model
 
     def _new_model(self, task: Task) -> StreamModel:
-        model = self.settings.model
+        settings = self.settings.model
         self._loss = loss_for(task, self.settings.explain.loss)
-        self._features.model_takes_text = takes_text(model.name, task)
-        self._say(f"{task.value}, model {model.name}, loss {self._loss}")
-        return StreamModel(model.factory(self.settings.seed), task, model.many_classes)
+        self._features.model_takes_text = takes_text(settings.name, task)
+        self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
+        model = StreamModel(settings.factory(self.settings.seed), task, settings.many_classes)
+        if model.stays_in_river is not None:
+            self._say(f"its model learns in River itself, event by event, which is slow: {model.stays_in_river}")
+        return model
 
     def _publish(self) -> None:
         """Publish the predictions, each with the running metric and, if there is a label, its loss.

@@ -1,7 +1,8 @@
 """All streams of one `events` partition, and the position up to which they have learned.
 
-`consume` is a generator that stops after every event. The state is complete at each stop. The stage can then yield to
-its event loop, commit, or pause, even in the middle of a message.
+`consume` is a generator that stops after every event, or after every block of events that a compiled model learns in
+one call. The state is complete at each stop. The stage can then yield to its event loop, commit, or pause, even in the
+middle of a message.
 
 A reset mark ends a stream and replaces it with a new one, of the next epoch. `consume` stops between the two, with the
 position still before the mark, until the aggregator has finished the old stream. A successor therefore does not see
@@ -9,8 +10,10 @@ the mark again: it lies before the first offset of the new stream.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
 
 import msgspec
 
@@ -21,17 +24,35 @@ from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position, Rejections
 from glasstream.ingest.waiting import Joined
 from glasstream.learn.checkpoint import StreamState
-from glasstream.learn.learner import Outbox, StreamLearner, Unlabelled
+from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.settings import Settings
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
 
-_Outcome = Accepted | Joined[Unlabelled] | tuple[Reason, str]
+_Rejection = tuple[Reason, str] | None
+
+BLOCK_EVENTS: Final = 128
+"""Largest number of events that are learned in one call, if the caller does not set a smaller one."""
 
 
-def _admit(one: Event | Label, admission: Admission, learner: StreamLearner) -> _Outcome:
-    return learner.waiting.join(one, admission) if isinstance(one, Label) else admission.admit(one)
+def _is_label(element: tuple[int, Event | Label]) -> bool:
+    return isinstance(element[1], Label)
+
+
+def _step_alone(learner: StreamLearner, outcome: Accepted | tuple[Reason, str], event_id: str) -> _Rejection:
+    """Process one event; return the reason for its rejection, or None."""
+    if not isinstance(outcome, Accepted):
+        return outcome
+    try:
+        learner.step(outcome, event_id)
+    except ModelRaised as error:
+        return _model_error(error, outcome.seq)
+    return None
+
+
+def _model_error(error: ModelRaised, seq: int) -> tuple[Reason, str]:
+    return Reason.MODEL_ERROR, f"seq {seq}: {error}"
 
 
 @dataclass(slots=True)
@@ -81,6 +102,8 @@ class PartitionLearner:
         """Number of rejected messages and elements."""
         self.missed: Counter[str] = Counter()
         """Number of labels per stream that did not arrive before their epoch ended."""
+        self.block_events = BLOCK_EVENTS
+        """Largest number of events before the next stop."""
         self._offset = first_offset
         self._used = 0
         self._rejections: Rejections | None = None
@@ -96,7 +119,7 @@ class PartitionLearner:
         return Position(self._offset, self._used)
 
     def consume(self, message: Message) -> Iterator[StreamLearner]:
-        """Consume one message, stopping after every event; yield the learner of the event, or one that has `ended`."""
+        """Consume one message, stopping after every block of events; yield its learner, or one that has `ended`."""
         rejections = self._rejections = Rejections(message, self.settings.epoch)
         self._offset, self._used = message.offset, 0
         name = stream_name(message, self.settings, self.streams)
@@ -127,8 +150,8 @@ class PartitionLearner:
             self._withhold()
 
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
-        """Process the events and labels of a message, stopping after each one."""
-        admission, learner, message = stream.admission, stream.learner, rejections.message
+        """Process the events and labels of a message, stopping after each block of events and each label."""
+        learner, message = stream.learner, rejections.message
         stream.after = message.offset + 1
         self._decoded = len(rejections.found)
         events = decoded.events
@@ -138,27 +161,56 @@ class PartitionLearner:
             rejections.found += stream.rejected
             if self.silent:
                 self._withhold()
-        outcomes: Iterable[_Outcome]
-        if decoded.labels:  # one after the other: which event a label belongs to depends on the events before it
-            outcomes = (_admit(one, admission, learner) for _, one in events)
-        else:
-            outcomes = [admission.admit(event) for _, event in events]  # type: ignore[arg-type]  # all are events
-        for (index, event), outcome in zip(events, outcomes, strict=True):
-            place = index if decoded.array else None
+        # Which event a label belongs to depends on the events before it, so these are learned first.
+        for are_labels, run in groupby(events, _is_label) if decoded.labels else ((False, events),):
+            elements = list(run)
+            place = 0
+            for reasons in self._join(stream, elements) if are_labels else self._step(stream, elements, message):
+                for (index, _), reason in zip(elements[place:], reasons, strict=False):
+                    if reason is not None:
+                        rejections.add(index if decoded.array else None, *reason)
+                place += len(reasons)
+                self._used += len(reasons)
+                if self.silent:
+                    self._withhold()
+                yield learner
+
+    def _join(self, stream: _Stream, labels: Sequence[tuple[int, Any]]) -> Iterator[list[_Rejection]]:
+        """Process labels one by one; yield the reason for the rejection of each, or None."""
+        for _, label in labels:
+            outcome = stream.learner.waiting.join(label, stream.admission)
+            if not isinstance(outcome, Joined):
+                yield [outcome]
+                continue
             try:
-                if isinstance(outcome, Accepted):
-                    learner.step(outcome, event_id(event.id, message, index))
-                elif isinstance(outcome, Joined):
-                    learner.join(outcome)
-                else:
-                    rejections.add(place, *outcome)
+                stream.learner.join(outcome)
             except ModelRaised as error:
-                seq = outcome.seq  # type: ignore[union-attr]  # no model is asked about a rejected element
-                rejections.add(place, Reason.MODEL_ERROR, f"seq {seq}: {error}")
-            self._used += 1
-            if self.silent:
-                self._withhold()
-            yield learner
+                yield [_model_error(error, outcome.seq)]
+            else:
+                yield [None]
+
+    def _step(self, stream: _Stream, events: Sequence[tuple[int, Any]], message: Message) -> Iterator[list[_Rejection]]:
+        """Process events, in blocks if possible; yield the reason for the rejection of each, or None."""
+        learner = stream.learner
+        outcomes = [stream.admission.admit(event) for _, event in events]
+        ids = [event_id(event.id, message, index) for index, event in events]
+        begin = 0
+        while begin < len(events):
+            reasons: list[_Rejection] = []
+            if learner.takes_blocks:
+                end = begin + self._room()
+                errors = learner.step_block(zip(outcomes[begin:end], ids[begin:end], strict=True))
+                reasons = [None if error is None else _model_error(error, seq) for seq, error in errors]
+            if not reasons:
+                reasons = [_step_alone(learner, outcomes[begin], ids[begin])]
+            yield reasons
+            begin += len(reasons)
+
+    def _room(self) -> int:
+        """Return how many events the next block may have. A block ends where the predecessor's output ends."""
+        until = self._silent_until
+        ahead = until.used - self._used if self.silent and until.offset == self._offset else self.block_events
+        return min(self.block_events, ahead)
 
     def _reset(self, name: str) -> Iterator[StreamLearner]:
         """End a stream, and start its next epoch after the message."""

@@ -27,6 +27,7 @@ from glasstream.learning.layout import (
     ERROR_COUNT,
     ERROR_MEAN,
     FEATURE,
+    FINITE,
     GRACE,
     INACTIVE_LEAVES,
     KIND,
@@ -53,6 +54,7 @@ from glasstream.learning.votes import (
     MAJORITY_ROW,
     OTHER_ROW,
     ask_leaf,
+    refuses,
     says_bayes,
 )
 
@@ -67,7 +69,7 @@ _KILL = 2
 
 @bare_kernel
 def adaptive_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: bool, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     for e in range(first, X.shape[0]):
@@ -81,6 +83,8 @@ def adaptive_block(
             said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         if says:
             _say(p, leaf, answer, X, e, votes, sequence, labels)
+            if says == FINITE and refuses(e, votes, sequence, labels):
+                continue
         if label >= 0:
             p.seen[0, label] = 1
             _learn(p, leaf, said, naive, answer, X, e, order, label, weight[e])

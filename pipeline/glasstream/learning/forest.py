@@ -15,6 +15,7 @@ from glasstream.learning.layout import (
     DRIFT,
     DRIFTED,
     EXISTS,
+    FINITE,
     INACTIVE_LEAVES,
     LEARNED,
     MODELS,
@@ -31,6 +32,7 @@ from glasstream.learning.votes import (
     MAJORITY_ROW,
     ask_leaf,
     learn_below,
+    refuses,
     row_of_answer,
 )
 
@@ -44,7 +46,7 @@ _VOTED = 7
 
 @bare_kernel
 def forest_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: bool, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     classes = p.by_label.size
@@ -63,13 +65,17 @@ def forest_block(
             if p.tree[t, ROOT] != 0:
                 leaf = find_leaf(p, p.tree[t, ROOT], X, e)
                 said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
-            answer = _answer(p, t, leaf, naive)
+            p.asked[t, 0], p.asked[t, 1], p.asked[t, 2] = leaf, said, naive
+            p.asked[t, 3] = _answer(p, t, leaf, naive)
             if says:
                 known = _add_votes(p, t, e, known, votes, sequence)
-            if label >= 0:
-                _learn(p, t, leaf, said, naive, answer, X, e, order, label)
         if says:
             _conclude(e, known, votes, sequence, labels)
+            if says == FINITE and refuses(e, votes, sequence, labels):
+                continue
+        if label >= 0:
+            for t in range(p.option[MODELS]):
+                _learn(p, t, p.asked[t, 0], p.asked[t, 1], p.asked[t, 2], p.asked[t, 3], X, e, order, label)
     return X.shape[0]
 
 

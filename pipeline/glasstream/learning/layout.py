@@ -156,6 +156,15 @@ LABEL_ZERO: Final = 13
 """The classes that equal 1 and 0, or -1: the Hellinger distance knows no other."""
 OPTIONS: Final = 14
 
+SILENT: Final = 0
+"""How a kernel answers: it learns only."""
+ANSWERS: Final = 1
+"""It predicts each event, and then learns it if it has a class."""
+FINITE: Final = 2
+"""The same, but it does not learn events with votes that are not finite."""
+REFUSED: Final = -2
+"""In the place of a predicted class: the votes are not finite, and the event has not been learned."""
+
 TREE_FAMILY: Final = 0
 ADAPTIVE_FAMILY: Final = 1
 FOREST_FAMILY: Final = 2
@@ -248,6 +257,8 @@ class Pool(NamedTuple):
     """float64[8, classes]: room for calculations."""
     marks: Array
     """int64[8, max(classes, features)]: the same."""
+    asked: Array
+    """int64[trees, 4]: of each tree that votes the leaf of the event, and what the leaf and the tree predict."""
     path: Array
     """int64[2, levels]: room for a way through a tree."""
     sums: Array

@@ -6,22 +6,30 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from glasstream.errors import ModelError
+from glasstream.ingest.features import FeatureTable
 from glasstream.jit import kernel
 from glasstream.learning import checkpoint
 from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.forest import forest_block
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
+    ANSWERS,
     EXISTS,
+    FINITE,
     FOREST_FAMILY,
+    SILENT,
     TREE_FAMILY,
     Array,
     Pool,
 )
 from glasstream.learning.parameters import most_features
 from glasstream.learning.river import check_labels, read_model, write_model
+from glasstream.learning.snapshots import compile_live
 from glasstream.learning.state import Label, State, moved
 from glasstream.learning.tree import tree_block
+from glasstream.models.compiler.slots import Slots
+from glasstream.models.contract.labels import Labels
+from glasstream.models.kernels.trees import ClassificationTrees
 
 LARGEST: Final = 1e100
 """Values beyond ±this are refused: squares of squares of them would be infinite."""
@@ -47,7 +55,9 @@ class Answers(NamedTuple):
     sequence: Array
     """int64[events, classes]: the classes in the order of River's dict, then -1."""
     labels: Array
-    """int64[events]: the first class with the greatest probability, or -1."""
+    """int64[events]: the first class with the greatest probability, or -1; `layout.REFUSED` for an event whose votes
+    are not finite, if it was therefore not learned.
+    """
 
 
 class LiveModel:
@@ -70,6 +80,11 @@ class LiveModel:
         """The labels of the classes by number."""
         return list(self._state.labels)
 
+    @property
+    def numbers(self) -> Mapping[Label, int]:
+        """The numbers of the classes by label."""
+        return self._state.labels
+
     def numbers_of(self, labels: Sequence[Label]) -> Array:
         """Return the numbers of classes as int64; a new class gets the next number.
 
@@ -90,7 +105,9 @@ class LiveModel:
         return np.array([known[label] for label in labels], np.int64)
 
     # --- Blocks -------------------------------------------------------------------------------------------------------
-    def predict_learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> Answers:
+    def predict_learn_block(
+        self, columns: Columns, labels: Array, weights: Array | None = None, *, only_finite: bool = False
+    ) -> Answers:
         """Predict each event, then learn it, one after the other.
 
         Parameters
@@ -101,6 +118,8 @@ class LiveModel:
             int64[events]: the number of each event's class, or -1 of events that are predicted only.
         weights
             Whole numbers from 1 on; None means 1 each.
+        only_finite
+            Whether to learn only events whose votes are finite. River learns all events.
 
         Raises
         ------
@@ -110,7 +129,7 @@ class LiveModel:
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, y, w, True, answers)
+        self._run(X, order, y, w, FINITE if only_finite else ANSWERS, answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -121,7 +140,7 @@ class LiveModel:
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, y, w, False, self._answers(0))
+        self._run(X, order, y, w, SILENT, self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -138,6 +157,23 @@ class LiveModel:
     def to_river(self) -> Any:
         """Return a new River model that is what River's own would be now."""
         return write_model(self._state, self._pool)
+
+    def compiled(
+        self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
+    ) -> ClassificationTrees:
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+
+        Parameters
+        ----------
+        table, labels, given
+            Features, names of the classes and inputs of the model, as for `compile_model`.
+
+        Raises
+        ------
+        NotCompilable
+            The features of a row are not those of the model.
+        """
+        return compile_live(self._state, self._pool, Slots.of(table, given), Labels(labels))
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint; its bytes are a function of what the model has learned."""
@@ -212,7 +248,7 @@ class LiveModel:
         classes = len(self._state.labels)
         return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.empty(events, np.int64))
 
-    def _run(self, X: Array, order: Array, y: Array, w: Array, says: bool, answers: Answers) -> None:
+    def _run(self, X: Array, order: Array, y: Array, w: Array, says: int, answers: Answers) -> None:
         if len(X) == 0:
             return
         if self._state.family == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:

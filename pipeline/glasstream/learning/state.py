@@ -126,6 +126,7 @@ class State:
             best=np.zeros(BEST),
             room=np.zeros((8, 1)),
             marks=np.zeros((8, 1), np.int64),
+            asked=np.zeros((trees, 4), np.int64),
             path=np.zeros((2, DEEPEST + 2), np.int64),
             sums=np.zeros(DEEPEST + 2),
         )

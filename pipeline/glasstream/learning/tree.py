@@ -7,13 +7,14 @@ import numpy as np
 from glasstream.jit import bare_kernel, inlined
 from glasstream.learning.arena import has_room
 from glasstream.learning.descent import find_leaf
-from glasstream.learning.layout import CLASSES, ROOT
+from glasstream.learning.layout import CLASSES, FINITE, ROOT
 from glasstream.learning.leaves import UNASKED, label_of
 from glasstream.learning.votes import (
     BAYES_ROW,
     MAJORITY_ROW,
     ask_leaf,
     learn_below,
+    refuses,
     row_of_answer,
 )
 
@@ -22,7 +23,7 @@ Pool = Any
 
 @bare_kernel
 def tree_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: bool, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; return how many are done.
 
@@ -37,10 +38,11 @@ def tree_block(
     order
         The features in the order in which the events name them.
     says
-        Whether predictions are asked for. Learning alone is not the same: predicting changes nominal splitters.
+        How to answer: `layout.SILENT`, `ANSWERS` or `FINITE`. Learning alone is not the same: predicting changes
+        nominal splitters.
     votes, sequence, labels
         What is predicted: float64[n, classes] with NaN for classes that River's dict does not have, the classes in
-        the order of that dict, and the first of the greatest, or -1.
+        the order of that dict, and the first of the greatest, or -1; or `REFUSED`.
     """
     for e in range(first, X.shape[0]):
         if not has_room(p, order.size):
@@ -54,6 +56,8 @@ def tree_block(
                 said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         if says:
             _say(p, leaf, naive, e, votes, sequence, labels)
+            if says == FINITE and refuses(e, votes, sequence, labels):
+                continue
         if label >= 0:
             p.seen[0, label] = 1
             learn_below(p, 0, leaf, X, e, order, label, weight[e], said, naive)

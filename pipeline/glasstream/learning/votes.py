@@ -1,5 +1,6 @@
 """What a tree without alternates says of an event, and how its leaf learns it."""
 
+import math
 from typing import Any
 
 from glasstream.jit import inlined
@@ -24,6 +25,7 @@ from glasstream.learning.layout import (
     MAX_DEPTH,
     MULTIWAY,
     PREDICTION,
+    REFUSED,
     ROOT,
 )
 from glasstream.learning.leaves import (
@@ -136,3 +138,16 @@ def row_of_answer(p: Pool, leaf: int, by_bayes: int) -> int:
     if p.I[leaf + CLASSES] == 0:
         return -1
     return MAJORITY_ROW
+
+
+@inlined
+def refuses(e: int, votes: Any, sequence: Any, labels: Any) -> bool:
+    """Return whether an event has votes that are not finite, and mark it if so."""
+    for q in range(sequence.shape[1]):
+        c = sequence[e, q]
+        if c < 0:
+            break
+        if not abs(votes[e, c]) < math.inf:
+            labels[e] = REFUSED
+            return True
+    return False

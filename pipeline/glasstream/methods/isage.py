@@ -32,9 +32,9 @@ class _Drawing(Drawing):
         self.settings, self.key = settings, key
         self.storage: ConditionalStorage | None = None
         if conditional:
-            from glasstream.background.storage import ConditionalStorage  # River, which only learners import
+            from glasstream.background import storage  # imports River, which only learners need
 
-            self.storage = ConditionalStorage.empty(StorageSettings(), key)
+            self.storage = storage.ConditionalStorage.empty(StorageSettings(), key)
         self.wanted = Wanted(rows=0 if conditional else settings.inner_samples, fresh=settings.fresh)
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:

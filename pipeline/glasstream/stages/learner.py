@@ -26,7 +26,7 @@ from glasstream.ingest.message import Message, Position, Rejections
 from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
-from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.partition import BLOCK_EVENTS, PartitionLearner
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
@@ -51,8 +51,8 @@ log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
 """Seconds after which the event loop gets its turn. One event of a slow model may take longer."""
-_LOOK_EVERY = 16
-"""Number of events between two looks at how far the aggregator is behind."""
+_FEWEST, _SHARE = 16, 0.01
+"""Events between two looks at how far the aggregator is behind: this number, or this share of `limits.rows_ahead`."""
 
 
 @dataclass(slots=True)
@@ -125,6 +125,7 @@ class LearnerTask:
         """Start with empty state and these settings."""
         self.settings = settings
         self.core = PartitionLearner(self.partition, settings)
+        self._look_every = max(_FEWEST, min(BLOCK_EVENTS, int(_SHARE * settings.limits.rows_ahead)))
         self._backlog = Backlog(settings, self._key, self._progress)
         self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
 
@@ -209,17 +210,19 @@ class LearnerTask:
         return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, aggregated, sent)
 
     async def feed(self, message: ConsumerRecord) -> None:
-        """Learn one message, yielding to the loop and holding back between events."""
+        """Learn one message, yielding to the loop and holding back between blocks of events."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         self._look_at_aggregator()
         source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
-        since_look = 0
+        since_look = used = 0
+        self.core.block_events = self._look_every
         ended: StreamLearner | None = None
         for learner in self.core.consume(source):
-            since_look += 1
+            since_look += self.core.position.used - used
+            used = self.core.position.used
             if learner.ended:
                 ended = learner
                 await self._end(learner)
@@ -230,15 +233,16 @@ class LearnerTask:
                 self._take()
                 if at_snapshot:
                     self._checkpoints.consider(self.core, learner)
-                since_look = _LOOK_EVERY
-            if since_look >= _LOOK_EVERY:
+                since_look = self._look_every
+            if since_look >= self._look_every:
                 since_look = 0
-                if self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
+                if self._backlog.full(learner.stream, learner.rows + self._look_every):
                     if self.settings.limits.lag == "shed":
                         self._shed(learner)
                     else:
                         await self._hold_back(learner)
                         last = loop.time()
+            self.core.block_events = self._look_every - since_look
             if (now := loop.time()) - last > _YIELD_SECONDS:
                 await asyncio.sleep(0)
                 last = now
@@ -283,7 +287,7 @@ class LearnerTask:
         self._holding_back = True
         self.bounds_hit += 1
         self.core.cut()
-        while self._backlog.full(learner.stream, learner.rows + _LOOK_EVERY):
+        while self._backlog.full(learner.stream, learner.rows + self._look_every):
             await self._progress.moved()
         self._holding_back = False
 

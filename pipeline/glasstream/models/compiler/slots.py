@@ -59,6 +59,10 @@ class Slots:
         found = self._given.get(name)  # type: ignore[call-overload]  # River's names are any hashable
         return ABSENT if found is None else int(found.slot)
 
+    def kind(self, name: str) -> Kind:
+        """Return the kind of a feature that has a slot."""
+        return self._given[name].kind
+
     def numeric(self, name: object, where: str) -> int:
         """Return the slot of a feature with which the model calculates, or ABSENT.
 

@@ -1,16 +1,19 @@
 """A River model together with its task and the names of its classes.
 
-A linear model runs compiled, and each tree is evaluated once for an event. Neither changes a bit.
+Trees, forests and linear models predict and learn in compiled code, with River's bits. Other models stay in River.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+import numpy as np
 from river import base, multiclass
 
-from glasstream.errors import ModelRaised
+from glasstream.errors import ModelRaised, NotCompilable
 from glasstream.ingest.admission import Task
+from glasstream.learning.layout import REFUSED
+from glasstream.learning.live import Columns, LiveModel, take
 from glasstream.models.live import event_memo
 from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream.models.live.linear_learning import CompiledLinear
@@ -48,10 +51,13 @@ class StreamModel:
         Whether it is known from the start that there will be more than two classes.
     """
 
+    _live: RiverModel
+    """Model that predicts and learns: the River model, or a compiled equivalent."""
+
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
         self.task = task
         river = factory(task)
-        self._use(river)
+        self._take_over(river)
         self.classes: dict[str, int] = {}
         """Mapping from class name to index, in order of first appearance among learned events."""
         self.replaced = False
@@ -67,27 +73,40 @@ class StreamModel:
                 self._ask = self._two
                 if many_classes:
                     self._use_one_vs_rest()
-        # River's default label is the first of the largest probabilities.
-        self._label_from_votes = type(last_step(self.river)).predict_one is base.Classifier.predict_one
+        self._label_from_votes = _default_predict_one(river)
 
     @property
     def river(self) -> RiverModel:
         """Return the River model as of the last event. Only read it."""
+        if isinstance(self._live, LiveModel):
+            return self._live.to_river()
         return self._live.river if isinstance(self._live, CompiledLinear) else self._live
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "river": self.river}
-        del state["_live"]
-        return state
+        state = {**self.__dict__}
+        live = state.pop("_live")
+        return state | ({"arrays": live.to_bytes()} if isinstance(live, LiveModel) else {"river": self.river})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._use(self.__dict__.pop("river"))
+        if "arrays" in state:
+            self._live = LiveModel.from_bytes(self.__dict__.pop("arrays"))
+        else:
+            self._take_over(self.__dict__.pop("river"))
 
-    def _use(self, river: RiverModel) -> None:
-        self._live: RiverModel = CompiledLinear.of(river) or river
-        """Model that predicts and learns: the River model, or a faster equivalent."""
-        self._asks_repeatedly = event_memo.asks_repeatedly(river)
+    def _take_over(self, river: RiverModel) -> None:
+        """Use a compiled equivalent of a River model if there is one."""
+        self.stays_in_river: str | None = None
+        """Reason why the model predicts and learns in River itself; None for a compiled model."""
+        self._live = CompiledLinear.of(river) or river
+        if self._live is river and self.task is Task.REGRESSION:
+            self.stays_in_river = "of regressors only linear ones learn in compiled code"
+        elif self._live is river:
+            try:
+                self._live = take(river)
+            except NotCompilable as reason:
+                self.stays_in_river = str(reason)
+        self._asks_repeatedly = self._live is river and event_memo.asks_repeatedly(river)
 
     @property
     def labels(self) -> dict[Any, str] | None:
@@ -117,6 +136,40 @@ class StreamModel:
             return self.predict(x)
         except Exception as error:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+
+    @property
+    def live(self) -> LiveModel | None:
+        """The model itself, if it learns in compiled code; `predict_and_learn` then takes blocks of events."""
+        return self._live if isinstance(self._live, LiveModel) else None
+
+    def predict_and_learn(self, columns: Columns, targets: Sequence[str | None]) -> list[Prediction | ModelRaised]:
+        """Predict each event of a block, and learn it before the next one if it has a target.
+
+        Parameters
+        ----------
+        columns
+            The events.
+        targets
+            Class of each event, among those that the model has learned; None for an event without a label.
+
+        Returns
+        -------
+        For each event what `predict` would return or raise. An event for which it would raise has not been learned.
+        """
+        live = self._live
+        numbers: dict[str | None, int] = {None: -1, **live.numbers}
+        labels = np.array([numbers[target] for target in targets], np.int64)
+        answers = live.predict_learn_block(columns, labels, only_finite=True)
+        names: list[str] = live.classes
+        predictions: list[Prediction | ModelRaised] = []
+        rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
+        for votes, sequence, label in rows:
+            probabilities = {names[number]: votes[number] for number in sequence if number >= 0}
+            if label == REFUSED:
+                predictions.append(ModelRaised(f"predict: ArithmeticError: {_not_finite(probabilities)}"))
+            else:
+                predictions.append(Prediction(names[label], probabilities, None) if label >= 0 else NOTHING)
+        return predictions
 
     def learn_late(self, x: Mapping[str, Any], target: str | float) -> None:
         """Learn one event that was predicted before other events.
@@ -206,4 +259,13 @@ class StreamModel:
 
 def _expect_finite(votes: Mapping[Any, float]) -> None:
     if not isfinite(sum(votes.values())):
-        raise ArithmeticError(f"expected finite probabilities, got {dict(votes)}; scale the features")
+        raise ArithmeticError(_not_finite(votes))
+
+
+def _not_finite(votes: Mapping[Any, float]) -> str:
+    return f"expected finite probabilities, got {dict(votes)}; scale the features"
+
+
+def _default_predict_one(model: RiverModel) -> bool:
+    """Return whether the label is River's default: the first of the largest probabilities."""
+    return type(last_step(model)).predict_one is base.Classifier.predict_one

@@ -1,0 +1,407 @@
+"""Snapshots: the arrays that explainers evaluate, made from the arena without a River model.
+
+The arrays equal those that `glasstream.models.compiler.compile` makes of `LiveModel.to_river`, bit for bit.
+"""
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from glasstream.errors import NotCompilable
+from glasstream.ingest.features import Kind
+from glasstream.jit import inlined, kernel
+from glasstream.learning.descent import sibling
+from glasstream.learning.layout import (
+    ADAPTIVE_FAMILY,
+    ALTERNATE,
+    BLOCK,
+    CASE,
+    CATEGORIES,
+    CATEGORY_ROOM,
+    CLASS,
+    CLASS_ROOM,
+    CLASSES,
+    COUNT,
+    ERROR_MEAN,
+    EXISTS,
+    FAMILY,
+    FEATURE,
+    FOREST_FAMILY,
+    HEADER,
+    IS_TEXT,
+    KIND,
+    KNOWN,
+    LEAF,
+    LEFT,
+    MEAN,
+    NODE,
+    NOMINAL,
+    NUMERIC,
+    PAIR,
+    ROOT,
+    ROW,
+    SLOT_FEATURE,
+    SLOTS,
+    SQUARES,
+    TABLE,
+    USED,
+    VALUE,
+    WEIGHTS,
+    Array,
+    Pool,
+)
+from glasstream.learning.leaves import total
+from glasstream.learning.state import State
+from glasstream.learning.votes import says_bayes
+from glasstream.models.compiler.slots import ABSENT, Slots
+from glasstream.models.contract.arrays import fields, sealed
+from glasstream.models.contract.labels import Labels
+from glasstream.models.kernels import walk
+from glasstream.models.kernels.trees import ClassificationTrees
+
+_LOG_TAU: Final = math.log(math.tau)
+_RULES: Final = {ADAPTIVE_FAMILY: "scaled", FOREST_FAMILY: "shares"}
+
+_BRANCHES, _CASES, _LEAVES, _ENTRIES, _TERMS, _DENSITIES, _CATEGORIES, _LOGS = range(8)
+"""Places of `_Written.used`."""
+
+
+class _Written(NamedTuple):
+    """What the kernel has written: the fields of `walk.Branches` and `walk.Votes`, with room at their ends."""
+
+    kind: Array
+    feature: Array
+    threshold: Array
+    first: Array
+    last: Array
+    common: Array
+    alternate: Array
+    case_value: Array
+    case_child: Array
+    start: Array
+    label: Array
+    vote: Array
+    bayes: Array
+    error: Array
+    term_start: Array
+    term_feature: Array
+    term_first: Array
+    term_last: Array
+    term_log: Array
+    centre: Array
+    curvature: Array
+    peak: Array
+    category: Array
+    log: Array
+    address: Array
+    """int64[nodes]: where each node lies in the arena."""
+    weight: Array
+    """float64[nodes]: the weight that it has seen, without alternates."""
+    used: Array
+    """int64[8]: how many there are of each kind."""
+
+
+def compile_live(state: State, pool: Pool, slots: Slots, labels: Labels) -> ClassificationTrees:
+    """Return the arrays of a live model as it is now; what it learns later does not change them.
+
+    Raises
+    ------
+    NotCompilable
+        A feature of the model is text and one of the row is not, or the reverse.
+    """
+    trees = [t for t in range(state.parameters.get("n_models", 1)) if pool.tree[t, EXISTS]]
+    places: dict[int, int] = {}
+    for t in trees:
+        order = range(len(state.labels)) if state.family == ADAPTIVE_FAMILY else pool.by_label.tolist()
+        for number in order:
+            if pool.seen[t, number]:
+                places.setdefault(number, len(places))
+    place = np.full(len(state.labels), -1, np.int64)
+    place[list(places)] = list(places.values())
+    names = list(state.labels)
+    slot_of, starts, values = _inputs(state, slots)
+    written = _room(int(pool.control[USED]))
+    roots = pool.tree[trees, ROOT]
+    _write_trees(pool, roots, place, slot_of, starts, values, _LOG_TAU, written)
+    weights = [1.0] * len(trees)
+    if state.family == FOREST_FAMILY and not state.parameters["disable_weighted_vote"]:
+        accuracies = [right / seen if seen > 0 else 0.0 for right, seen in pool.right[trees].tolist()]
+        weights = [accuracy if accuracy > 0.0 else 1.0 for accuracy in accuracies]
+    branches, votes = _taken(written, roots)
+    columns = labels.columns(names[number] for number in places)
+    rule = _RULES.get(state.family, "as they are")
+    return ClassificationTrees(slots.names, labels.classes, columns, branches, votes, weights, rule)
+
+
+def _inputs(state: State, slots: Slots) -> tuple[Array, Array, Array]:
+    """Return the slot of each feature of the model, and the numbers in a row that represent its texts."""
+    slot_of = np.full(len(state.features), ABSENT, np.int64)
+    starts = np.zeros(len(state.features) + 1, np.int64)
+    values: list[float] = []
+    for number, name in enumerate(state.features):
+        slot_of[number] = slots.slot(name)
+        if slot_of[number] != ABSENT:
+            if (state.kinds[number] == IS_TEXT) != (slots.kind(name) is Kind.TEXT) and state.kinds[number] >= 0:
+                raise NotCompilable(f"feature {name!r} is text in the model or in the row, and not in the other")
+            for text in state.categories[number]:
+                value = slots.value(int(slot_of[number]), text)
+                values.append(math.nan if value is None else value)
+        starts[number + 1] = len(values)
+    return slot_of, starts, np.array(values, np.float64)
+
+
+def _room(words: int) -> _Written:
+    """Return arrays that are long enough for an arena of `words` words. Pages that are not written cost nothing."""
+    nodes, rows, pairs = words // NODE + 1, words // ROW + 1, words // PAIR + 1
+    sizes = [nodes] * 9 + [nodes + 1, pairs, pairs, nodes, nodes, nodes + 1] + [rows] * 7 + [words, words]
+    written = (*fields(walk.Branches)[:-1], *fields(walk.Votes))
+    arrays = [np.empty(size, dtype) for size, (_, dtype, _) in zip(sizes, written, strict=True)]
+    made = _Written(*[*arrays, np.empty(nodes, np.int64), np.empty(nodes), np.zeros(8, np.int64)])
+    made.start[0] = made.term_start[0] = 0
+    return made
+
+
+def _taken(written: _Written, roots: Array) -> tuple[walk.Branches, walk.Votes]:
+    nodes, cases, leaves, entries, terms, densities, categories, logs = written.used.tolist()
+    sizes = [nodes] * 7 + [cases] * 2 + [leaves + 1, entries, entries, leaves, leaves, leaves + 1] + [terms] * 4
+    sizes += [densities] * 3 + [categories, logs]
+    arrays = [sealed(array[:size].copy(), array.dtype) for array, size in zip(written, sizes, strict=False)]
+    others = len(walk.Branches._fields) - 1
+    branches = walk.Branches(*[*arrays[:others], sealed(roots, np.int32)])
+    return branches, walk.Votes(*arrays[others:])
+
+
+@kernel
+def _write_trees(
+    p: Pool, roots: Any, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+) -> None:
+    """Write trees one after the other, and replace the address of each root by its number, -1 for an empty tree."""
+    for t in range(roots.size):
+        roots[t] = _write_tree(p, roots[t], place, slot_of, starts, values, log_tau, out)
+
+
+@kernel
+def _write_tree(
+    p: Pool, root: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+) -> int:
+    """Write a tree after those that are written; return the number of its root, or -1 for an empty tree."""
+    if root == 0:
+        return -1
+    F, I = p.F, p.I
+    begin = out.used[_BRANCHES]
+    out.address[begin] = root
+    end = begin + 1
+    at = begin
+    while at < end:  # grows in the loop: a level after the other
+        node = out.address[at]
+        kind = I[node + KIND]
+        out.alternate[at] = -1
+        out.common[at] = -1
+        out.threshold[at] = 0.0
+        out.feature[at] = 0
+        if kind == LEAF:
+            out.kind[at] = walk.LEAF
+            out.first[at], out.last[at], out.common[at] = out.used[_LEAVES], 0, 0
+            out.weight[at] = total(p, node)
+            _write_leaf(p, node, place, slot_of, starts, values, log_tau, out)
+            at += 1
+            continue
+        first = end
+        child = I[node + LEFT]
+        while child != 0:
+            out.address[end] = child
+            end += 1
+            child = sibling(p, node, child)
+        out.first[at], out.last[at] = first, first + 1
+        out.common[at] = end - first  # the number of children until all weights are known
+        feature = I[node + FEATURE]
+        slot = slot_of[feature]
+        if kind == NUMERIC:
+            out.kind[at] = walk.NUMERIC_BINARY
+            out.threshold[at] = F[node + VALUE]
+        elif kind == NOMINAL:
+            out.kind[at] = walk.NOMINAL_BINARY
+            out.threshold[at] = np.nan if slot < 0 else _value(p, feature, F[node + VALUE], starts, values)
+        elif slot >= 0:
+            out.kind[at] = walk.NOMINAL_MULTIWAY
+            _write_cases(p, at, first, end, feature, starts, values, out)
+        if slot < 0:
+            out.kind[at] = walk.UNTESTED
+        else:
+            out.feature[at] = slot
+        if I[node + ALTERNATE] != 0:
+            out.address[end] = I[node + ALTERNATE]
+            out.alternate[at] = end
+            end += 1
+        at += 1
+    out.used[_BRANCHES] = end
+    _write_common(p, begin, end, out)
+    return begin
+
+
+@inlined
+def _value(p: Pool, feature: int, category: float, starts: Any, values: Any) -> float:
+    """Return the number in a row that represents a category, or NaN if no row can hold it."""
+    if p.kind[feature] == IS_TEXT:
+        return values[starts[feature] + np.int64(category)]
+    return category
+
+
+@kernel
+def _write_cases(p: Pool, at: int, first: int, end: int, feature: int, starts: Any, values: Any, out: Any) -> None:
+    """Write the cases of a multiway branch, sorted by value."""
+    found = np.empty(end - first)
+    for child in range(first, end):
+        found[child - first] = _value(p, feature, p.F[out.address[child] + CASE], starts, values)
+    to = out.used[_CASES]
+    out.first[at] = to
+    for child in np.argsort(found):
+        if found[child] == found[child]:
+            out.case_value[to], out.case_child[to] = found[child], first + child
+            to += 1
+    out.last[at] = to
+    out.used[_CASES] = to
+
+
+@kernel
+def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
+    """Write the children that have seen most. A branch has seen the sum of its children, in their order."""
+    child = end
+    for at in range(end - 1, begin - 1, -1):
+        if out.kind[at] == walk.LEAF:
+            continue
+        if out.alternate[at] >= 0:
+            child -= 1
+        count = out.common[at]
+        child -= count
+        added = 0.0
+        best = child
+        for one in range(child, child + count):
+            added += out.weight[one]
+            if out.weight[one] > out.weight[best]:
+                best = one
+        out.weight[at] = added
+        out.common[at] = best
+
+
+@kernel
+def _write_leaf(
+    p: Pool, node: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+) -> None:
+    F, I = p.F, p.I
+    leaf = out.used[_LEAVES]
+    seen = total(p, node)
+    adaptive = p.option[FAMILY] == ADAPTIVE_FAMILY
+    error = F[node + ERROR_MEAN] if adaptive else 0.0
+    out.bayes[leaf], out.error[leaf] = False, 0.0
+    if not says_bayes(p, node):
+        _write_shares(p, node, seen, adaptive, error, place, out)
+    elif seen == 0.0:
+        pass  # no votes
+    elif I[node + CLASSES] == 1:
+        entry = out.used[_ENTRIES]
+        out.label[entry] = place[I[I[node + WEIGHTS] + CLASS]]
+        out.vote[entry] = 1.0 * _scale(error * error)
+        out.used[_ENTRIES] += 1
+    else:
+        out.bayes[leaf], out.error[leaf] = True, error
+        weights = I[node + WEIGHTS]
+        for j in range(I[node + CLASSES]):
+            entry = out.used[_ENTRIES]
+            weight = F[weights + PAIR * j]
+            out.label[entry] = place[I[weights + PAIR * j + CLASS]]
+            out.vote[entry] = math.log(weight / seen) if weight > 0.0 else 0.0
+            out.used[_ENTRIES] += 1
+        for s in range(I[node + SLOTS]):
+            slot = I[node + BLOCK] + s * (HEADER + ROW * I[node + CLASS_ROOM])
+            if slot_of[I[slot + SLOT_FEATURE]] >= 0:
+                _write_term(p, node, slot, slot_of, starts, values, log_tau, out)
+    out.used[_LEAVES] = leaf + 1
+    out.start[leaf + 1] = out.used[_ENTRIES]
+    out.term_start[leaf + 1] = out.used[_TERMS]
+
+
+@inlined
+def _scale(factor: float) -> float:
+    """Return what River multiplies shares by to normalise them."""
+    if factor == 0.0 or factor != factor:
+        return 1.0
+    return 1.0 / factor
+
+
+@inlined
+def _write_shares(p: Pool, node: int, seen: float, adaptive: bool, error: float, place: Any, out: Any) -> None:
+    """Write the votes of a leaf that predicts by majority."""
+    weights = p.I[node + WEIGHTS]
+    begin = out.used[_ENTRIES]
+    added = 0.0
+    scale = _scale(seen)
+    for j in range(p.I[node + CLASSES]):
+        share = p.F[weights + PAIR * j] * scale
+        out.label[begin + j] = place[p.I[weights + PAIR * j + CLASS]]
+        out.vote[begin + j] = share
+        added += share
+    out.used[_ENTRIES] += p.I[node + CLASSES]
+    if adaptive:
+        scale = _scale(added * error * error)
+        for entry in range(begin, out.used[_ENTRIES]):
+            out.vote[entry] *= scale
+
+
+@kernel
+def _write_term(
+    p: Pool, node: int, slot: int, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+) -> None:
+    """Write what a naive Bayes leaf knows of a feature."""
+    F, I = p.F, p.I
+    term = out.used[_TERMS]
+    out.used[_TERMS] = term + 1
+    feature = I[slot + SLOT_FEATURE]
+    weights = I[node + WEIGHTS]
+    out.term_feature[term] = slot_of[feature]
+    if I[slot + TABLE] == 0:
+        out.term_first[term], out.term_last[term], out.term_log[term] = out.used[_DENSITIES], -1, 0
+        for j in range(I[node + CLASSES]):
+            row = slot + HEADER + ROW * j
+            density = out.used[_DENSITIES]
+            out.used[_DENSITIES] = density + 1
+            out.centre[density], out.curvature[density], out.peak[density] = 0.0, 0.0, 0.0
+            if F[weights + PAIR * j] > 0.0 and F[row + COUNT] > 0.0:
+                out.centre[density] = F[row + MEAN]
+                freedom = F[row + COUNT] - 1.0
+                variance = F[row + SQUARES] / freedom if freedom > 0.0 else 0.0
+                if variance > 0.0:
+                    out.curvature[density] = -0.5 / variance
+                    out.peak[density] = -0.5 * (log_tau + math.log(variance))
+        return
+    table, room, many = I[slot + TABLE], I[slot + CATEGORY_ROOM], I[slot + CATEGORIES]
+    found = np.empty(many)
+    for q in range(many):
+        found[q] = np.nan
+        for j in range(I[node + CLASSES]):
+            if _share(p, slot, weights, table, room, j, q) > 0.0:
+                found[q] = _value(p, feature, F[table + q], starts, values)
+    first = out.used[_CATEGORIES]
+    out.term_log[term] = out.used[_LOGS]
+    to = first
+    for q in np.argsort(found):
+        if found[q] != found[q]:
+            continue
+        out.category[to] = found[q]
+        to += 1
+        for j in range(I[node + CLASSES]):
+            share = _share(p, slot, weights, table, room, j, q)
+            out.log[out.used[_LOGS]] = math.log(share) if share > 0.0 else 0.0
+            out.used[_LOGS] += 1
+    out.used[_CATEGORIES] = to
+    out.term_first[term], out.term_last[term] = first, to
+
+
+@inlined
+def _share(p: Pool, slot: int, weights: int, table: int, room: int, j: int, q: int) -> float:
+    """Return the share of a category in a class; 0 if the leaf does not know it."""
+    row = slot + HEADER + ROW * j
+    if p.F[weights + PAIR * j] > 0.0 and p.F[row + KNOWN] == 1.0 and p.F[row + COUNT] != 0.0:
+        return p.F[table + (1 + j) * room + q] / p.F[row + COUNT]
+    return 0.0

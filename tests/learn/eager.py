@@ -1,0 +1,27 @@
+"""Models that grow and change within few events, as factories of `model.name`."""
+
+from typing import Any
+
+from river import drift, forest, tree
+
+SPLITS: dict[str, Any] = {"grace_period": 10, "delta": 0.5, "tau": 0.3}
+
+
+def plain_tree() -> Any:
+    return tree.HoeffdingTreeClassifier(**SPLITS)
+
+
+def adaptive_tree() -> Any:
+    return tree.HoeffdingAdaptiveTreeClassifier(
+        **SPLITS, drift_window_threshold=20, drift_detector=drift.ADWIN(delta=0.3, clock=4), seed=3
+    )
+
+
+def small_forest() -> Any:
+    return forest.ARFClassifier(
+        **SPLITS,
+        n_models=3,
+        seed=3,
+        drift_detector=drift.ADWIN(delta=0.2, clock=4),
+        warning_detector=drift.ADWIN(delta=0.4, clock=4),
+    )

@@ -1,0 +1,58 @@
+"""Snapshots from the arena equal those that are compiled from the River model, bit for bit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import tree
+
+from glasstream.errors import NotCompilable
+from glasstream.ingest.features import FeatureTable
+from glasstream.learning.live import take
+from glasstream.models.compiler.compile import compile_model
+from tests.examples import examples
+from tests.learning.equality import Event, learn_live
+from tests.learning.streams import made_streams
+from tests.learning.test_live import MODELS
+
+EVERY = {
+    **MODELS,
+    "naive": lambda: tree.HoeffdingTreeClassifier(
+        grace_period=10, delta=0.3, tau=0.2, leaf_prediction="nb", nb_threshold=5, binary_split=True, max_depth=3
+    ),
+    "majority": lambda: tree.HoeffdingTreeClassifier(grace_period=10, delta=0.3, tau=0.2, leaf_prediction="mc"),
+}
+
+
+def bits(predictor: Any) -> Any:
+    meta, arrays = predictor.pack()
+    return meta, {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+@given(events=made_streams(), hidden=st.integers(1, 7))
+@examples(25)
+def test_they_equal_what_is_compiled_of_the_river_model(
+    make: Callable[[], Any], events: list[Event], hidden: int
+) -> None:
+    live, table, labels = take(make()), FeatureTable(), dict[Any, str]()
+    third = max(1, len(events) // 3)
+    for first in range(0, len(events), third):
+        part = events[first : first + third]
+        learn_live(live, part)
+        for x, y in part:
+            table.encode({name: float(value) if isinstance(value, int) else value for name, value in x.items()})
+            labels.setdefault(y, str(y))
+        for inputs in (None, [slot % hidden > 0 for slot in range(len(table))]):
+            river = compile_model(live.to_river(), table, labels, given=inputs)
+            assert bits(live.compiled(table, labels, given=inputs)) == bits(river)
+
+
+def test_a_feature_of_another_kind_is_refused() -> None:
+    live, table = take(tree.HoeffdingTreeClassifier()), FeatureTable()
+    live.learn_one({"a": 1.0}, "x")
+    table.encode({"a": "text"})
+    with pytest.raises(NotCompilable, match="'a' is text"):
+        live.compiled(table, {"x": "x"})
