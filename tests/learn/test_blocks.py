@@ -114,7 +114,7 @@ def test_everything_is_published_as_if_river_had_learned(factory: str, seed: int
 @examples(8)
 def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, cut_every: int) -> None:
     log = packed(seed)
-    learner, collected, stops = PartitionLearner(0, chosen(factory).learn()), Collected(), 0
+    learner, collected, stops = PartitionLearner(0, chosen(factory)), Collected(), 0
     learner.block_events = most
     for one in log:
         for _ in learner.consume(one):
@@ -130,7 +130,7 @@ def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, 
 @examples(8)
 def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: int, share: float) -> None:
     log = packed(seed)
-    first, before = PartitionLearner(0, chosen(factory).learn()), Collected()
+    first, before = PartitionLearner(0, chosen(factory)), Collected()
     stop, stops = int(share * 30), 0
     at: Position | None = None
     for one in log:
@@ -142,7 +142,7 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
                 predicted = len(before.predictions)
     before.take(first)
     assert at is not None
-    second, after = PartitionLearner(0, chosen(factory).learn(), first_offset=at.offset), Collected()
+    second, after = PartitionLearner(0, chosen(factory), first_offset=at.offset), Collected()
     second.resume("s", opened(checkpoint, key=KEY), at)
     for one in log[at.offset :]:
         for _ in second.consume(one):
@@ -160,13 +160,13 @@ def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
     middle = len(log) // 2
     rivers = in_river(log, chosen(factory))
     with staying_in_river():
-        first = PartitionLearner(0, chosen(factory).learn())
+        first = PartitionLearner(0, chosen(factory))
         for one in log[:middle]:
             list(first.consume(one))
         first.cut()
         checkpoint = sealed(first.state("s", at_rest=True), PLACE, key=KEY)
         predicted = len(first.outbox.predictions)
-    second, after = PartitionLearner(0, chosen(factory).learn(), first_offset=middle), Collected()
+    second, after = PartitionLearner(0, chosen(factory), first_offset=middle), Collected()
     with ordered_categories():
         second.resume("s", opened(checkpoint, key=KEY), Position(middle, 0))
     assert second.streams["s"].learner.takes_blocks
@@ -184,7 +184,7 @@ def test_blocks_are_as_long_as_they_may_be() -> None:
         ([], [1, 2, 4, 8, 16, 32, 64, 100, 200, 250, 300]),
         (["block.rows=70"], [1, 2, 4, 8, 16, 32, 64, 100, 134, 200, 204, 250, 300]),
     ):
-        learner = PartitionLearner(0, settings(*given, *more).learn())
+        learner = PartitionLearner(0, settings(*given, *more))
         assert [stream.rows for one in log for stream in learner.consume(one)] == wanted
 
 
@@ -204,13 +204,13 @@ def test_an_event_whose_votes_are_not_finite_is_rejected_and_not_learned(
 
 def test_why_a_model_stays_in_river_is_said_once() -> None:
     log = [message(n, {"x": {"a": n % 7}, "y": "ab"[n % 2]}) for n in range(30)]
-    learner = PartitionLearner(0, settings("model.name=tests.learn.eager:plain_tree").learn())
+    learner = PartitionLearner(0, settings("model.name=tests.learn.eager:plain_tree"))
     for one in log:
         list(learner.consume(one))
     assert not [line for line in learner.outbox.notices if "River" in line]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.learn.eager.SPLITS", {"stop_mem_management": True})
-        learner = PartitionLearner(0, settings("model.name=tests.learn.eager:plain_tree").learn())
+        learner = PartitionLearner(0, settings("model.name=tests.learn.eager:plain_tree"))
         for one in log:
             list(learner.consume(one))
     (line,) = [line for line in learner.outbox.notices if "River" in line]
