@@ -170,7 +170,7 @@ def test_a_taken_port_is_answered_with_another(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        choices = [(taken.getsockname()[1], free_ports()[1]), free_ports()]
+        choices = [[taken.getsockname()[1], free_ports()[1]], free_ports()]
         free = choices[1]
         monkeypatch.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
         assert local_broker().bootstrap == f"127.0.0.1:{free[0]}"

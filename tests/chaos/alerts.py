@@ -19,7 +19,6 @@ import json
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,6 +36,7 @@ import orjson
 import yaml
 
 from glasstream.brokers.local import local_kafka
+from glasstream.brokers.local.node import free_ports
 from glasstream.configuration import load
 from tests.deployment import ROOT, Deployment, wait_for
 from tests.ops.alert_cases import CASES, PER_MINUTE, Case
@@ -161,12 +161,6 @@ class _Answer(BaseHTTPRequestHandler):
         """Scrapes are not logged."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def monitoring(folder: Path, factor: float, targets: Sequence[Target], webhook: int) -> Iterator[None]:
     """Run Prometheus and Alertmanager with the scaled rules, which notify the port `webhook`."""
@@ -174,7 +168,7 @@ def monitoring(folder: Path, factor: float, targets: Sequence[Target], webhook: 
     prometheus = shutil.which("prometheus")
     if alertmanager is None or prometheus is None:
         sys.exit("no Prometheus or no Alertmanager: apt-get install prometheus prometheus-alertmanager")
-    ports = free_port(), free_port()
+    ports = free_ports()
     interval = f"{round(max(SHORTEST, SCRAPE_SECONDS / factor) * 1000)}ms"
     evaluation = f"{round(SCRAPE_SECONDS / factor * 1000)}ms"
     lookback = f"{round(300 / factor * 1000)}ms"
@@ -372,7 +366,7 @@ def deploy(factor: float, folder: Path) -> list[Outcome]:
         "explainer-1": "explainer",
         "explainer-2": "explainer",
     }
-    ports = {name: free_port() for name in names}
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
     targets = [Target(f"127.0.0.1:{ports[name]}", labels={"stage": stage}) for name, stage in names.items()]
     with local_kafka(log=say) as kafka:
         settings = load(assignments=[f"broker={kafka.bootstrap}", "prefix=alerts.", *SETTINGS])

@@ -57,7 +57,7 @@ class Scene:
     """Number of workers that ended by themselves and were restarted, by stage and exit code."""
     facts: dict[str, int] = field(default_factory=dict)
     """Counted effects of the faults."""
-    health: dict[str, int] = field(default_factory=lambda: {name: free_ports()[0] for name in STAGES})
+    health: dict[str, int] = field(default_factory=lambda: dict(zip(STAGES, free_ports(len(STAGES)), strict=True)))
     """Port of each worker's health probes."""
     witness: Witness = field(init=False)
     """Reader beside the soak; this and the following attributes are set only with several brokers."""

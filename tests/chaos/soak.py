@@ -142,7 +142,7 @@ def world(nodes: int, folder: Path) -> Iterator[World]:
             yield World(kafka, kafka.bootstrap)
         return
     numbers = range(1, nodes + 1)
-    behind = {number: free_ports()[0] for number in numbers}
+    behind = dict(zip(numbers, free_ports(len(numbers)), strict=True))
     with ExitStack() as stack:
         proxy = Proxy(behind.values())
         stack.callback(proxy.close)

@@ -1,6 +1,7 @@
 """`explain-at` and `state show` after a run: what was published, once more, for as long as the log goes back."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -112,9 +113,7 @@ def publish_others(deployment: Deployment) -> None:
         if record.stream == "t" and record.count:
             values = {key: np.array(array) for key, array in record.values.items()}
             values["ipfi"] += 1e-6
-            made = contributions.Contributions(
-                **{name: getattr(record, name) for name in record.__slots__ if name != "values"}, values=values
-            )
+            made = replace(record, values=values)
             deployment.producer.produce(name, contributions.encode(made), message.key, partition)
     assert deployment.producer.flush(30.0) == 0
 

@@ -59,4 +59,4 @@ def test_a_hole_in_requests_and_one_in_contributions_are_repaired(deploy: Deploy
     assert_same(deployment, expected)
     said = deployment.log("learner-1")
     print(f"seconds until it was repaired: {took}")
-    assert said.count("requests and the snapshots again") >= 2, said
+    assert said.count("requests and their snapshots again") >= 2, said

@@ -109,6 +109,6 @@ def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> Non
         deployment.start(stage, GLASSTREAM_SEED="4")
         assert deployment.exit_code(f"{stage}-1") == ExitCode.STATE
         said = deployment.log(f"{stage}-1")
-        assert "seed: was 3, is 4;" in said and "--new-epoch" in said and "Traceback" not in said
+        assert "seed: was 3, is 4" in said and "--new-epoch" in said and "Traceback" not in said
     deployment.read_all()
     assert deployment.workers["explainer-1"].poll() is None  # it follows both topics, and goes on

@@ -168,7 +168,7 @@ def end_by_the_broker(
     monkeypatch.setattr(transactions, "TRANSACTION_TIMEOUT", 3.0)
     make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
     totals = Totals(prefix)
-    connection = Connection(bootstrap)
+    connection = Connection(bootstrap, {"socket.timeout.ms": "2000"})  # must be less than that of a transaction
     stolen = threading.Event()
     attempt = TransactionalProducer._attempt
     given = options(prefix)

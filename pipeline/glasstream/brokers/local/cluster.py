@@ -2,19 +2,17 @@
 
 import json
 import shutil
-import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from glasstream.brokers.local.configuration import CLUSTER_SETTINGS
-from glasstream.brokers.local.node import START_DEADLINE_S, LocalKafka, Member, PortTaken, new_cluster_id
+from glasstream.brokers.local.node import START_DEADLINE_S, LocalKafka, Member, PortTaken, free_ports, new_cluster_id
 from glasstream.errors import BrokerError
 
 _PORT_TRIES = 3
@@ -153,7 +151,7 @@ class LocalCluster:
         self.nodes = {}
 
     def _make(self) -> None:
-        ports = _free_ports(2 * self._count)
+        ports = free_ports(2 * self._count)
         pairs = dict(enumerate(zip(ports[::2], ports[1::2], strict=True), 1))
         voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in pairs.items())
         cluster_id = new_cluster_id()
@@ -178,12 +176,3 @@ def _alive(bootstrap: str) -> set[int]:
         return set(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=_ASK_S).brokers)
     except KafkaException:
         return set()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return TCP ports that are free on 127.0.0.1 now, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

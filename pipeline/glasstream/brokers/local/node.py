@@ -1,7 +1,9 @@
 """One Kafka node of this machine: its folder, its process, and what a test may do to it."""
 
+import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -21,6 +23,8 @@ from typing import IO
 from glasstream.brokers.answer import answers
 from glasstream.brokers.local.configuration import as_properties, server_settings
 from glasstream.errors import BrokerError
+
+_BELOW_OUTGOING = range(20_000, 32_000)
 
 #: A start takes 3 s on two idle cores; the rest is for busy ones.
 START_DEADLINE_S = 90.0
@@ -101,7 +105,7 @@ class LocalKafka:
         self._lock: IO[str] | None = None
         self._member = member
         self._environment = dict(environment or {})
-        self._ports = (0, 0) if member is None else member.ports
+        self._ports = [0, 0] if member is None else [*member.ports]
 
     @property
     def bootstrap(self) -> str:
@@ -355,9 +359,17 @@ def new_cluster_id() -> str:
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-def free_ports() -> tuple[int, int]:
-    """Two TCP ports that are free on 127.0.0.1 now."""
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
+def free_ports(count: int = 2) -> list[int]:
+    """Return TCP ports that are free on 127.0.0.1 now, all different.
+
+    They lie below the range from which systems take the ports of outgoing connections. A port of that range may be
+    taken before a process that is about to start can listen on it.
+    """
+    chosen: list[int] = []
+    while len(chosen) < count:
+        port = _BELOW_OUTGOING[secrets.randbelow(len(_BELOW_OUTGOING))]
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in chosen:
+                chosen.append(port)
+    return chosen
