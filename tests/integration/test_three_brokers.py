@@ -82,6 +82,9 @@ def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster:
     assert [one.what for one in failures] == expected and {one.level for one in failures} == {Level.FAIL}
     assert "min.insync.replicas=[2]" in failures[0].do
     topic_admin.delete(client, prefix)
+    # a broker that is behind still tells of the deleted topics, and of their three copies
+    brokers = [AdminClient({"bootstrap.servers": address}) for address in cluster.bootstrap.split(",")]
+    assert until(lambda: not any(name in one.list_topics(timeout=30).topics for one in brokers))
 
     # what somebody chose is made, with a warning
     chosen = load(assignments=[*given, "topics.replication=1"])
