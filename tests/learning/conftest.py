@@ -6,6 +6,11 @@ from contextlib import contextmanager
 import pytest
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
+from glasstream.learning import river
+
+STAYS_IN_RIVER = "from Python 3.12 on, sum() compensates rounding: every model learns in River, and none is compiled"
+compiled_only = pytest.mark.skipif(river.COMPENSATED, reason=STAYS_IN_RIVER)
+
 
 class Ordered(dict):
     """A set in order of insertion."""
@@ -32,5 +37,7 @@ def ordered_categories() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="package")
 def categories_in_order() -> Iterator[None]:
+    if river.COMPENSATED:
+        pytest.skip(STAYS_IN_RIVER)
     with ordered_categories():
         yield

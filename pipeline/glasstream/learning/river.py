@@ -93,7 +93,7 @@ from glasstream.models.live.catalogue import ClassesInOrder
 _LARGEST_EXACT: Final = 2**53
 _TWISTER: Final = 3
 """The version of `random.Random`'s state."""
-_COMPENSATED: Final = sum([1e16, 1.0, -1e16]) != 0.0
+COMPENSATED: Final = sum([1e16, 1.0, -1e16]) != 0.0
 """Whether `sum` adds floats as Python 3.12 and later do; not what River's numbers are compared with here."""
 
 _LEAVES: Final = {
@@ -118,7 +118,7 @@ def read_model(model: Any) -> tuple[State, Pool]:
     NotCompilable
         The model has to stay with River; the message says why.
     """
-    if _COMPENSATED:
+    if COMPENSATED:
         raise NotCompilable("sum() of this Python compensates rounding, which the kernels do not")
     parameters = supported.read(model)
     family = supported.FAMILIES[type(model)]
