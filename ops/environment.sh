@@ -1,18 +1,18 @@
-# Sourced by ops/demo, ops/check and ops/test: a virtual environment of the checkout's own, with the project in it.
+# A virtual environment inside the checkout with the project in it. ops/demo, ops/check and ops/test source this file.
 #
-#     environment FOLDER EXTRA [VERSION]    makes or updates FOLDER and installs the project (`.EXTRA`) into it, editable
+#     environment FOLDER EXTRA [VERSION]    make or update FOLDER and install the project (`.EXTRA`) into it, editable
 #
-# VERSION (3.13, for example) asks for exactly that Python; without it any that is new enough will do.
+# VERSION (for example 3.13) selects exactly that Python. Without it, any Python that is new enough is used.
 #
-# A stamp in the folder says what was installed for which Python, checkout and pyproject.toml. While it fits, nothing is
-# done. What is said goes to standard error.
+# A stamp in the folder records the Python, the checkout and the pyproject.toml of the installation. If they have not
+# changed, nothing is done. Messages go to standard error.
 
 fail() {
     printf '%s\n' "$*" >&2
     exit 1
 }
 
-# Prints the first Python that is new enough, or the first of the version that is asked for.
+# Print the first Python that is new enough, or the first one of the requested version.
 find_python() {
     local candidate version="${1:-}"
     if [[ -n "$version" ]]; then
@@ -54,7 +54,7 @@ PYTHON
         fail "expected the venv module in $python; it is missing. On Debian or Ubuntu: apt-get install python3-venv"
     fi
     echo "installing Glasstream and its dependencies into ${folder} (again only when pyproject.toml changes) ..." >&2
-    # Made anew: what an older pyproject.toml or another checkout or Python left there would stay otherwise.
+    # Create it again: otherwise, packages of an older pyproject.toml, or of another checkout or Python, would stay.
     "$python" -m venv --clear "$folder"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra}" >&2
     echo "$stamp" > "$folder/installed"

@@ -1,4 +1,4 @@
-"""What tests share: the data, a real Kafka, and the tiers.
+"""Fixtures that all tests share: the data, a real Kafka, and the tiers.
 
 Fast tests run by default, the slow ones with `--slow`. A test that asks for `kafka`, `local_broker` or `cluster` gets
 the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests of some folders get the marker `program`;
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import hypothesis
 import pytest
 
+from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
 from glasstream.errors import BrokerError
 from tests.examples import NORMAL
@@ -119,6 +120,13 @@ def kafka() -> Iterator[str]:
         return
     with ExitStack() as stack:
         yield _started(stack).bootstrap
+
+
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedKafka]:
+    """The embedded broker, for laws that do not rest on groups, transactions, retention or compaction."""
+    with EmbeddedKafka() as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -255,11 +255,15 @@ def _warm_up() -> None:
     import glasstream.stages.learner
     import glasstream.stages.novelty  # noqa: F401
     from glasstream.command.cli import cli
+    from glasstream.configuration import load
+    from glasstream.stages.warm_up import warm_up_aggregator, warm_up_explainer
 
     for model in ("forest", "tree", "linear"):
         arguments = ["--broker", "none", "--model", model, "--rows", "400", "--explain", "ipfi,isage,ipdp"]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             cli(["run", *arguments], standalone_mode=False)
+        warm_up_explainer(load(assignments=[f"model.name={model}"]))
+    warm_up_aggregator(load())
     assert threading.active_count() == 1, "a fork would lose the other threads"
     gc.collect()
     gc.freeze()

@@ -19,7 +19,7 @@ def apart(made: Sequence[dict[str, Any]], delays: Sequence[int]) -> list[dict[st
 
 
 def delays(kind: int | str, count: int) -> list[int]:
-    """So many for each event, or (`"random:N"`) drawn from 0 to N."""
+    """Delay of each event: a fixed number, or with `"random:N"` a number drawn from 0 to N."""
     if isinstance(kind, int):
         return [kind] * count
     chance = random.Random(5)

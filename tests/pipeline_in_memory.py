@@ -155,7 +155,7 @@ class Log:
 
 
 class State(Protocol):
-    """What a stage keeps of a partition: `glasstream.transport.stateful.PartitionState`."""
+    """State that a stage keeps of a partition: `glasstream.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
     async def feed(self, message: ConsumerRecord) -> None: ...

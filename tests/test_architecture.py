@@ -48,10 +48,10 @@ MODELS = {
     ),
     "codec": (
         "contract", "kernels", "codec", "glasstream.models.live.generic",
-        "glasstream.errors", "glasstream_topics", "numpy", "orjson",
+        "glasstream.errors", "glasstream_topics", "cramjam", "numpy", "orjson",
     ),
 }  # fmt: skip
-"""What the modules of each group of `glasstream.models` may import, besides the standard library: groups and others."""
+"""What the modules of each group of `glasstream.models` may import beside the standard library: groups, packages."""
 
 
 def imports(path: Path) -> set[str]:
@@ -114,7 +114,7 @@ def impurities(path: Path) -> Iterator[str]:
 
 
 def test_only_the_command_line_and_the_public_names_import_research() -> None:
-    """So no stage does, and none waits for what it does not need."""
+    """Otherwise every stage would import it, and wait for something that it does not need."""
     importers = {
         path.relative_to(SOURCE).parts[0]
         for path in SOURCE.rglob("*.py")

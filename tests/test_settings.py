@@ -36,7 +36,7 @@ def test_every_error_of_every_source_is_reported_at_once(tmp_path: Path) -> None
     for expected in (
         "explain.alpha: expected a number <= 1.0, got 2",
         "explain.nothing: expected one of alpha, draws",
-        "unknown.key: there is no such setting; ops/docs/settings.md lists the settings",
+        "unknown.key: there is no such setting; ops/docs/all-settings.md lists the settings",
         "explain.draws: expected a whole number",
         "sede: there is no such setting; did you mean seed? (GLASSTREAM_SEDE)",
         "publish.every: expected a whole number >= 1, got '0'",

@@ -172,7 +172,7 @@ def _build(values: Mapping[str, tuple[Any, str]], findings: list[str]) -> Settin
             _convert(key, value, known[key], source, top, key, findings)
         else:
             close = get_close_matches(key, [*known, *_keys()], 1)
-            wanted = f"did you mean {close[0]}?" if close else "ops/docs/settings.md lists the settings"
+            wanted = f"did you mean {close[0]}?" if close else "ops/docs/all-settings.md lists the settings"
             findings.append(f"{key}: there is no such setting; {wanted} ({source}){_service_link(source)}")
     if findings:
         return None

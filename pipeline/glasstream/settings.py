@@ -40,7 +40,7 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often the learner saves its state. These settings change no number.
+    """How often the learner saves its state.
 
     Attributes
     ----------
@@ -62,13 +62,27 @@ class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Publish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often records are published: when (row + 1) mod `every` is 0. This changes no number."""
+    """How often records are published.
+
+    Attributes
+    ----------
+    every
+        Number of rows between two records of a stream: a record is published when (row + 1) mod `every` is 0.
+    """
 
     every: ChangesNothing[Positive] = 100
 
 
 class Block(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Largest number of rows in a block, and largest number of bytes that its numbers take."""
+    """How large a block may be, the unit of work of an explainer.
+
+    Attributes
+    ----------
+    rows
+        Largest number of rows in a block.
+    bytes
+        Largest number of bytes that the numbers of a block take.
+    """
 
     rows: ChangesNothing[Positive] = 500
     bytes: ChangesNothing[Annotated[int, Meta(ge=65_536)]] = 512 * 1024
@@ -79,23 +93,22 @@ class Limits(IngestLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes
     ----------
-    message_bytes, streams, stream_bytes, features, categories, text, classes, label_bytes
-        See `glasstream.ingest.limits.IngestLimits`.
     dead_bytes
         Largest dead letter, counting key, value and headers. A dead letter that would be larger, or that the broker
         refuses for its size, carries only the origin of the message.
     lag
         What the learner does when it reaches `rows_ahead`, `request_bytes` or `snapshot_bytes`. With ``wait`` it waits
         for the aggregator. With ``shed`` it continues, deletes old snapshots, and counts the rows that needed them as
-        unexplained. The number of such rows depends on the speed of the workers.
+        unexplained. The number of such rows depends on the speed of the workers. It keeps 16 bytes of each such row
+        until the aggregator has passed it, and waits when these exceed `request_bytes`.
     rows_ahead
-        Largest number C of rows by which the learner may be ahead of the aggregator, per stream.
+        Largest number of rows by which the learner may be ahead of the aggregator, per stream.
     request_bytes
         Largest size of the blocks that the aggregator has not passed yet, per partition of `events`. If the
         contributions to a block can be larger than the block, their size counts. The learner keeps these blocks to send
         them again if they are lost.
     snapshot_bytes
-        Largest size S of the snapshots that the aggregator has not passed yet, per partition of `events`. One snapshot
+        Largest size of the snapshots that the aggregator has not passed yet, per partition of `events`. One snapshot
         of each stream is always admitted. Every explainer holds the snapshots of all partitions.
     snapshot_largest
         Largest snapshot that the learner sends.
@@ -110,7 +123,15 @@ class Limits(IngestLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often learner and aggregator commit: after `seconds` or after `rows`, whichever comes first."""
+    """How often learner and aggregator commit.
+
+    Attributes
+    ----------
+    seconds
+        Time after which a transaction is committed, if it does not reach `rows` before.
+    rows
+        Number of rows after which a transaction is committed, if it does not reach `seconds` before.
+    """
 
     seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=10)]] = 0.2
     rows: ChangesNothing[Positive] = 2_000
@@ -121,8 +142,10 @@ class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    events, requests
-        Number of partitions of `events` and of `explain.requests`.
+    events
+        Number of partitions of `events`.
+    requests
+        Number of partitions of `explain.requests`, and so the largest number of explainers that can work.
     replication
         Replication factor of new topics; -1 uses the broker's `default.replication.factor`.
     partitioner
@@ -142,8 +165,10 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ----------
     instance
         Fixed name of this worker within its stage. If unset, the worker takes a new name at every start.
-    session_seconds, heartbeat_seconds
-        Session timeout and heartbeat interval of the consumer group.
+    session_seconds
+        Session timeout of the consumer group: after this time without a heartbeat, another worker takes over.
+    heartbeat_seconds
+        Heartbeat interval of the consumer group.
     fetch_wait_ms
         Longest time for which a broker may delay a fetch when there are no new messages.
     new_epoch
@@ -193,8 +218,10 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Address to bind to. Any address beyond loopback requires a token.
     port
         Port to bind to. If unset, 8642, or any free port if 8642 is taken. With 0, any free port.
-    tls_cert, tls_key
-        PEM files of the certificate and its private key, for https. The file of the certificate may also hold the key.
+    tls_cert
+        PEM file of the certificate, for https. It may also hold the private key.
+    tls_key
+        PEM file of the certificate's private key.
     history
         Largest number of records per partition that the page reads back at startup.
     streams
@@ -220,13 +247,14 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     prefix
         Prefix of every topic, consumer group and transactional id.
     broker
-        ``embedded``, ``local`` or ``HOST:PORT,...``. With ``none``, `run` uses no Kafka at all.
+        Addresses of a running Kafka, as ``HOST:PORT,...``. `glasstream run` also takes ``embedded`` (a broker in its
+        own process), ``local`` (a Kafka that it starts on this machine) and ``none`` (no Kafka).
     epoch
-        Smallest epoch of all streams. A reset stream has a later one.
+        Epoch in which all streams begin. Each reset of a stream starts its next epoch.
     seed
-        Random seed from which all draws are derived.
+        Random seed of the model and of all draws.
     kafka
-        Further librdkafka client settings (``security.protocol``, ...).
+        Client settings of librdkafka, such as ``security.protocol``.
     """
 
     prefix: ChangesNothing[Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$", description=_NAME)]] = "glasstream."

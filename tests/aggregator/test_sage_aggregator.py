@@ -1,4 +1,4 @@
-"""What the aggregator adds to iSAGE (002, Algorithm 1): the first difference, and values that add up."""
+"""The aggregator's part of iSAGE (002, Algorithm 1): the first difference, and values that add up."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ def opened(count, width=3, classes=3, seed=1):
     if width:
         values[:, -1] -= values.sum(axis=1) + model_losses
     first = rng.integers(0, max(width, 1), count)
-    return OpenContributions(values, first, model_losses, said, rng.integers(-1, classes, count).astype(float))
+    targets = rng.integers(-1, classes, count).astype(float)
+    return OpenContributions(values, first, model_losses, said, targets, rng.normal(size=(count, width)))
 
 
 def part(block, rows):
@@ -62,13 +63,25 @@ def test_losses_are_smoothed_like_the_contributions():
     assert aggregator.count == 50
 
 
+def test_the_interval_is_wider_by_the_smoothed_remainder():
+    block = opened(50)
+    aggregator, plain = SageAggregator.empty(ALPHA), SageAggregator.empty(ALPHA)
+    aggregator.update("brier", block)
+    plain.update("brier", block._replace(remainders=np.empty((50, 0))))
+    weights = (1 - ALPHA) ** np.arange(49, -1, -1)
+    left = np.abs(weights @ block.remainders / weights.sum())
+    (low, high), (inner_low, inner_high) = aggregator.interval(0.9), plain.interval(0.9)
+    assert low == pytest.approx(inner_low - left) and high == pytest.approx(inner_high + left)
+
+
 def test_the_zero_one_loss_of_the_mean_takes_the_first_largest_class():
     said = np.array([[0.5, 0.5]])
     for target, loss in ((0.0, 0.0), (1.0, 1.0), (-1.0, 1.0)):
         aggregator = SageAggregator.empty(ALPHA)
         zero = np.zeros(1)
         aggregator.update(
-            "zero_one", OpenContributions(np.zeros((1, 1)), zero.astype(int), zero, said, np.array([target]))
+            "zero_one",
+            OpenContributions(np.zeros((1, 1)), zero.astype(int), zero, said, np.array([target]), np.empty((1, 0))),
         )
         assert aggregator.marginal_loss == loss
 

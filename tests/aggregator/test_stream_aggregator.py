@@ -87,7 +87,7 @@ def estimates(records: list[bytes], method: str = "ipfi") -> list[importance.Imp
 
 
 def without_version(records: list[bytes]) -> list[dict]:
-    """What does not depend on the (here made up) versions of blocks."""
+    """Return the fields that do not depend on the versions of blocks, which are invented here."""
     return [{**orjson.loads(record), "model_version": 0, "lag": 0} for record in records]
 
 

@@ -32,7 +32,7 @@ def laid(rows: np.ndarray, settings: GridSettings, start: int = 1, kinds: list[K
 
 
 def cut(rows: np.ndarray, settings: GridSettings, cuts: list[int], start: int) -> np.ndarray:
-    """As `laid`, in blocks, with the state written and read between them."""
+    """Return the same as `laid`, in blocks, with the state written and read between them."""
     grids = Grids.empty(settings, KEY)
     parts = []
     for begin, end in pairwise(cuts):
@@ -60,7 +60,7 @@ def test_a_row_enters_after_its_grid_is_laid(grid: str) -> None:
 
 
 def test_points_are_equidistant_and_end_on_the_extremes() -> None:
-    settings = GridSettings(points=4, window=3)
+    settings = GridSettings(grid="extremes", points=4, window=3)
     made = laid(np.array([[0.1], [5.0], [2.0], [0.7], [9.0]]), settings)
     assert made[-1, [0, 3], 0].tolist() == [0.7, 5.0]
     assert np.diff(made[-1, :4, 0]) == pytest.approx(4.3 / 3)
@@ -68,7 +68,7 @@ def test_points_are_equidistant_and_end_on_the_extremes() -> None:
 
 
 def test_one_value_gives_equal_points_and_a_huge_range_finite_ones() -> None:
-    settings = GridSettings(points=7, window=2)
+    settings = GridSettings(grid="extremes", points=7, window=2)
     made = laid(np.array([[0.1], [0.1], [0.1]]), settings)
     assert (made[-1, :7, 0] == 0.1).all()
     made = laid(np.array([[-1.7e308], [1.7e308], [0.0]]), settings)
@@ -88,7 +88,7 @@ def test_a_feature_not_seen_for_a_window_has_no_points(grid: str) -> None:
 
 
 def test_a_feature_that_comes_later_has_points_from_its_second_row_on() -> None:
-    settings = GridSettings(points=2)
+    settings = GridSettings(grid="extremes", points=2)
     grids = Grids.empty(settings, KEY)
     grids.pass_through(np.ones((5, 1)), KINDS[:1], 0, 1)
     made = points(grids.pass_through(np.ones((2, 2)), KINDS[:2], 5, 1), KINDS[:2], settings)
@@ -102,13 +102,13 @@ def categories(codes: list[float], settings: GridSettings) -> list[list[float]]:
 
 
 def test_a_category_has_a_point_while_it_is_in_use() -> None:
-    settings = GridSettings(points=2, categories=3, window=3)
+    settings = GridSettings(grid="extremes", points=2, categories=3, window=3)
     used = categories([4, 7, 7, 7, 7, 4, 4], settings)
     assert used == [[4], [4, 7], [4, 7], [7], [7], [4, 7]]
 
 
 def test_categories_beyond_the_bound_wait_for_a_place_and_are_counted() -> None:
-    settings = GridSettings(points=2, categories=2, window=3)
+    settings = GridSettings(grid="extremes", points=2, categories=2, window=3)
     grids = Grids.empty(settings, KEY)
     codes = np.array([[0.0], [1.0], [2.0], [1.0], [2.0], [2.0]])
     made = points(grids.pass_through(codes, [Kind.TEXT], 0, 1), [Kind.TEXT], settings)[:, :, 0]
@@ -199,10 +199,10 @@ def test_settings_out_of_range_are_all_said_at_once() -> None:
 
 
 def test_a_state_of_other_grids_is_refused() -> None:
-    grids = Grids.empty(GridSettings(), KEY)
+    grids = Grids.empty(GridSettings(grid="extremes"), KEY)
     grids.pass_through(mixed(5), KINDS, 0, 1)
     state = grids.state()
     with pytest.raises(StateError):
         Grids.restore(GridSettings(grid="quantiles"), KEY, state)
     with pytest.raises(StateError):
-        Grids.restore(GridSettings(categories=3), KEY, state)
+        Grids.restore(GridSettings(grid="extremes", categories=3), KEY, state)

@@ -76,7 +76,7 @@ def test_equal_to_a_plain_walk_over_rivers_nodes_for_5_000_mixed_events() -> Non
 
 
 def cut(storage: ConditionalStorage, rows: np.ndarray, cuts: Iterable[int], *, reopened: bool = False) -> bytes:
-    """What is drawn for rows that come in blocks, and with `reopened` from a pickle between them."""
+    """Return what is drawn for rows in blocks; with `reopened`, the state is pickled and restored between them."""
     orders = permutations(len(rows), rows.shape[1])
     drawn = []
     for a, b in pairwise(cuts):

@@ -1,4 +1,4 @@
-"""What iSAGE draws: whole rows of the reservoir and an order of the features (002, Algorithm 1, lines 3 and 11)."""
+"""The draws of iSAGE: whole rows of the reservoir and an order of the features (002, Algorithm 1, lines 3 and 11)."""
 
 from itertools import pairwise, permutations
 
@@ -78,6 +78,18 @@ def test_every_row_held_is_drawn_equally_often():
     rows = reservoir.serve(numbered(SIZE + 1, 1), 0, SIZE, Wanted(rows=50_000)).rows
     counts = np.bincount(rows.ravel().astype(int), minlength=SIZE)
     assert np.abs(counts / 50_000 - 1 / SIZE).max() < 4 * np.sqrt(0.09 / 50_000)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_rows_of_a_step_are_different_and_all_sets_of_them_equally_likely(fresh):
+    reservoir = Reservoir.empty(4, "window", KEY)
+    rows = reservoir.serve(np.tile(np.arange(20_004.0)[:, None] % 4, 3), 0, 4, Wanted(rows=2, fresh=fresh)).rows
+    pairs = np.sort(rows[:, -1, :, 0], axis=1)
+    sets, counts = np.unique(pairs, axis=0, return_counts=True)
+    assert sets.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    assert np.abs(counts / 20_000 - 1 / 6).max() < 4 * np.sqrt(5 / 36 / 20_000)
+    whole = Reservoir.empty(4, "geometric", KEY).serve(np.arange(9.0)[:, None], 0, 4, Wanted(rows=4)).rows
+    assert all(len(set(drawn)) == 4 for drawn in whole.reshape(5, 4))
 
 
 def test_orders_are_permutations_each_equally_likely():

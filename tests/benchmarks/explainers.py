@@ -1,4 +1,4 @@
-"""What an explanation costs: against the authors' package `ixai` on the same events, and against learning itself.
+"""Cost of an explanation, relative to the authors' package `ixai` on the same events, and to learning itself.
 
     python tests/benchmarks/explainers.py [--models forest,tree,linear] [--repeats 5] [--learned 5000]
 

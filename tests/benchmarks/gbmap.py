@@ -1,4 +1,4 @@
-"""What a fit of GBMAP takes, against the authors' own code on the same data in the same run. One JSON line each.
+"""Time of a GBMAP fit, beside the authors' own code on the same data in the same run. One JSON line each.
 
     python tests/benchmarks/gbmap.py [--sizes 1e3,1e4,1e5] [--learners 2,20] [--repeats 5] [--python PATH]
 
@@ -121,7 +121,7 @@ def checkout() -> Path:
 
 
 def in_a_process(python: str, side: str, n: int, m: int, loss: str, seed: int, **more: str) -> dict[str, float]:
-    """What one side finds in a process of its own.
+    """Run one side in a process of its own, and return its result.
 
     Raises
     ------

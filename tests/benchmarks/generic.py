@@ -1,4 +1,4 @@
-"""What an answer costs through River itself, row by row, against the compiled predictor of the same model.
+"""Cost of an answer through River itself, row by row, and by the compiled predictor of the same model.
 
     python tests/benchmarks/generic.py [--models forest,tree,linear] [--learned 1500] [--asked 1000]
 

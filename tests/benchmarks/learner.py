@@ -1,6 +1,7 @@
-"""What the learner costs beyond River, without Kafka.
+"""Cost of the learner beyond River, without Kafka.
 
     python tests/benchmarks/learner.py [--models forest,tree,linear] [--repeats 5] [--explain ipfi,isage,ipdp]
+        [--per-message 100]
 
 Both learn the same events in one process, in turns of 500 events, so that a machine whose speed varies is as fast for
 the one as for the other: a bare loop that predicts and learns, and everything that the learner does with a message,
@@ -33,7 +34,6 @@ from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500
-ROWS_PER_MESSAGE = 100
 SEED = 7
 
 
@@ -53,9 +53,10 @@ class Bare:
 
 
 class Learner:
-    """From the bytes of a message to those of what is sent."""
+    """The learner, from the bytes of a message to the bytes of its output."""
 
-    def __init__(self, model: str, methods: str) -> None:
+    def __init__(self, model: str, methods: str, per_message: int) -> None:
+        self.per_message = per_message
         given = (f"model.name={model}", f"seed={SEED}", "model.task=classification", f"explain.methods={methods}")
         settings = load(assignments=given)
         self.partition = events.partition(b"s", settings.topics.events)
@@ -63,7 +64,7 @@ class Learner:
         self.offset = self.snapshots = 0
 
     def learn(self, turn: list[dict]) -> float:
-        messages = [value for value, _ in pack(iter(turn), ROWS_PER_MESSAGE, 1_000_000)]
+        messages = [value for value, _ in pack(iter(turn), self.per_message, 1_000_000)]
         begun = time.process_time()
         for value in messages:
             for _ in self.core.consume(Message("events", self.partition, self.offset, b"s", value)):
@@ -90,9 +91,9 @@ def stream(rows: int) -> list[dict]:
     ]
 
 
-def measure(model: str, methods: str, rows: int) -> tuple[float, float, int]:
+def measure(model: str, methods: str, rows: int, per_message: int) -> tuple[float, float, int]:
     """CPU µs an event of both, and the snapshots."""
-    bare, learner = Bare(model), Learner(model, methods)
+    bare, learner = Bare(model), Learner(model, methods, per_message)
     spent = [0.0, 0.0]
     given = stream(rows)
     for start in range(0, rows, TURN):
@@ -107,13 +108,15 @@ def main() -> None:
     parser.add_argument("--models", default="forest,tree,linear")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--explain", default="ipfi,isage,ipdp")
+    parser.add_argument("--per-message", type=int, default=100, help="events in each message")
     options = parser.parse_args()
     for model in options.models.split(","):
-        measure(model, options.explain, 2 * TURN)  # compiles what is compiled
-        runs = [measure(model, options.explain, ROWS[model]) for _ in range(options.repeats)]
+        measure(model, options.explain, 2 * TURN, options.per_message)  # compiles what is compiled
+        runs = [measure(model, options.explain, ROWS[model], options.per_message) for _ in range(options.repeats)]
         line = {
             "model": model,
             "explain": options.explain,
+            "per_message": options.per_message,
             "rows": ROWS[model],
             "repeats": options.repeats,
             "bare_us": round(statistics.median(run[0] for run in runs), 1),

@@ -1,4 +1,4 @@
-"""What trees and forests cost that learn in compiled code, against River.
+"""Cost of trees and forests that learn in compiled code, beside River.
 
     python tests/benchmarks/learning.py [--models forest,adaptive,tree] [--repeats 3] [--data elec2,agrawal]
 

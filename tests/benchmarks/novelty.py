@@ -1,4 +1,4 @@
-"""What a novelty detector scores a second on elec2, and whether crashes, workers and pace change what it says.
+"""Events per second that a novelty detector scores on elec2, and whether crashes, workers and pace change its output.
 
     python tests/benchmarks/novelty.py [--rate 5000] [--repeats 3] [--kafka HOST:PORT]
 
@@ -41,7 +41,7 @@ from tests.integration.test_health import metrics
 
 ROWS_A_MESSAGE = 50
 STREAMS = (b"elec2", b"elec2-b")
-"""Of two partitions."""
+"""Streams that lie on two partitions."""
 SETTINGS = (
     "explain.methods=ipfi,novelty", "model.task=classification", "topics.events=2", "novelty.window=2667",
     "novelty.stride=4000", "novelty.delay=4000", "worker.session_seconds=6", "worker.heartbeat_seconds=1",

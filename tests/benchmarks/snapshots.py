@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def main() -> None:
     predictor = compile_model(model, table, labels)
     origin = {"stream": "s", "epoch": 0, "version": arguments.events, "key": None}
     data = snapshot.encode(predictor, **origin)
-    raw, whole = len(zlib.decompress(data)), len(pickle.dumps(model, protocol=5))
+    raw, whole = len(snapshot.inflate(data)), len(pickle.dumps(model, protocol=5))
     gc.collect()
     found = {
         "model": f"forest of {arguments.models}",

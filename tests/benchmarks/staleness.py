@@ -1,4 +1,4 @@
-"""What explaining with snapshots costs in exactness, for fixed cadences and the adaptive one. One JSON line each.
+"""Loss of exactness from explaining with snapshots, for fixed cadences and the adaptive one. One JSON line each.
 
     python tests/benchmarks/staleness.py [--rows 20000] [--trees 10] [--targets 0.15]
 

@@ -1,11 +1,11 @@
-"""What `--broker` can say, and what it gets."""
+"""The values of `--broker`, and the broker that each one opens."""
 
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 from glasstream.brokers.choose import Broker, TopicRequest, open_broker
 from glasstream.errors import BrokerError
@@ -13,7 +13,7 @@ from tests.transport.harness import wait_for
 
 
 def partitions(broker: Broker, names: list[str]) -> dict[str, int]:
-    """Of topics, once the broker lists them."""
+    """Return the partitions of the topics, once the broker lists them."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     wait_for(lambda: {*names} <= admin.list_topics(timeout=20).topics.keys(), what=f"a list with {names}")
     topics = admin.list_topics(timeout=20).topics
@@ -25,30 +25,6 @@ def test_embedded() -> None:
         assert broker.kind == "embedded"
         broker.create_topics([TopicRequest("a", 3, {"cleanup.policy": "compact"}), TopicRequest("b", 1, {})])
         assert partitions(broker, ["a", "b"]) == {"a": 3, "b": 1}
-
-
-def test_a_given_kafka(kafka: str, prefix: str) -> None:
-    name = f"{prefix}a"
-    with open_broker(kafka) as broker:
-        assert (broker.kind, broker.bootstrap) == ("given", kafka)
-        broker.create_topics([TopicRequest(name, 3, {"cleanup.policy": "compact"})])
-        assert partitions(broker, [name]) == {name: 3}
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        admin = AdminClient({"bootstrap.servers": kafka})
-        config = admin.describe_configs([resource])[resource].result(20)
-        assert config["cleanup.policy"].value == "compact"
-        with pytest.raises(BrokerError, match=f"expected to create {name}"):
-            broker.create_topics([TopicRequest(name, 3, {})])
-
-
-@pytest.mark.slow
-def test_local(kafka: str) -> None:
-    said: list[str] = []
-    with open_broker("local", log=said.append) as broker:
-        assert broker.kind == "local"
-        broker.create_topics([TopicRequest("a", 2, {})])
-        assert partitions(broker, ["a"]) == {"a": 2}
-    assert any(broker.bootstrap in line for line in said)
 
 
 def refusal(spec: str, **options: Any) -> str:

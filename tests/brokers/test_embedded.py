@@ -1,7 +1,6 @@
 """The mock cluster: what the demo relies on, and those of its limits that the pipeline is built around."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -10,12 +9,6 @@ from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.errors import BrokerError
 
 DEADLINE_S = 20.0
-
-
-@pytest.fixture
-def cluster() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as opened:
-        yield opened
 
 
 def values(consumer: Consumer, count: int) -> list[bytes]:
@@ -27,17 +20,17 @@ def values(consumer: Consumer, count: int) -> list[bytes]:
     return [message.value() for message in messages]
 
 
-def reader(cluster: EmbeddedKafka, topic: str, isolation: str = "read_committed") -> Consumer:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "isolation.level": isolation})
+def reader(embedded: EmbeddedKafka, topic: str, isolation: str = "read_committed") -> Consumer:
+    consumer = Consumer({"bootstrap.servers": embedded.bootstrap, "group.id": "none", "isolation.level": isolation})
     consumer.assign([TopicPartition(topic, 0, 0)])
     return consumer
 
 
-def test_topics_have_the_partitions_asked_for(cluster: EmbeddedKafka) -> None:
+def test_topics_have_the_partitions_asked_for(embedded: EmbeddedKafka) -> None:
     counts = {"one": 1, "two": 2, "seven": 7}
     for name, partitions in counts.items():
-        cluster.create_topic(name, partitions)
-    listed = Producer({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=DEADLINE_S).topics
+        embedded.create_topic(name, partitions)
+    listed = Producer({"bootstrap.servers": embedded.bootstrap}).list_topics(timeout=DEADLINE_S).topics
     assert {name: len(listed[name].partitions) for name in counts} == counts
 
 
@@ -64,46 +57,46 @@ def test_a_group_does_not_wait_for_more_members_at_its_first_join(monkeypatch: p
                     consumer.close()
 
 
-def test_it_keeps_five_mebibytes_of_a_partition(cluster: EmbeddedKafka) -> None:
+def test_it_keeps_five_mebibytes_of_a_partition(embedded: EmbeddedKafka) -> None:
     """The bound on what `run` has in flight rests on this number."""
-    cluster.create_topic("t", 1)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    embedded.create_topic("t", 1)
+    producer = Producer({"bootstrap.servers": embedded.bootstrap})
     for _ in range(60):
         producer.produce("t", bytes(100_000))
         assert producer.flush(DEADLINE_S) == 0
-    consumer = reader(cluster, "t")
+    consumer = reader(embedded, "t")
     low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=DEADLINE_S)
     consumer.close()
     assert high == 60
     assert 5_000_000 <= (high - low) * 100_000 <= 5 * 1024 * 1024
 
 
-def test_transactions_are_accepted_and_not_isolated(cluster: EmbeddedKafka) -> None:
+def test_transactions_are_accepted_and_not_isolated(embedded: EmbeddedKafka) -> None:
     """No stage may rest on read_committed here; should this fail, the limit is gone from librdkafka."""
-    cluster.create_topic("t", 1)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "tx"})
+    embedded.create_topic("t", 1)
+    producer = Producer({"bootstrap.servers": embedded.bootstrap, "transactional.id": "tx"})
     producer.init_transactions(DEADLINE_S)
     for value, end in [(b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)]:
         producer.begin_transaction()
         producer.produce("t", value)
         producer.flush(DEADLINE_S)
         end(DEADLINE_S)
-    consumer = reader(cluster, "t")
+    consumer = reader(embedded, "t")
     try:
         assert values(consumer, 2) == [b"aborted", b"committed"]
     finally:
         consumer.close()
 
 
-def test_a_topic_that_exists_is_refused(cluster: EmbeddedKafka) -> None:
-    cluster.create_topic("t", 1)
+def test_a_topic_that_exists_is_refused(embedded: EmbeddedKafka) -> None:
+    embedded.create_topic("t", 1)
     with pytest.raises(BrokerError, match="expected t not to exist"):
-        cluster.create_topic("t", 2)
+        embedded.create_topic("t", 2)
 
 
-def test_no_partitions_are_refused(cluster: EmbeddedKafka) -> None:
+def test_no_partitions_are_refused(embedded: EmbeddedKafka) -> None:
     with pytest.raises(BrokerError, match="1 or more partitions for t; got 0"):
-        cluster.create_topic("t", 0)
+        embedded.create_topic("t", 0)
 
 
 def test_a_closed_cluster_says_so() -> None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from glasstream.brokers.answer import answers
+from glasstream.brokers.choose import TopicRequest, open_broker
 from glasstream.brokers.local import Kafka, local_kafka
 from glasstream.brokers.local.node import free_ports
 from glasstream.errors import BrokerError
@@ -36,6 +37,12 @@ def create(bootstrap: str, topic: str, **config: str) -> None:
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(DEADLINE_S)
 
 
+def partitions(bootstrap: str) -> dict[str, int]:
+    """Number of partitions of every topic that the broker lists."""
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=DEADLINE_S).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
 def send(bootstrap: str, topic: str, values: list[bytes]) -> list[KafkaError]:
     """Write records, and return the broker's refusals."""
     refusals: list[KafkaError] = []
@@ -46,7 +53,7 @@ def send(bootstrap: str, topic: str, values: list[bytes]) -> list[KafkaError]:
 
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 16_000_000})
     for value in values:
-        producer.produce(topic, value, on_delivery=on_delivery)
+        producer.produce(topic, value, partition=0, on_delivery=on_delivery)
     assert producer.flush(DEADLINE_S) == 0
     return refusals
 
@@ -78,22 +85,25 @@ def _take(consumer: Consumer, values: list[bytes]) -> int:
     return len(values)
 
 
-def test_messages_are_limited_as_by_kafkas_defaults_unless_the_topic_says_otherwise(kafka: str, prefix: str) -> None:
-    large = os.urandom(1_100_000)
-    create(kafka, f"{prefix}default")
-    (refusal,) = send(kafka, f"{prefix}default", [b"small", large])
-    assert refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE
-    create(kafka, f"{prefix}roomy", max_message_bytes="2000000")
-    assert send(kafka, f"{prefix}roomy", [b"small", large]) == []
-    assert received(kafka, f"{prefix}roomy", 2) == [b"small", large]
-
-
 @pytest.mark.slow
-def test_records_survive_stop_kill_and_pause_on_the_same_address(local_broker: Callable[..., Kafka]) -> None:
+def test_a_given_kafka_keeps_records_through_stop_kill_and_pause_on_the_same_address(
+    local_broker: Callable[..., Kafka],
+) -> None:
+    """Also: it limits messages as Kafka's defaults do, unless the topic says otherwise."""
     broker = local_broker()
     address = broker.bootstrap
-    create(address, "t")
-    send(address, "t", [b"1"])
+    large = os.urandom(1_100_000)
+    with open_broker(address) as given:
+        assert (given.kind, given.bootstrap) == ("given", address)
+        given.create_topics([TopicRequest("t", 3, {}), TopicRequest("roomy", 1, {"max.message.bytes": "2000000"})])
+        with pytest.raises(BrokerError, match="expected to create t"):
+            given.create_topics([TopicRequest("t", 3, {})])
+    assert until(lambda: {"t", "roomy"} <= partitions(address).keys())
+    assert (partitions(address)["t"], partitions(address)["roomy"]) == (3, 1)
+    (refusal,) = send(address, "t", [b"1", large])
+    assert refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    assert send(address, "roomy", [b"small", large]) == []
+    assert received(address, "roomy", 2) == [b"small", large]
     broker.stop()
     assert not answers(address, 0.2)
     broker.start()
@@ -113,17 +123,30 @@ def test_records_survive_stop_kill_and_pause_on_the_same_address(local_broker: C
 def test_a_data_folder_outlives_the_run_and_is_for_one_run_at_a_time(
     local_broker: Callable[..., Kafka], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also: a port that is taken is answered with another."""
     data = tmp_path / "a folder"
-    first = local_broker(data)
+    with socket.socket() as taken, monkeypatch.context() as patched:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        choices = [[taken.getsockname()[1], free_ports()[1]], free_ports()]
+        free = choices[1]
+        patched.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
+        first = local_broker(data)
+    assert first.bootstrap == f"127.0.0.1:{free[0]}"
     create(first.bootstrap, "t")
     send(first.bootstrap, "t", [b"kept"])
-    monkeypatch.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
-    with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
-        pass
+    with monkeypatch.context() as patched:
+        patched.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
+        with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
+            pass
     assert answers(first.bootstrap, DEADLINE_S)
     first.close()
-    second = local_broker(data)
-    assert received(second.bootstrap, "t", 1) == [b"kept"]
+    said: list[str] = []
+    with open_broker("local", data=data, log=said.append) as second:
+        assert second.kind == "local" and any(second.bootstrap in line for line in said)
+        assert received(second.bootstrap, "t", 1) == [b"kept"]
+        second.create_topics([TopicRequest("more", 2, {})])
+        assert until(lambda: partitions(second.bootstrap).get("more") == 2)
 
 
 OWNER = """
@@ -163,27 +186,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
-@pytest.mark.slow
-def test_a_taken_port_is_answered_with_another(
-    local_broker: Callable[..., Kafka], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        choices = [[taken.getsockname()[1], free_ports()[1]], free_ports()]
-        free = choices[1]
-        monkeypatch.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
-        assert local_broker().bootstrap == f"127.0.0.1:{free[0]}"
-
-
-def test_a_server_that_dies_at_its_start_shows_why(kafka: str) -> None:
-    settings = {"authorizer.class.name": "no.such.Authorizer"}
-    with pytest.raises(BrokerError, match="ended while it was starting") as raised, local_kafka(settings=settings):
-        pass
-    assert "no.such.Authorizer" in str(raised.value)
-
-
-def test_a_setting_that_kafka_refuses_is_named(kafka: str) -> None:
-    settings = {"group.initial.rebalance.delay.ms": "soon"}
-    with pytest.raises(BrokerError, match="Invalid value soon"), local_kafka(settings=settings):
-        pass
+def test_a_server_that_cannot_start_shows_why(kafka: str) -> None:
+    """`kafka` says whether there can be one on this machine."""
+    for data, settings, when, why in (
+        (None, {"authorizer.class.name": "no.such.Authorizer"}, "ended while it was starting", "no.such.Authorizer"),
+        (None, {"group.initial.rebalance.delay.ms": "soon"}, "expected Kafka to prepare", "Invalid value soon"),
+        (Path("/proc/nope"), {}, "/proc/nope", "Give another --data, or make this one writable"),
+    ):
+        with pytest.raises(BrokerError, match=when) as raised, local_kafka(data, settings=settings):
+            pass
+        assert why in str(raised.value)

@@ -1,4 +1,4 @@
-"""What a machine that lacks something for a local Kafka is told, and how the jars are fetched.
+"""Messages on a machine that lacks something for a local Kafka, and how the jars are fetched.
 
 Programs are found through PATH, so PATH decides what a machine lacks. No Kafka is started.
 """

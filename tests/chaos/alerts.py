@@ -72,7 +72,7 @@ def scaled(factor: float) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What Prometheus scrapes: `labels` are what it knows of it."""
+    """Target that Prometheus scrapes, with the labels that Prometheus gives it."""
 
     address: str
     path: str = "/metrics"
@@ -324,11 +324,11 @@ WAITS = {
     "GlasstreamNothingExplained": {"stream": STREAM},
     "GlasstreamHoldingBack": {"partition": "0"},
 }
-"""What fires when all explainers are killed."""
+"""Alerts that fire when all explainers are killed."""
 TEXTS = {"GlasstreamValuesDropped": {"stream": STREAM}}
-"""What fires when texts come where numbers came before."""
+"""Alerts that fire when a feature that was a number arrives as text."""
 LETTERS = {"GlasstreamDeadLetters": {"reason": "not_json"}}
-"""What fires when a message is no JSON."""
+"""Alerts that fire when a message is not JSON."""
 
 
 class Feed:

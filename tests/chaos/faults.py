@@ -5,6 +5,7 @@ import random
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +31,17 @@ STAGES: Final = {
     "novelty-1": "novelty",
 }  # fmt: skip
 """Workers of the deployment, which run whenever no fault is active."""
+MOST_ENDS: Final = 3
+"""How often a worker may end with the same code during one wait. A supervisor would restart it without end."""
+
+
+class EndedForGoodError(Exception):
+    """A worker has ended, and would end again whoever starts it."""
 
 
 @dataclass
 class Scene:
-    """What faults are injected into.
+    """Deployment into which faults are injected.
 
     Attributes
     ----------
@@ -55,6 +62,8 @@ class Scene:
     stream: str
     ended: dict[str, int] = field(default_factory=dict)
     """Number of workers that ended by themselves and were restarted, by stage and exit code."""
+    ends: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """The same by name and exit code, since the last wait that came to its end."""
     facts: dict[str, int] = field(default_factory=dict)
     """Counted effects of the faults."""
     health: dict[str, int] = field(default_factory=lambda: dict(zip(STAGES, free_ports(len(STAGES)), strict=True)))
@@ -76,38 +85,60 @@ class Scene:
         """Count an effect of a fault."""
         self.facts[what] = self.facts.get(what, 0) + count
 
-    def heal(self) -> None:
-        """Start what is not running, as a supervisor would."""
+    def heal(self, asleep: str = "") -> None:
+        """Start what is not running, as a supervisor would, but for the worker that is asleep.
+
+        Raises
+        ------
+        EndedForGoodError
+            Starting it again is of no use.
+        """
         for name, stage in STAGES.items():
+            if name == asleep:
+                continue
             worker = self.deployment.workers.get(name)
             if worker is not None and (code := worker.poll()) is not None:
                 self.deployment.workers.pop(name)
-                if code == ExitCode.USAGE:  # again and again, whoever starts it
-                    raise ValueError(f"{name}: {self.deployment.log(name)}")
-                self.ended[f"{stage}, code {code}"] = self.ended.get(f"{stage}, code {code}", 0) + 1
-                reasons = [line for line in self.deployment.log(name).splitlines() if "exiting with code" in line]
-                print(f"{name}: {reasons[-1] if reasons else f'killed, {code}'}", file=sys.stderr, flush=True)
+                self._note_end(name, code)
                 worker = None
             if worker is None:
                 self.deployment.start(stage, name, GLASSTREAM_HEALTH_PORT=str(self.health[name]))
 
-    def until_aggregated(self, rows: int) -> None:
-        """Wait until this many rows are aggregated, and restart workers that end meanwhile."""
+    def _note_end(self, name: str, code: int) -> None:
+        kind = f"{STAGES[name]}, code {code}"
+        self.ended[kind] = self.ended.get(kind, 0) + 1
+        self.ends[name, code] += 1
+        reasons = [line for line in self.deployment.log(name).splitlines() if "exiting with code" in line]
+        how = f"{name}: {reasons[-1] if reasons else f'killed, {code}'}"
+        print(how, file=sys.stderr, flush=True)
+        if code in (ExitCode.USAGE, ExitCode.STATE) or self.ends[name, code] >= MOST_ENDS:
+            raise EndedForGoodError(
+                f"{how} (time {self.ends[name, code]}); its log: {self.deployment.log(name)[-4_000:]}"
+            )
 
-        def reached() -> bool:
-            self.heal()
-            return self.deployment.aggregated(self.stream) >= rows
+    def until(self, what: str, reached: Callable[[], object], asleep: str = "", deadline: float = 240.0) -> None:
+        """Wait until a condition holds, and restart workers that end meanwhile.
 
-        wait_for(f"row {rows} aggregated ({self.deployment.folder})", reached, deadline=240.0)
+        Raises
+        ------
+        EndedForGoodError
+            A worker has ended for good.
+        """
+
+        def healed() -> object:
+            self.heal(asleep)
+            return reached()
+
+        wait_for(f"{what} ({self.deployment.folder})", healed, deadline)
+        self.ends.clear()
+
+    def until_aggregated(self, rows: int, asleep: str = "") -> None:
+        """Wait until this many rows are aggregated."""
+        self.until(f"row {rows} aggregated", lambda: self.deployment.aggregated(self.stream) >= rows, asleep)
 
     def until_watched(self) -> None:
-        """Wait until the novelty detectors have seen all events, and restart workers that end meanwhile."""
-
-        def reached() -> bool:
-            self.heal()
-            return self.deployment.watched()
-
-        wait_for(f"all events watched ({self.deployment.folder})", reached, deadline=240.0)
+        """Wait until the novelty detectors have seen all events."""
+        self.until("all events watched", self.deployment.watched)
 
     def some_more(self, rows: int) -> None:
         """Feed, and wait until about half of it is aggregated."""
@@ -143,10 +174,7 @@ def sleep_over(scene: Scene) -> None:
     scene.deployment.start(stage, second)
     try:
         end = scene.feed(400)
-        wait_for(
-            f"row {end} aggregated without {name} ({scene.deployment.folder})",
-            lambda: scene.deployment.aggregated(scene.stream) >= end - 200,
-        )
+        scene.until_aggregated(end - 200, asleep=name)
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
     scene.deployment.workers[name] = sleeper

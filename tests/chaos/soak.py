@@ -49,7 +49,7 @@ from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
 from glasstream_topics import events
 from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
-from tests.chaos.faults import FAULTS, STAGES, Scene, order
+from tests.chaos.faults import FAULTS, STAGES, EndedForGoodError, Scene, order
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment
@@ -74,7 +74,7 @@ SETTINGS = (
     "publish.every=50",
     "worker.session_seconds=6",
     "worker.heartbeat_seconds=1",
-    "checkpoint.seconds=1",
+    "checkpoint.seconds=0.001",  # at nearly every snapshot: the learner takes a tenth of a second for a fault's rows
     "checkpoint.share=0.5",
     "topics.events=2",
     "topics.requests=4",
@@ -249,13 +249,16 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
             stream.log.append(events.FLUSH)
             deployment.send(events.FLUSH, key=STREAM.encode())
             scene.until_aggregated(stream.rows)
-            deployment.wait_published(STREAM, stream.rows - 1)
+            last = stream.rows - 1
+            scene.until(f"row {last} published", lambda: deployment.published(STREAM) == last)
             scene.until_watched()
             deployment.read_all()
             got = {topic: deployment.records[topic] for topic in TOPICS}
             dead = [(message.key(), message.value()) for message in deployment.records["events.dead"]]
             watched = {} if witness is None else {"witness": witness.close()}
-        except (GlasstreamError, KafkaException, TimeoutError, AssertionError, ValueError, OSError) as error:
+        except (
+            GlasstreamError, KafkaException, TimeoutError, AssertionError, ValueError, OSError, EndedForGoodError,
+        ) as error:  # fmt: skip
             stuck = f"{name}: {type(error).__name__}: {error}"
             say(f"stuck after {stuck}")
             if isinstance(brokers.kafka, LocalCluster):
@@ -296,7 +299,7 @@ def compare(
     messages: dict[str, list[Message]],
     dead: list[tuple[bytes | None, bytes | None]],
 ) -> dict[str, object]:
-    """What differs from the quiet run; dead letters by their originals, for their headers tell the time.
+    """Return the differences from the quiet run. Dead letters count by their originals: their headers hold times.
 
     The records of a topic are in the order of the quiet run where all are in one partition. Several partitions have
     several leaders, and a reader gets their records in no order: there the sorted records are compared.

@@ -89,7 +89,7 @@ REPRESENTATIVE = {
     "iPFI", "iPFI of snapshots", "iSAGE", "iPDP of a classifier", "interval PFI", "window SAGE",
     "ADWIN", "Page-Hinkley",
 }  # fmt: skip
-"""Of the predictors and explainers one or two a class: the others, and KSWIN, are checked in the slow tier."""
+"""One or two predictors and explainers of each class. The slow tier checks the others, and KSWIN."""
 
 
 # Samplers: how each gives what it draws as float64[rows, ..., d].
@@ -112,7 +112,7 @@ def _serve(wanted: Wanted) -> Callable[..., np.ndarray]:
 
 
 def _written(places: int, *more: Any) -> Callable[..., np.ndarray]:
-    """Of those that write what they give into an array of the caller's."""
+    """Return how to draw with a sampler that writes its result into an array of the caller."""
 
     def draw(sampler: Any, block: np.ndarray, first_row: int, start: int) -> np.ndarray:
         count, width = block.shape
@@ -146,7 +146,7 @@ def _background(background: Background, block: np.ndarray, first_row: int, start
     return _drawn(taken, width)
 
 
-SMALL_GRID = GridSettings(points=4, categories=6, window=30, store=10)
+SMALL_GRID = GridSettings(grid="extremes", points=4, categories=6, window=30, store=10)
 BACKGROUND = Settings(
     seed=7,
     explain=ExplainSettings(methods="ipfi,isage,ipdp", reservoir=10, start=20, draws=2),

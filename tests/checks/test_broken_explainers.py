@@ -72,7 +72,7 @@ class MeetsNone(own.LeaveOut):
 
 
 class BlamesTheNext(own.LeaveOut):
-    """What a feature is worth is put down to the one after it."""
+    """The importance of each feature is credited to the next feature."""
 
     def differences(self, x, y):
         names, found = list(x), dict(super().differences(x, y))

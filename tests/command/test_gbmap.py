@@ -22,7 +22,7 @@ def write(path: Path, rows: list[list[object]], header: str) -> Path:
 
 
 def columns(folder: Path) -> list[str]:
-    """Of the embedding that was written."""
+    """Return the header of the embedding that was written."""
     with (folder / "embedding.csv").open(newline="") as file:
         return next(csv.reader(file))
 
@@ -50,7 +50,7 @@ def bent_classes(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> str:
-    """What the command prints.
+    """Return what the command prints.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def test_several_classes_have_a_map_each(tmp_path: Path) -> None:
 
 def test_a_class_without_training_rows_lends_its_name_to_no_map(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")
-    from glasstream.research.gbmap_paper.table4 import parted
+    from glasstream.research.papers.gbmap_contestants import parted
 
     _, test = parted(40, 0, 0)
     rows = [[k, "b" if k == test[0] else "acd"[k % 3]] for k in range(40)]
@@ -167,8 +167,8 @@ def test_a_constant_target_is_no_error(tmp_path: Path) -> None:
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(bent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = "glasstream.research.gbmap_paper"
-    for name in ("glasstream.gbmap.estimators", f"{paper}.contestants", f"{paper}.table4", f"{paper}.comparison"):
+    research = "glasstream.research.papers"
+    for name in ("glasstream.gbmap.estimators", f"{research}.gbmap_contestants", f"{research}.gbmap_comparison"):
         importlib.import_module(name)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)

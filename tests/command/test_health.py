@@ -38,7 +38,7 @@ def answering() -> Iterator[Callable[[int, bytes], int]]:
 
 
 def ask(port: int, **variables: str) -> tuple[int, str, str]:
-    """What the command returns, says, and complains of."""
+    """Return the exit code, the output and the error output of the command."""
     result: Result = CliRunner().invoke(cli, ["health", "--port", str(port)], env=variables, standalone_mode=False)
     return result.return_value, result.stdout, result.stderr
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from glasstream.command.cli import cli
 from glasstream.errors import InputError, SettingsError, StageError
-from glasstream.research.gbmap_paper.sets import DRIFT, SETS, TABLE_4
-from glasstream.research.gbmap_paper.tasks import Finished, each
+from glasstream.research.papers.registry import EXPERIMENTS
+from glasstream.research.papers.tasks import Finished, each
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 
@@ -40,88 +40,62 @@ def run(*arguments: object) -> Result:
 
 
 def test_table_4_on_a_small_setting(data: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "results.jsonl"
-    arguments = ("gbmap-table4", "--data", data, "--datasets", "german_credit", "--splits", 2, "--candidates", 1,
-                 "--models", "gbmap,linear", "--rows", 60, "--processes", 1, "--results", kept)  # fmt: skip
+    kept = tmp_path / "results"
+    arguments = ("gbmap-table4", "--data", data, "--only", "concrete", "--quick", "--processes", 1, "--results", kept)
     first = run(*arguments)
-    assert "0.730" in first.stdout and "0.767" in first.stdout and "logistic regression" in first.stdout
-    assert "4 of 4 done" in first.stderr and "left: german_credit gbmap" in first.stderr
-    found = [json.loads(line) for line in kept.read_text().splitlines()]
-    assert len(found) == 4 and all(0.0 <= one["found"]["test"] <= 1.0 for one in found)
+    assert "0.907" in first.stdout and "0.582" in first.stdout and "least squares" in first.stdout
+    assert "4 of 4 done" in first.stderr and "left: concrete gbmap" in first.stderr
+    file = kept / "gbmap-table4.jsonl"
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(found) == 4 and all(one["found"]["test"] <= 1.0 for one in found)
 
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[:-20])  # broken off in the middle of a line
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])  # broken off in the middle of a line
     again = run(*arguments)
     assert "already holds 3 of 4 results" in again.stderr and "1 of 1 done" in again.stderr
-    assert again.stdout == first.stdout and kept.read_bytes() == whole
+    assert again.stdout == first.stdout and file.read_bytes() == whole
 
 
-@pytest.mark.parametrize(("test", "verdict"), [(0.5, "below"), (1.0, "reached")])
-def test_scores_that_are_all_the_same_are_no_multiple_of_their_standard_error(
-    data: Path, tmp_path: Path, test: float, verdict: str
-) -> None:
-    kept = tmp_path / "results.jsonl"
-    for split in range(2):
-        asked = {"experiment": "gbmap-table4", "data": "german_credit", "split": split, "model": "gbmap",
-                 "candidates": 1, "rows": None, "seed": 0}  # fmt: skip
-        Finished(kept).add(asked, {"test": test})
-    shown = run("gbmap-table4", "--data", data, "--datasets", "german_credit", "--splits", 2, "--candidates", 1,
-                "--models", "gbmap", "--results", kept).stdout  # fmt: skip
-    row = next(line for line in shown.splitlines() if "german" in line)
-    assert [cell.strip() for cell in row.split("│")[4:-1]] == [f"{test:.3f}", "0.0000", "0.730", "", verdict]
-
-
-def test_a_negative_seed_is_an_error_of_usage(data: Path) -> None:
-    result = CliRunner().invoke(cli, ["paper", "gbmap-table4", "--data", str(data), "--seed", "-1"])
-    assert result.exit_code == 2 and "Invalid value for '--seed'" in result.output
-
-
-def test_the_drift_of_a_small_setting_in_two_processes(data: Path) -> None:
-    done = run("gbmap-drift", "--data", data, "--datasets", "concrete", "--seeds", 2)
-    row = next(line for line in done.stdout.splitlines() if "concrete" in line)
-    assert "0.73" in row and "0.81" in row and " to " in row
+def test_the_drift_of_a_small_setting_in_two_processes(data: Path, tmp_path: Path) -> None:
+    done = run("gbmap-drift", "--data", data, "--only", "concrete", "--quick", "--results", tmp_path)
+    assert "0.73" in done.stdout and "0.81" in done.stdout
     assert "2 of 2 done" in done.stderr
-
-
-def test_what_differs_in_the_data_is_said(data: Path) -> None:
-    name = "auto_mpg"
-    with gzip.open(data / f"{name}.csv.gz", "wt") as file:
-        file.write(gzip.decompress((data / "concrete.csv.gz").read_bytes()).decode().replace("a,b,c", "a,b,origin", 1))
-    done = run("gbmap-table4", "--data", data, "--datasets", name, "--splits", 2, "--candidates", 1, "--models",
-               "linear", "--rows", 50, "--processes", 1)  # fmt: skip
-    assert f"{name}: {SETS[name].differs}" in done.stdout
+    assert (tmp_path / "gbmap-drift.png").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("only", "message"),
     [
-        (["--datasets", "iris"], r"--datasets: expected names of concrete, .*, got 'iris'"),
-        (["--datasets", ","], r"--datasets: expected names of .*, got none"),
-        (["--models", "tree"], r"--models: expected names of gbmap, linear, boosting, got 'tree'"),
+        ("iris", r"--only: expected names of concrete, pima_diabetes, got 'iris'"),
+        (",", r"--only: expected names of .*, got none"),
     ],
 )
-def test_unknown_names_are_refused(data: Path, arguments: list[str], message: str) -> None:
+def test_unknown_names_are_refused(data: Path, only: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        run("gbmap-table4", "--data", data, *arguments)
-
-
-def test_a_drift_needs_a_number_as_target(data: Path) -> None:
-    with pytest.raises(SettingsError, match=r"got 'german_credit'"):
-        run("gbmap-drift", "--data", data, "--datasets", "german_credit")
+        run("gbmap-table4", "--data", data, "--quick", "--only", only)
 
 
 def test_data_that_is_not_there_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSTREAM_DATA", str(data))
     with pytest.raises(InputError, match=r"expected abalone\.csv\.gz, and so on for abalone, got none"):
-        run("gbmap-drift", "--datasets", "concrete,abalone")
+        run("gbmap-drift", "--only", "concrete,abalone")
     monkeypatch.delenv("GLASSTREAM_DATA")
     with pytest.raises(InputError, match="expected a folder of data sets in --data or GLASSTREAM_DATA"):
         run("gbmap-drift")
 
 
-def test_the_experiments_have_the_data_sets_they_should() -> None:
-    assert set(TABLE_4) == set(SETS) - {"california_housing"}
-    assert set(DRIFT) < set(SETS)
+def test_all_runs_a_part_of_the_experiments_and_sums_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {name: where for name, where in EXPERIMENTS.items() if name in ("ipfi-table1", "ipfi-laws")}
+    monkeypatch.setattr("glasstream.research.papers.registry.EXPERIMENTS", kept)
+    shown = run("all", "--quick", "--part", "2/2", "--processes", 1).stdout
+    assert "The laws" not in shown and "16 of 16 numbers of the paper hold" in shown
+    assert shown.splitlines()[-1].startswith("ipfi-laws: 16 of 16") and "ipfi-table1:" not in shown
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "a/b", "2"])
+def test_a_part_that_is_none_is_an_error_of_usage(part: str) -> None:
+    result = CliRunner().invoke(cli, ["paper", "all", "--part", part])
+    assert result.exit_code == 2 and f"expected K/N with K from 1 to N, got '{part}'" in result.output
 
 
 def test_results_of_something_else_are_refused(tmp_path: Path) -> None:

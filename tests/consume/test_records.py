@@ -1,4 +1,4 @@
-"""What a reader makes of the bytes of a record: minor versions are read, major ones and damage are refused by place."""
+"""A reader reads records of minor versions. It refuses major ones and damaged records, and names their place."""
 
 import subprocess
 import sys

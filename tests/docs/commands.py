@@ -20,20 +20,15 @@ ADDRESSES = ("kafka:9092", "kafka:9093", "localhost:9094", "HOST:PORT")
 NUMBERS = {"48211": "411", "48212": "412"}
 """Values that stand for an event of a stream that is long enough; the one of the tests has 500."""
 ROWS = "600"
-"""Of the bundled stream, where a command does not say how many."""
+"""Number of rows of the bundled stream, if a command does not name one."""
 
 NOT_RUN: Mapping[tuple[str, ...], str] = {
-    ("./ops/test",): "it is what runs the tests: .ci/run ends with it",
     ("python3", "-m", "venv"): "ops/environment.sh does so before every run of the tests",
     (".", "venv/bin/activate"): "a shell's own affair",
     ("pip", "install"): "needs a package index; ops/environment.sh and tests/ops/test_image.py install the project",
     ("docker", "compose"): "needs a Docker engine; tests/ops/test_containers.py checks what it would read",
     ("kubectl",): "needs a cluster; tests/ops/test_kubernetes.py checks what it would read",
-    (
-        "python",
-        "-m",
-        "glasstream_topics.reference",
-    ): "it writes files here; tests/topics/test_reference.py holds them against it",
+    ("python", "-m", "glasstream.reference"): "writes files into the checkout; tests/topics/test_reference.py compares",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
@@ -68,7 +63,7 @@ class Line:
 
     @property
     def arguments(self) -> list[str]:
-        """Those of `glasstream`; none if it is another program."""
+        """Arguments of `glasstream`; empty for another program."""
         program, *rest = self.words
         return {"glasstream": rest, "./ops/demo": ["run", *rest]}.get(program, [])
 
@@ -85,12 +80,12 @@ class Line:
 
 
 def lines(block: Block) -> list[Line]:
-    """Of a block of shell or of a terminal."""
+    """Return the lines of a block of shell or of a terminal."""
     return [Line(block.where, text, prints) for text, prints in block.commands]
 
 
 def whole(where: str, span: str) -> Line | None:
-    """What stands in backticks as a line that can be run; None where it only names one."""
+    """Return a text in backticks as a line to run; None if it only names a command."""
     line = Line(where, span)
     if not re.match(r"(glasstream|\./ops/demo|python|docker compose|kubectl) \S", span):
         return None
@@ -98,7 +93,7 @@ def whole(where: str, span: str) -> Line | None:
 
 
 def inline(page: Page) -> list[Line]:
-    """What stands in backticks and can be run."""
+    """Return the texts in backticks that can be run."""
     return [line for where, span in page.spans if (line := whole(where, span)) is not None]
 
 
@@ -135,9 +130,10 @@ def expect_names(words: list[str]) -> None:
     rest = list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         name = re.split(r"\|", rest.pop(0))[0]
-        if name not in command.commands:
+        inner = command.get_command(click.Context(command), name)
+        if inner is None:
             raise ValueError(f"{' '.join(words)}: there is no command {name!r} of {command.name!r}")
-        command = command.commands[name]
+        command = inner
     there = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for word in rest:
         if word.startswith("--") and word.partition("=")[0] not in there:
@@ -148,7 +144,9 @@ def options() -> set[str]:
     """Every option of every command."""
 
     def of(command: click.Command) -> set[str]:
-        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        context = click.Context(command)
+        names = command.list_commands(context) if isinstance(command, click.Group) else []
+        inner = [found for name in names if (found := command.get_command(context, name))]  # type: ignore[attr-defined]
         own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         return own.union(*map(of, inner))
 
@@ -161,7 +159,7 @@ class _Refusing(argparse.ArgumentParser):
 
 
 def expect_foreign(words: list[str]) -> None:
-    """What a command that is not run would read is there, and its options are ones that it has.
+    """Check a command that is not run: the files that it would read exist, and so do its options.
 
     Raises
     ------

@@ -15,7 +15,7 @@ NAMES = [path.name for path in PAGES]
 
 PROGRAMS = {".", "./ops/demo", "./ops/test", "cmp", "docker", "export", "glasstream", "install"}
 PROGRAMS |= {"kubectl", "openssl", "pip", "python", "python3"}
-"""What a line of shell may begin with."""
+"""Programs with which a line of shell may begin."""
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 
 
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """What is done with it.
+        """Kind of the block, which decides how the tests treat it.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Block:
 
     @property
     def file_name(self) -> str:
-        """Of a `file`."""
+        """Name of the file that a block of kind `file` holds."""
         found = _FILE.match(self.text)
         assert found is not None
         return found[1]
@@ -82,7 +82,7 @@ class Block:
 
     @property
     def events(self) -> list[dict]:
-        """Of `events`."""
+        """Events in a block of kind `events`."""
         return [json.loads(line) for line in self.text.splitlines()]
 
 
@@ -119,18 +119,18 @@ class Page:
 
     @property
     def spans(self) -> list[tuple[str, str]]:
-        """What stands in backticks, each with its place."""
+        """Texts in backticks, each with its place."""
         return [(f"{self.name}:{line}", child.content) for line, child in self._inline() if child.type == "code_inline"]
 
     @property
     def links(self) -> list[str]:
-        """Where links and pictures lead."""
+        """Targets of links and pictures."""
         kinds = {"link_open": "href", "image": "src"}
         return [str(child.attrs[kinds[child.type]]) for _, child in self._inline() if child.type in kinds]
 
     @property
     def anchors(self) -> set[str]:
-        """Of its headings, as GitHub makes them."""
+        """Anchors of the headings, as GitHub forms them."""
         found = re.findall(r"^#+ (.+)$", self.text, re.MULTILINE)
         return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 

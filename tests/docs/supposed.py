@@ -1,4 +1,4 @@
-"""What the documents suppose to be there: files of these names, a stream of loans, and input that was rejected."""
+"""Things that the documents assume: files of these names, a stream of loans, and rejected input."""
 
 import csv
 import gzip

@@ -29,14 +29,14 @@ from tests.fork_server import Forked, fork_server
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
 AT_ONCE = {"page", "produce", "topics", "worker"}
-"""Those that do and need not wait until the loans are explained."""
+"""Commands that need a Kafka, and need not wait until the loans are explained."""
 WITH_A_DEPLOYMENT = ["README.md", "consuming.md", "containers.md", "labels.md", "page.md", "runbook.md"]
 WITH_A_DEPLOYMENT += ["security.md", "watching.md"]
 """Pages that speak of the deployment that the README begins."""
 OF_THE_README = [line.words for name in WITH_A_DEPLOYMENT for line in commands(page(name))]
-"""What is run there need not be run again where another page mentions it."""
+"""Commands of these pages, which are not run again where another page mentions them."""
 ENDLESS = {"page": "page: http", "tail": "{", "worker": "health and metrics on"}
-"""What runs until it is told to stop, and what it says when it is at work."""
+"""Commands that run until they are stopped, and what each prints when it works."""
 SUDO = """sudo() {
     local words=()
     while (($#)); do
@@ -226,7 +226,7 @@ class Walk:
         return self.folder / f"{len([*self.folder.iterdir()])}.log"
 
     def environment(self) -> dict[str, str]:
-        """Of what a deployment is asked with."""
+        """Return the environment in which commands address the deployment."""
         own = {"GLASSTREAM_PREFIX": self.prefix, "GLASSTREAM_WORKER_SESSION_SECONDS": "6", "COLUMNS": "80"}
         return {**os.environ, **self.variables, **own, "NUMBA_NUM_THREADS": "1"}
 
@@ -262,7 +262,7 @@ def ended(process: Forked, seconds: float) -> bool:
 
 
 def text_of(log: Path) -> str:
-    """What was said; nothing yet is nothing."""
+    """Return the output so far; empty if there is none yet."""
     return log.read_text(encoding="utf-8") if log.exists() else ""
 
 

@@ -1,4 +1,4 @@
-"""What stands in the README and the documents is there: every block has a rule, and names are names of something."""
+"""The README and the documents: each block has a rule, and each name in them exists."""
 
 import importlib
 import json
@@ -165,6 +165,14 @@ def test_links_lead_somewhere(name: str) -> None:
         if not target.exists() or (anchor and target in PAGES and anchor not in page(target.name).anchors):
             wrong.append(link)
     assert wrong == []
+
+
+def test_deviations_from_the_papers_and_the_modules_that_have_them_refer_to_each_other() -> None:
+    named = {*re.findall(r"\| `(glasstream[\w.]+)` \|\n", page("deviations.md").text)}
+    sources = {path: path.read_text() for path in (ROOT / "pipeline" / "glasstream").rglob("*.py")}
+    linking = {path for path, text in sources.items() if "ops/docs/deviations.md" in text}
+    assert {".".join(path.relative_to(ROOT / "pipeline").with_suffix("").parts) for path in linking} == named
+    assert len(named) > 15
 
 
 def test_what_is_said_to_be_compiled_is() -> None:

@@ -25,7 +25,7 @@ DEFAULT = {"adwin": ADWIN, "page_hinkley": PAGE, "kswin": KS}
 
 
 def series(rows: int) -> np.ndarray:
-    """Of every kind: noise, steps, a walk, rates, levels, a constant, heavy tails, a large mean."""
+    """Return series of every kind: noise, steps, a walk, rates, levels, a constant, heavy tails, a large mean."""
     random = np.random.Generator(np.random.PCG64(3))
     noise = random.normal(size=(rows, 8))
     ramp = np.arange(rows) / rows

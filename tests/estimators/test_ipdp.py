@@ -94,7 +94,9 @@ def shown(name: str, kept: dict[Any, list[float]]) -> tuple[list[Any], list[floa
 
 def test_equals_a_plain_reference_event_by_event() -> None:
     stream, model = events(5_000), CheapModel()
-    pdp = IncrementalPDP(model, alpha=ALPHA, grid=GridSettings(points=POINTS, categories=8, window=WINDOW))
+    pdp = IncrementalPDP(
+        model, alpha=ALPHA, grid=GridSettings(grid="extremes", points=POINTS, categories=8, window=WINDOW)
+    )
     for t, (x, wanted) in enumerate(zip(stream, reference(stream), strict=True), 1):
         pdp.explain_one(x, 0.0)
         model.learn_one(x, 0.0)
@@ -169,7 +171,7 @@ def test_blocks_and_single_events_give_the_same_bits(grid: str) -> None:
 
 
 def test_names_and_categories_are_those_of_the_events() -> None:
-    pdp = IncrementalPDP(CheapModel(), grid=GridSettings(window=50))
+    pdp = IncrementalPDP(CheapModel(), grid=GridSettings(grid="extremes", window=50))
     for x in events(200):
         pdp.explain_one(x)
     found = {effect["feature"]: effect for effect in pdp.effects()}
@@ -195,7 +197,7 @@ def test_a_stream_that_repeats_a_data_set_has_its_batch_curves() -> None:
     model = CheapModel()
     rows, table = encoded(events(400)[:200])
     predictor = GenericPredictor(model, table, None)
-    settings = GridSettings(points=6, window=200)
+    settings = GridSettings(grid="extremes", points=6, window=200)
     pdp = IncrementalPDP(grid=settings, alpha=1e-8, start=200)
     for _ in range(4):
         pdp.explain_block(predictor, rows, table.kinds)
@@ -212,7 +214,7 @@ def test_batch_curves_are_means_over_the_data_set() -> None:
     stream = events(60)
     rows, table = encoded(stream)
     predictor = GenericPredictor(CheapModel(), table, None)
-    batch = batch_pdp(predictor, rows, table.kinds, settings=GridSettings(points=3))
+    batch = batch_pdp(predictor, rows, table.kinds, settings=GridSettings(grid="extremes", points=3))
     slot = table.names.index("size")
     sizes = [x["size"] for x in stream if "size" in x]
     assert batch.grid[:3, slot] == pytest.approx([min(sizes), (min(sizes) + max(sizes)) / 2, max(sizes)])
@@ -232,10 +234,12 @@ def test_a_batch_grid_takes_the_most_frequent_categories_and_quantiles() -> None
 
 
 def test_a_pair_of_features_has_a_surface_in_which_their_curves_are_slices() -> None:
-    """Of a fixed model and grid, the incremental surface is the batch one; it shows what no curve does."""
+    """For a fixed model and grid, the incremental surface is the batch one. It shows interactions, as no curve does."""
     model = CheapModel()
     stream = [{"size": size, "town": town} for size in (-1.0, 0.0, 1.0) for town in "ab"]
-    pdp = IncrementalPDP(model, alpha=0.001, grid=GridSettings(points=3, window=6), pairs=[("size", "town")], start=6)
+    pdp = IncrementalPDP(
+        model, alpha=0.001, grid=GridSettings(grid="extremes", points=3, window=6), pairs=[("size", "town")], start=6
+    )
     for _ in range(100):
         for x in stream:
             pdp.explain_one(x)
@@ -255,7 +259,7 @@ def test_an_estimator_goes_on_after_a_model_that_gave_no_number() -> None:
         def predict_one(self, x: Event) -> float:
             return float("nan") if x["size"] == 13.0 else 1.0
 
-    pdp = IncrementalPDP(Sometimes(), grid=GridSettings(points=2, window=2))
+    pdp = IncrementalPDP(Sometimes(), grid=GridSettings(grid="extremes", points=2, window=2))
     pdp.explain_one({"size": 12.0})
     pdp.explain_one({"size": 13.0})
     for size in (1.0, 2.0):  # 13 is an end of the grid until it has left the window
@@ -280,7 +284,7 @@ def test_what_cannot_be_used_is_said() -> None:
 
 
 def test_a_grid_for_hundreds_of_features_stays_bounded() -> None:
-    settings = GridSettings(window=200)
+    settings = GridSettings(grid="extremes", window=200)
     grids = Grids.empty(settings, stream_key(1, "wide"))
     draw = np.random.Generator(np.random.PCG64(1))
     sizes = []
@@ -300,7 +304,7 @@ def test_the_model_is_asked_through_its_output_alone() -> None:
         def evaluate(self, rows: np.ndarray) -> Output:
             return Output(rows[:, :1] * 3.0, np.full(len(rows), -1))
 
-    pdp = IncrementalPDP(alpha=0.1, grid=GridSettings(points=2))
+    pdp = IncrementalPDP(alpha=0.1, grid=GridSettings(grid="extremes", points=2))
     seen = pdp.explain_block(Plain(), np.arange(5.0).reshape(-1, 1))
     assert seen.importance.shape == (4, 1, 1)
     effect = pdp.effect("a")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from river import base
 
+from glasstream.aggregator.intervals import normal
 from glasstream.background.orders import orders
 from glasstream.background.settings import StorageSettings
 from glasstream.background.storage import ConditionalStorage
@@ -131,12 +132,12 @@ class InPlainPython:
         order = [self.names[j] for j in orders(self.key, self.rows, 1, len(self.names))[0]]
         for step, name in enumerate(order):
             present.append(name)
-            drawn = [self.draw(step * self.inner * self.fresh + k) for k in range(self.inner)]
+            drawn = self.draw(step * self.inner * self.fresh)
             mixed = [{n: (x if n in present else row).get(n) for n in self.names} for row in drawn]
             answers = [self.predict({n: v for n, v in one.items() if v is not None}) for one in mixed]
             all_classes = sorted({c for answer in answers for c in answer}, key=self.place)
             mean = {c: sum(answer.get(c, 0.0) for answer in answers) / self.inner for c in all_classes}
-            after = self.loss(mean if step < len(order) - 1 else said, y)
+            after = self.loss(mean, y) - self.excess(answers, mean, y) if step < len(order) - 1 else self.loss(said, y)
             self.raw[name] = self.smooth(self.raw.get(name, 0.0), before - after)
             before = after
 
@@ -146,8 +147,23 @@ class InPlainPython:
     def place(self, c):
         return self.classes.index(c) if c in self.classes else 0
 
-    def draw(self, index):
-        return self.held[below(SIZE, self.key, self.rows, int(Purpose.ISAGE), index)]
+    def draw(self, first):
+        """Return different rows of the reservoir, by Floyd's algorithm."""
+        places = []
+        for k in range(self.inner):
+            newest = SIZE - self.inner + k
+            place = below(newest + 1, self.key, self.rows, int(Purpose.ISAGE), first + k)
+            places.append(newest if place in places else place)
+        assert len({*places}) == self.inner
+        return [self.held[place] for place in places]
+
+    def excess(self, answers, mean, y):
+        def variance(c):
+            return sum((answer.get(c, 0.0) - mean[c]) ** 2 for answer in answers) / (self.inner - 1) / self.inner
+
+        if self.loss is LOSSES["cross_entropy"]:
+            return variance(y) / (2 * mean[y] ** 2) if mean.get(y) else 0.0
+        return sum(map(variance, mean)) if self.loss in (LOSSES["squared"], LOSSES["brier"]) else 0.0
 
 
 def both(loss, fresh, **settings):
@@ -155,9 +171,9 @@ def both(loss, fresh, **settings):
     model = CheapNumber() if loss in ("squared", "absolute") else Cheap()
     predict = model.predict_proba_one if isinstance(model, Cheap) else lambda x: {"value": model.predict_one(x)}
     sage = IncrementalSAGE(
-        model, loss, alpha=ALPHA, inner=2, reservoir=SIZE, seed=SEED, stream="s", fresh=fresh, **settings
+        model, loss, alpha=ALPHA, inner=3, reservoir=SIZE, seed=SEED, stream="s", fresh=fresh, **settings
     )
-    return model, sage, InPlainPython(predict, loss, 2, fresh)
+    return model, sage, InPlainPython(predict, loss, 3, fresh)
 
 
 def close(a, b):
@@ -247,7 +263,9 @@ def test_conditional_removal_equals_plain_python_on_the_draws_of_the_storage(cou
         before = brier([p / weight for p in mean], y)
         for step, j in enumerate(order[0].tolist()):
             three = answers[3 * step : 3 * step + 3] if step < width - 1 else answers[-1:]
-            after = brier([sum(p) / len(three) for p in zip(*three, strict=True)], y)
+            means = [sum(p) / len(three) for p in zip(*three, strict=True)]
+            excess = sum((p - q) ** 2 for one in three for p, q in zip(one, means, strict=True)) / 6
+            after = brier(means, y) - excess
             raw[j] = 0.95 * raw[j] + 0.05 * (before - after)
             before = after
         assert all(close(a, b / weight) for a, b in zip(sage.aggregator.smoothing.value, raw, strict=False))
@@ -261,7 +279,7 @@ def brier(said, y):
 SETTINGS = [
     {},
     {"fresh": True, "sampling": "uniform"},
-    {"corrected": True, "sampling": "window"},
+    {"corrected": False, "sampling": "window"},
     {"removal": "conditional"},
 ]
 
@@ -367,6 +385,35 @@ def test_row_6_finite_m_through_reservoir_and_aggregator(inner, corrected, expec
     assert (np.abs(np.mean(means, axis=0) - expected) < 3 * error + 0.01).all()  # the mean prediction is smoothed too
 
 
+@pytest.mark.parametrize(
+    ("loss", "settings"),
+    [
+        ("brier", {"corrected": False}), ("brier", {"inner": 1}), ("brier", {"inner": 21}), ("brier", {"start": 2}),
+        ("brier", {"removal": "conditional"}), ("cross_entropy", {"inner": 2}), ("zero_one", {}), ("absolute", {}),
+        (CustomLoss("own", "classification", lambda said, target: 0.0, lambda values, targets: targets * 0.0), {}),
+    ],
+)  # fmt: skip
+def test_values_with_a_bias_of_unknown_size_have_no_interval(loss, settings):
+    rows, targets = rows_and_targets(100)
+    sage = IncrementalSAGE(None, loss, **{"alpha": 0.05, "inner": 3, "reservoir": 20, "start": 20} | settings)
+    sage.explain_block(Quotients(), rows, targets)
+    assert sage.biased and sage.importance and sage.interval() == {}
+    whole = IncrementalSAGE(None, "brier", alpha=0.05, reservoir=20)
+    whole.explain_block(Quotients(), rows, targets)
+    assert not whole.biased and list(whole.interval()) == list(sage.importance)
+
+
+def test_the_interval_of_cross_entropy_is_wider_by_the_bias_that_is_left():
+    rows, targets = rows_and_targets(300)
+    sage = IncrementalSAGE(None, "cross_entropy", alpha=0.05, inner=3, reservoir=20)
+    sage.explain_block(Quotients(), rows, targets)
+    left = np.abs(sage.aggregator.remainders.value)
+    low, high = np.array(list(sage.interval().values())).T
+    plain = normal(sage.aggregator.smoothing)
+    assert left.min() > 0.0
+    assert (low, high) == (pytest.approx(plain.low - left), pytest.approx(plain.high + left))
+
+
 def test_everything_is_told_by_name():
     model, sage, _ = both("squared", False)
     for x, y in events(200, True):
@@ -394,7 +441,7 @@ def test_a_loss_of_ones_own_knows_the_classes():
 
     rows, targets = rows_and_targets(100)
     own = IncrementalSAGE(None, CustomLoss("own", "classification", brier), alpha=0.05, reservoir=20)
-    ours = IncrementalSAGE(None, "brier", alpha=0.05, reservoir=20)
+    ours = IncrementalSAGE(None, "brier", alpha=0.05, reservoir=20, corrected=False)
     for sage in (own, ours):
         sage.explain_block(Quotients(), rows, targets)
     assert own.importance == pytest.approx(ours.importance, abs=1e-9)
@@ -419,7 +466,7 @@ def test_a_model_that_fails_leaves_the_estimator_able_to_go_on():
     "settings",
     [
         {"alpha": 0.0}, {"alpha": 1.5}, {"inner": 0}, {"reservoir": 0}, {"start": 0}, {"sampling": "no"},
-        {"removal": "no"}, {"corrected": True}, {"loss": "brier"}, {"loss": "squared", "corrected": True, "inner": 1},
+        {"removal": "no"}, {"loss": "brier"},
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(settings):

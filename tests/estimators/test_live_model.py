@@ -5,8 +5,13 @@ import pytest
 from river import linear_model, neighbors, preprocessing, tree
 
 from glasstream.errors import ModelError, NotCompilable
+from glasstream.estimators.ipdp import IncrementalPDP
+from glasstream.estimators.ipfi import IncrementalPFI
+from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.estimators.live_model import LiveModel
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION
+from glasstream.research.interval_pfi import IntervalPFI
+from glasstream.research.window_sage import WindowSAGE
 
 
 def test_events_become_rows_that_grow_with_the_features() -> None:
@@ -64,6 +69,47 @@ def test_a_compiled_copy_stands_still_until_it_is_renewed() -> None:
         said.append(live.predictor.evaluate(row * 0 + 1.0).values[0, 0])
         model.learn_one({"a": 1.0}, 5.0)
     assert len(set(said)) == 3 and said[9] == said[0] != said[10] == said[19] != said[20]
+
+
+def shared_copies(*make):
+    """How often the copy is renewed for a sequence of events that several estimators see."""
+    model = linear_model.LinearRegression()
+    live = LiveModel(model, snapshot_every=10)
+    estimators, copies = [one(live) for one in make], []
+    for t in range(40):
+        x, y = {"a": float(t % 3), "b": float(t % 5)}, float(t % 7)
+        for estimator in estimators:
+            estimator.explain_one(x, y)
+        copies.append(live.predictor)
+        model.learn_one(x, y)
+    assert live.events == 40
+    return [t for t in range(1, 40) if copies[t] is not copies[t - 1]]
+
+
+def test_an_event_that_several_estimators_see_counts_once() -> None:
+    alone = shared_copies(lambda live: IncrementalPFI(live, start=1))
+    assert alone == [10, 20, 30]
+    several = (
+        lambda live: IncrementalPFI(live, start=1),
+        lambda live: IncrementalSAGE(live, start=1),
+        IncrementalPDP,
+        lambda live: IntervalPFI(live, interval=20),
+        lambda live: WindowSAGE(live, window=20, stride=10),
+    )
+    assert shared_copies(*several) == alone
+
+
+def test_an_estimator_that_joins_or_returns_goes_on_with_the_count() -> None:
+    live = LiveModel(linear_model.LinearRegression(), snapshot_every=10)
+    first = IncrementalPFI(live, reservoir=20)
+    for t in range(15):
+        first.explain_one({"a": float(t)}, 1.0)
+    second = IncrementalPFI(live, reservoir=20)
+    second.explain_one({"a": 1.0}, 1.0)
+    assert live.events == 16
+    second.restore(*first.state())
+    second.explain_one({"a": 1.0}, 1.0)
+    assert live.events == 17
 
 
 def test_classes_that_a_model_learned_before_are_known() -> None:

@@ -31,7 +31,7 @@ class Formula:
 
 
 def three_classes(rows: np.ndarray) -> np.ndarray:
-    """Of classes z, x, y; odd where a feature is absent."""
+    """Predictor of the classes z, x, y that treats absent features differently."""
     given = np.nan_to_num(rows, nan=50.0)
     return np.column_stack((given[:, 0], given[:, 1] * given[:, 2], given.sum(axis=1)))
 

@@ -18,7 +18,7 @@ MEMBERS = np.array([[1, 0, 0, 0], [1, 1, 0, 1], [0, 0, 0, 0]], np.bool_)
 
 
 def f(rows: np.ndarray) -> np.ndarray:
-    """Not additive, and absence counts."""
+    """Return predictions of a model that is not additive, and for which absence matters."""
     x = np.where(np.isnan(rows), -0.5, rows)
     return x[:, 0] * x[:, 1] + np.sin(x[:, 2]) + np.isnan(rows[:, 0])
 

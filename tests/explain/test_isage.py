@@ -5,8 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from glasstream.errors import SettingsError
-from glasstream.explain.isage import OpenContributions, contributions, first_largest
+from glasstream.explain.isage import OpenContributions, contributions, correctable, first_largest
 from glasstream.explain.losses import CustomLoss
 from glasstream.models.contract.predictor import Output
 
@@ -66,10 +65,17 @@ def in_plain_python(toy, loss, row, target, order, background, corrected=False):
             drawn[:, order[: step + 1]] = row[order[: step + 1]]
             said = np.array([toy.evaluate(one[None]).values[0] for one in drawn])
             after = LOSSES[loss](said.mean(axis=0).tolist(), int(target) if toy.classes else target)
-            after -= said.var(axis=0, ddof=1).sum() / len(said) if corrected else 0.0
+            after -= excess_in_plain_python(loss, said, int(target)) if corrected else 0.0
         lost[feature] = before - after
         before = after
     return [lost[feature] for feature in range(len(order))]
+
+
+def excess_in_plain_python(loss, said, target):
+    if loss != "cross_entropy":
+        return said.var(axis=0, ddof=1).sum() / len(said)
+    true = said[:, target] if target >= 0 else np.zeros(len(said))
+    return true.var(ddof=1) / len(said) / (2 * true.mean() ** 2) if true.any() else 0.0
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -83,12 +89,39 @@ def test_equals_plain_python(loss, steps):
     assert block.predictions.tobytes() == toy.evaluate(rows).values.tobytes()
 
 
-@pytest.mark.parametrize("loss", ["squared", "brier"])
+@pytest.mark.parametrize("loss", ["squared", "brier", "cross_entropy"])
 def test_the_corrected_estimator_equals_plain_python(loss):
     toy, rows, targets, order, background = block_of(loss)
     block = contributions(toy, loss, rows, targets, order, background, corrected=True)
     wanted = [in_plain_python(toy, loss, *row, True) for row in zip(rows, targets, order, background, strict=True)]
     assert block.contributions == pytest.approx(np.array(wanted), abs=1e-9)
+
+
+@pytest.mark.parametrize("inner", [3, 5])
+def test_the_remainder_of_cross_entropy_compares_all_rows_with_all_but_one(inner):
+    toy, rows, targets, order, background = block_of("cross_entropy", inner=inner)
+    block = contributions(toy, "cross_entropy", rows, targets, order, background, corrected=True)
+    whole = np.array([np.cumsum(one[turn]) for one, turn in zip(block.contributions, order, strict=True)])
+    fewer = np.zeros_like(whole)
+    for out in range(inner):
+        kept = np.delete(background, out, axis=2)
+        for i, one in enumerate(zip(rows, targets, order, kept, strict=True)):
+            fewer[i] += np.cumsum(np.array(in_plain_python(toy, "cross_entropy", *one, True))[order[i]]) / inner
+    remainders = np.array([np.cumsum(one[turn]) for one, turn in zip(block.remainders, order, strict=True)])
+    assert remainders == pytest.approx((fewer - whole) / (inner**2 / (inner - 1) ** 2 - 1), abs=1e-9)
+    assert np.abs(remainders[:, -1]).max() < 1e-12 and np.abs(remainders).max() > 1e-4
+
+
+def test_where_no_background_row_gives_the_true_class_the_loss_bounds_the_remainder():
+    class Never(Toy):
+        def evaluate(self, rows):
+            said = np.where(rows[:, :1] > 5, [[0.5, 0.5, 0.0]], [[0.0, 0.5, 0.5]])
+            return Output(said, np.zeros(len(rows), np.int64))
+
+    arrays = np.array([[9.0, 0.0]]), np.zeros(1), np.array([[1, 0]]), np.zeros((1, 1, 3, 2))
+    block = contributions(Never(), "cross_entropy", *arrays, corrected=True)
+    assert block.contributions.tolist() == pytest.approx(np.array([[-log(2) - log(1e-15), log(1e-15)]]))
+    assert np.abs(block.remainders) == pytest.approx(-log(1e-15))
 
 
 @pytest.mark.parametrize("corrected", [False, True])
@@ -104,9 +137,9 @@ def test_completed_contributions_add_up_row_by_row(width, corrected):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_row_does_not_depend_on_the_rows_beside_it(loss):
     toy, *arrays = block_of(loss)
-    whole = contributions(toy, loss, *arrays)
+    whole = contributions(toy, loss, *arrays, corrected=True)
     for rows in (slice(0, 1), slice(1, 17), slice(17, 40), slice(5, 5)):
-        part = contributions(toy, loss, *(array[rows] for array in arrays))
+        part = contributions(toy, loss, *(array[rows] for array in arrays), corrected=True)
         assert all(a.tobytes() == b[rows].tobytes() for a, b in zip(part, whole, strict=True))
 
 
@@ -140,13 +173,12 @@ def test_a_loss_of_ones_own():
     assert all(np.allclose(a, b, atol=1e-9) for a, b in zip(mine, ours, strict=True))
 
 
-def test_the_correction_is_refused_where_there_is_none():
-    toy, *arrays = block_of("absolute")
-    with pytest.raises(SettingsError, match="expected the loss brier or squared, got 'absolute'"):
-        contributions(toy, "absolute", *arrays, corrected=True)
-    toy, *arrays = block_of("squared", inner=1)
-    with pytest.raises(SettingsError, match="at least 2 background rows a step, got 1"):
-        contributions(toy, "squared", *arrays, corrected=True)
+@pytest.mark.parametrize(("loss", "inner"), [("absolute", 5), ("zero_one", 5), ("squared", 1), ("cross_entropy", 2)])
+def test_what_has_no_correction_stays_as_it_is(loss, inner):
+    toy, *arrays = block_of(loss, inner=inner)
+    plain, corrected = (contributions(toy, loss, *arrays, corrected) for corrected in (False, True))
+    assert not correctable(loss, inner) and corrected.remainders.shape[1] == 0
+    assert plain.contributions.tobytes() == corrected.contributions.tobytes()
 
 
 class Linear:
@@ -184,7 +216,8 @@ def test_row_6_finite_m_closed_form_and_its_correction(inner, corrected, expecte
 
 
 def test_open_contributions_take_part_rows():
-    block = OpenContributions(np.zeros((2, 1)), np.zeros(2, np.int64), np.ones(2), np.ones((2, 1)), np.zeros(2))
+    first, ones = np.zeros(2, np.int64), np.ones(2)
+    block = OpenContributions(np.zeros((2, 1)), first, ones, np.ones((2, 1)), np.zeros(2), np.empty((2, 0)))
     values, marginal = block.completed(np.array([3.0, 4.0]))
     assert values.tolist() == [[3.0], [4.0]] and marginal.tolist() == [3.0, 4.0]
     assert not block.contributions.any()

@@ -72,7 +72,7 @@ def test_the_losses_are_those_of_the_map_with_so_many_learners(loss: str) -> Non
 
 
 def plain_start(x: np.ndarray, y: np.ndarray, base: np.ndarray, sign: float, unit: str, loss: str) -> np.ndarray:
-    """Of length 2 along the slope, the curvature or between them, whichever correlates best with what is left."""
+    """Start of length 2 along the slope, the curvature or between them, whichever correlates best with the residual."""
     left = 2 * (y - base) if loss == "quadratic" else y / (1 + np.exp(y * base))
     left -= left.mean()
     slope = sign * left @ x / np.linalg.norm(left @ x)
@@ -284,3 +284,30 @@ def test_settings_out_of_range_are_refused_all_at_once() -> None:
     with pytest.raises(SettingsError, match="expected starts as a whole number of 0 or more, got -1"):
         GbmapSettings(starts=-1)
     assert "expected beta above 0 and finite, got -1.0" in str(raised.value)
+
+
+def test_a_start_in_the_rows_gives_a_column_of_zeros_no_weight_and_one_from_n_0_1_keeps_it() -> None:
+    x, y = cosines(300, 4, 2)
+    x[:, 3] = 0.0
+    within = fit_map(x, y, QUICK).map
+    drawn = fit_map(x, y, replace(QUICK, start="normal")).map
+    assert not within.weights[:, 3].any()
+    assert np.abs(drawn.weights[:, 3]).min() > 0.0
+    assert not fit_map(x, y, replace(QUICK, start="normal", intercept=False)).map.constants.any()
+
+
+def test_with_starts_from_n_0_1_every_learner_is_kept() -> None:
+    x = generator(3).normal(size=(200, 2))
+    linear = replace(QUICK, unit="linear", ridge=0.0)
+    within, drawn = (
+        fit_map(x, x[:, 0] - x[:, 1], replace(linear, start=start)).map.weights for start in ("rows", "normal")
+    )
+    assert not within[1:].any() and np.abs(drawn).max(axis=1).min() > 0.0
+
+
+def test_starts_from_n_0_1_depend_on_the_seed_alone() -> None:
+    x, y = cosines(200, 3, 1)
+    one, same, other = (fit_map(x, y, replace(QUICK, start="normal", seed=seed)).map for seed in (1, 1, 2))
+    assert np.array_equal(one.weights, same.weights) and not np.array_equal(one.weights, other.weights)
+    with pytest.raises(SettingsError, match="expected a start of rows, normal, got 'zero'"):
+        replace(QUICK, start="zero")  # type: ignore[arg-type]

@@ -118,3 +118,16 @@ def test_a_reference_of_fewer_rows_than_neighbours_is_refused() -> None:
 def test_a_reference_without_targets_is_refused_for_the_quadratic_loss() -> None:
     with pytest.raises(InputError, match="expected the targets of the reference rows"):
         DriftIndicator.of(random_map(2, 3), np.zeros((9, 3)))
+
+
+def test_a_map_of_the_indicators_own_notices_a_direction_in_which_no_reference_row_varies() -> None:
+    rows, later = generator(7).normal(size=(2, 200, 3))
+    rows[:, 2] = 0.0
+    y = np.abs(rows[:, 0]) + rows[:, 1]
+    later[:, 2] = 0.0
+    beyond = later.copy()
+    beyond[:, 2] = 8.0
+    blind = DriftIndicator.fit(rows, y, PAPER_DRIFT)
+    assert np.array_equal(blind.indicator(later), blind.indicator(beyond))
+    sensitive = DriftIndicator.fit(rows, y)
+    assert np.median(sensitive.indicator(beyond)) > np.quantile(sensitive.indicator(later), 0.95)

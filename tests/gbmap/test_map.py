@@ -1,4 +1,4 @@
-"""What a fitted map says of a row (003, equations 1, 2 and 5; row 10: the decomposition)."""
+"""The values of a fitted map for a row (003, equations 1, 2 and 5; row 10: the decomposition)."""
 
 import pickle
 from dataclasses import replace

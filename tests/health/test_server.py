@@ -111,7 +111,7 @@ def test_a_probe_that_has_no_more_patience_leaves_no_trace(capfd: pytest.Capture
         before = set(threading.enumerate())
         probe = socket.create_connection(("127.0.0.1", health.port))
         probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-        while not (answering := set(threading.enumerate()) - before):
+        while not (answering := [one for one in set(threading.enumerate()) - before if one.is_alive()]):
             pass  # on the loop, which therefore cannot answer yet
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
         probe.close()

@@ -166,7 +166,7 @@ DEEP = '{"x":' + "[" * 900 + "]" * 900 + "}"
 
 
 def outcome(value: str, place: int) -> object:
-    """What became of the element at a place of an array, as text: 1, 1.0 and True are not the same here."""
+    """Return the result for one element of an array as text, because 1, 1.0 and True must differ here."""
     decoded = decode(value.encode(), LIMIT)
     for index, event in decoded.events:
         if index == place:

@@ -11,7 +11,7 @@ from glasstream_topics.labels import Label
 
 
 def join(waiting: Waiting[str], event_id: str | int, seqs: int, y: object = "a") -> object:
-    """What is kept of the event that the label is of, or the reason why it is of none."""
+    """Return the waiting event of a label, or the reason why there is none."""
     found = waiting.join(Label(event_id, y), Admission(seq=seqs))
     return found.kept if isinstance(found, Joined) else found[0]
 

@@ -12,7 +12,7 @@ from tests.deployment import HMAC_KEY, Deployment
 
 @dataclass
 class Said:
-    """What a command printed, its exit code, and the error that it ended with."""
+    """Output of a command, its exit code, and the error with which it ended."""
 
     out: str
     err: str
@@ -21,7 +21,7 @@ class Said:
 
     @property
     def records(self) -> list[dict]:
-        """What `--json` printed."""
+        """Records that `--json` printed."""
         return [orjson.loads(line) for line in self.out.splitlines()]
 
 
@@ -46,7 +46,7 @@ class Commands:
         return Said(result.stdout, result.stderr, result.return_value, error)
 
     def well(self, *arguments: object) -> Said:
-        """As `run`; it must end with 0."""
+        """Run a command like `run`, and check that it ends with code 0."""
         said = self.run(*arguments)
         if said.error is not None:
             raise said.error

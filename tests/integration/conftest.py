@@ -92,7 +92,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def finished_run(start_run: Callable[..., Run]) -> Callable[..., Run]:
-    """As `start_run`, waited for; it must end well."""
+    """Run like `start_run`, wait for the end, and check that it succeeds."""
 
     def finish(*arguments: str, **variables: str) -> Run:
         run = start_run(*arguments, **variables)

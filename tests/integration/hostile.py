@@ -5,7 +5,6 @@ come. Where a change leaves a message well-formed, it is therefore made one of a
 """
 
 import struct
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -42,7 +41,7 @@ class Hostile(NamedTuple):
 
 @dataclass
 class Genuine:
-    """What the stages write for some events, in one process."""
+    """Messages that the stages write for some events, in one process."""
 
     requests: list[bytes] = field(default_factory=list)
     contributions: list[bytes] = field(default_factory=list)
@@ -72,10 +71,10 @@ class Genuine:
     def snapshots_of(self, stream: str, epoch: int) -> Iterator[Hostile]:
         """The same models as those of another stream."""
         for version, data in self.snapshots.items():
-            frame = frames.decode(zlib.decompress(data), codec.KIND, codec.VERSION)
+            frame = frames.decode(codec.inflate(data), codec.KIND, codec.VERSION)
             origin = {"stream": stream, "epoch": epoch, "version": version}
             body = frames.encode(codec.KIND, codec.VERSION, {**frame.meta, "origin": origin}, frame.arrays)
-            for key, value in snapshots.split(stream, epoch, version, zlib.compress(body)):
+            for key, value in snapshots.split(stream, epoch, version, codec.compress(body)):
                 yield Hostile("snapshots", key, value, 0)
 
 
@@ -296,7 +295,7 @@ def on_events(rng: Random, values: list[bytes], settings: Settings, home: int) -
 def hostile(
     rng: Random, count: int, genuine: Genuine, values: list[bytes], settings: Settings, key: bytes
 ) -> Iterator[Hostile]:
-    """So many messages, over all four topics."""
+    """Return this number of messages, over all four topics."""
     home = events.partition(key, settings.topics.events)
     for _ in range(count):
         topic = rng.choice(("events", "explain.requests", "contributions", "snapshots"))
@@ -339,7 +338,7 @@ def mistakes() -> Iterator[Mistake]:
 
 
 class Log:
-    """What stands on `events`, and what a quiet run makes of it."""
+    """Messages on `events`, and the output of a quiet run over them."""
 
     def __init__(self, settings: Settings) -> None:
         self._reference = Reference(settings)

@@ -11,7 +11,7 @@ def knn():
 
 
 def knn_classifier():
-    """As slow to ask, with classes."""
+    """A classifier that is as slow as the regressor."""
     return preprocessing.StandardScaler() | neighbors.KNNClassifier(
         n_neighbors=3, engine=neighbors.LazySearch(window_size=50)
     )

@@ -8,7 +8,7 @@ import pytest
 from tests.deployment import ROOT
 
 ALERTS = ("GlasstreamStageGone", "GlasstreamWorkerDown", "GlasstreamStalled", "GlasstreamDeadLetters")
-"""Those that a person is woken by first, and the first of a counter; promtool plays the cases of all of them."""
+"""The most urgent alerts, and one on a counter. promtool plays the cases of all alerts."""
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def halve(given: object) -> object:
 
 
 def replayed(deployment: Deployment) -> list[tuple[bytes | None, bytes | None, str]]:
-    """What is on `events` with the position of a dead letter: key, value, position."""
+    """Return the messages on `events` that carry the position of a dead letter: key, value, position."""
     settings = deployment.settings
     name = settings.prefix + events.TOPIC.name
     begin = {(name, partition): 0 for partition in range(settings.topics.events)}

@@ -37,7 +37,7 @@ def found(
 
 
 def causes(findings: list[Finding]) -> list[tuple[str, str]]:
-    """What fails, and what it says; for each there is something to do."""
+    """Return the failed checks with their messages. Every finding but ok says what to do, and none shows the key."""
     assert all(one.do for one in findings if one.level is not Level.OK)
     assert HMAC_KEY not in str(findings)
     return [(one.check, one.what) for one in findings if one.level is Level.FAIL]
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     assert HMAC_KEY not in said.out
 
     # a novelty detector that has ended is missed where the settings ask for one
-    ran = progress_novelty.encode(progress_novelty.PartitionProgress(epoch=0, offset=0, used=0, fingerprint={}))
+    ran = progress_novelty.encode(progress_novelty.NoveltyPartitionProgress(epoch=0, offset=0, used=0, fingerprint={}))
     deployment.producer.produce(f"{prefix}progress.novelty", ran[1], ran[0], partition)
     assert deployment.producer.flush(30.0) == 0
     assert not causes(found(deployment))

@@ -25,14 +25,16 @@ from tests.integration.conftest import Run
 from tests.logs import event as numbers
 
 Deploy = Callable[..., Deployment]
-COUNT, LATER = 1_200, 100
+COUNT, LATER = 600, 100
+FORGOTTEN = 10
+"""Messages of stream s, of 20 events each, that the broker forgets in the end."""
 UNLABELLED = 9
 
 
 def event(number: int) -> dict:
     """Every 50th without a label."""
     made = numbers(number)
-    made["x"]["town"] = f"t{number % 7 if number < 900 else number % 9}"
+    made["x"]["town"] = f"t{number % 7 if number < 450 else number % 9}"
     if number % 50 == UNLABELLED:
         del made["y"]
     return made
@@ -79,7 +81,7 @@ def forget(deployment: Deployment, topic: str, before: Mapping[int, int]) -> Non
 
 
 def forget_snapshots(deployment: Deployment) -> None:
-    """As a compaction would that has met the tombstones."""
+    """Remove what a compaction removes when it meets the tombstones."""
     entry = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     name = deployment.settings.prefix + "snapshots"
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
@@ -89,7 +91,7 @@ def forget_snapshots(deployment: Deployment) -> None:
 
 
 def send_until_a_checkpoint(deployment: Deployment) -> list[int]:
-    """Send events of stream s until there is a checkpoint to go on from when the first 20 messages are gone. The
+    """Send events of stream s until there is a checkpoint to go on from when the first messages are gone. The
     numbers of those that are labelled, which have been explained."""
     sent, partition = 0, events.partition(b"s", deployment.settings.topics.events)
     for end in range(COUNT, 10 * COUNT, LATER):  # one that took long is followed by as long a pause
@@ -98,7 +100,7 @@ def send_until_a_checkpoint(deployment: Deployment) -> list[int]:
         rows = [number for number in range(end) if number % 50 != UNLABELLED]
         deployment.wait_published("s", len(rows) - 1)
         kept = [key.version for key in checkpoint_keys(deployment, partition) if key.stream == "s"]
-        if any(400 < version < len(rows) for version in kept):
+        if any(20 * FORGOTTEN < version < len(rows) for version in kept):
             return rows
     raise AssertionError("no checkpoint was made")
 
@@ -132,8 +134,8 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     for worker in ("explainer-1", "aggregator-1", "learner-1"):
         assert deployment.stop(worker) == ExitCode.OK
 
-    # 50 random events, from what was sent and from the log alone
-    asked = Random(5).sample(rows[100:], 50)
+    # random events, from what was sent and from the log alone
+    asked = Random(5).sample(rows[100:], 10)
     found = commands.well("explain-at", "s", *asked, "--json").records
     again = commands.well("explain-at", "s", *asked, "--json", "--from", "log").records
     assert [one["seq"] for one in found] == asked
@@ -209,7 +211,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
         said.error, StateError
     ) and f"there is no block with seq {seq} on {prefix}explain.requests" in str(said.error)
     late = rows[-1]
-    forget(deployment, "events", {events.partition(b"s", 2): 20})
+    forget(deployment, "events", {events.partition(b"s", 2): FORGOTTEN})
     (made,) = commands.well("explain-at", "s", late, "--json").records
     assert made["source"] == "log" and made["published"]["equal"] and made["event"]["id"] == str(late)
     said = commands.run("explain-at", "s", rows[120])

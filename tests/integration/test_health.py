@@ -1,4 +1,4 @@
-"""What running workers say of themselves."""
+"""Probes and metrics of running workers."""
 
 import json
 import re

@@ -1,21 +1,18 @@
-"""On a real Kafka the novelty detector says what the plain loop says, through crashes, with any number of workers."""
+"""The novelty detector of a run says what the plain loop says. On a real Kafka: `test_hostile_messages.py`."""
 
 from collections.abc import Callable
-
-import pytest
 
 from tests.integration.conftest import Run
 
 
-@pytest.mark.parametrize("broker", ["embedded", "local"])
-def test_a_run_says_what_the_plain_loop_says(broker: str, kafka: str, finished_run: Callable[..., Run]) -> None:
-    """Only a broker shows the process that fits beside a worker. Crashes: `tests/stages/test_novelty_state.py`."""
+def test_a_run_says_what_the_plain_loop_says(finished_run: Callable[..., Run]) -> None:
+    """A run has the process that fits beside a worker. Crashes: `tests/stages/test_novelty_state.py`."""
     arguments = (
         *("--explain", "ipfi,novelty", "--model", "linear", "--rows", "4000", "--set", "novelty.window=300"),
         *("--set", "novelty.stride=500", "--set", "novelty.delay=200", "--set", "novelty.held=0.5"),
     )
     one = finished_run(*arguments, "--broker", "none")
-    other = finished_run(*arguments, "--broker", kafka if broker == "local" else broker)
+    other = finished_run(*arguments, "--broker", "embedded")
     for topic in ("novelty", "importance", "predictions"):
         assert other.file(topic) == one.file(topic) != b""
     assert "events scored" in one.log and "events scored" in other.log

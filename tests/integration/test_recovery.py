@@ -83,14 +83,3 @@ def test_a_learner_whose_first_events_are_gone_stays_and_says_so_until_a_new_epo
         return any(b'"epoch":1' in record for record in deployment.values("importance"))
 
     wait_for("records of the new epoch", are_published)
-
-
-def test_a_missing_topic_and_a_wrong_partition_count_are_said_before_the_start(deploy: Deploy) -> None:
-    """Only a broker says which topics there are, and with how many partitions."""
-    deployment = deploy(*SETTINGS)
-    deployment.start("learner", GLASSTREAM_TOPICS_REQUESTS="5")
-    assert deployment.exit_code("learner-1") == ExitCode.BROKER
-    assert f"{deployment.settings.prefix}explain.requests" in deployment.log("learner-1")
-    deployment.start("aggregator", "aggregator-1", GLASSTREAM_PREFIX="nothing-here.")
-    assert deployment.exit_code("aggregator-1") == ExitCode.BROKER
-    assert "nothing-here.contributions" in deployment.log("aggregator-1")

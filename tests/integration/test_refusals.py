@@ -1,12 +1,16 @@
-"""What cannot be done is refused in bounded time, with a message that says what to do, and an exit code."""
+"""Impossible requests are refused in bounded time, with an exit code and a message that says what to do."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from glasstream.configuration import load
+from glasstream.runner.prepare import environment
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events
-from tests.deployment import SETTINGS, Deployment, wait_for
+from tests.deployment import DEADLINE, HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.fork_server import Forked, fork_server
 from tests.integration.conftest import Run
 from tests.logs import messages
 
@@ -14,40 +18,32 @@ Deploy = Callable[..., Deployment]
 NOBODY = "127.0.0.1:1"
 
 
-def test_a_worker_without_a_broker_says_so_and_ends(deploy: Deploy) -> None:
-    """Only the client library shows what it says of an address where nobody listens."""
-    deployment = deploy(*SETTINGS)
-    stages = ("learner", "explainer", "aggregator", "novelty")
-    for stage in stages:
-        deployment.start(stage, GLASSTREAM_BROKER=NOBODY)
-    for stage in stages:
-        assert deployment.exit_code(f"{stage}-1") == ExitCode.BROKER
-        said = deployment.log(f"{stage}-1")
-        assert f"no broker answered at {NOBODY}" in said and "check the address and that the broker runs" in said
-        assert "Traceback" not in said
+def test_workers_without_a_broker_or_with_settings_that_librdkafka_does_not_take_end(tmp_path: Path) -> None:
+    """Only the client library shows what it says of them."""
+    settings = load(assignments=[*SETTINGS, f"broker={NOBODY}"])
 
+    def start(stage: str, name: str, **more: str) -> tuple[Forked, Path]:
+        log = tmp_path / f"{name}.log"
+        variables = {**environment(settings), "GLASSTREAM_HMAC_KEY": HMAC_KEY, **more}
+        return fork_server().start(["worker", stage, "--instance", name, "--tether"], variables, log), log
 
-def test_settings_that_librdkafka_does_not_take_are_named(deploy: Deploy) -> None:
-    """Only the client library says which of its settings there are."""
-    deployment = deploy(*SETTINGS)
-    deployment.start("aggregator", GLASSTREAM_KAFKA_SSL_KEYS="none")
-    assert deployment.exit_code("aggregator-1") == ExitCode.USAGE
-    said = deployment.log("aggregator-1")
+    workers = [start(stage, stage) for stage in ("learner", "explainer", "aggregator", "novelty")]
+    misconfigured, log = start("aggregator", "misconfigured", GLASSTREAM_KAFKA_SSL_KEYS="none")
+    assert misconfigured.wait(DEADLINE) == ExitCode.USAGE
+    said = log.read_text()
     assert 'librdkafka does not take these settings: No such configuration property: "ssl.keys"' in said
     assert "Traceback" not in said
+    for worker, log in workers:
+        assert worker.wait(DEADLINE) == ExitCode.BROKER
+        said = log.read_text()
+        assert f"no broker answered at {NOBODY}" in said and "check the address and that the broker runs" in said
+        assert "Traceback" not in said
 
 
 def test_a_run_without_a_broker_says_so_and_ends(start_run: Callable[..., Run]) -> None:
     run = start_run("--broker", NOBODY, "--rows", "100")
     assert run.wait() == ExitCode.BROKER
     assert f"no broker answers at {NOBODY}" in run.log and "Check that Kafka runs" in run.log
-    assert "Traceback" not in run.log
-
-
-def test_a_data_folder_that_cannot_be_written_is_refused(kafka: str, start_run: Callable[..., Run]) -> None:
-    run = start_run("--broker", "local", "--data", "/proc/nope", "--rows", "100")
-    assert run.wait() == ExitCode.BROKER
-    assert "/proc/nope" in run.log and "Give another --data, or make this one writable" in run.log
     assert "Traceback" not in run.log
 
 
@@ -87,20 +83,20 @@ def test_a_topic_that_is_deleted_while_running_ends_who_writes_it(deploy: Deploy
     assert_names_the_missing(deployment, "learner", "predictions")
 
 
-def test_an_aggregator_whose_topic_is_deleted_while_running_ends(deploy: Deploy) -> None:
-    """Only a broker deletes a topic under a producer."""
-    deployment = deploy(*SETTINGS)
-    deployment.start_all()
-    deployment.send(*messages(0, 400), events.FLUSH)
-    deployment.wait_published("s", 399)
-    delete(deployment, "importance")
-    deployment.send(*messages(400, 800), events.FLUSH)
-    assert_names_the_missing(deployment, "aggregator", "importance")
+def test_a_worker_that_lacks_a_topic_or_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> None:
+    """Only a broker says which topics there are, with how many partitions, and deletes one under a producer.
 
-
-def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> None:
-    """Which states are refused is shown without a broker: `tests/stages/test_pipeline.py`."""
+    Which states are refused is shown without a broker: `tests/stages/test_pipeline.py`.
+    """
     deployment = deploy(*SETTINGS)
+    deployment.start("learner", GLASSTREAM_TOPICS_REQUESTS="5")
+    deployment.start("aggregator", GLASSTREAM_PREFIX="nothing-here.")
+    for stage, missing in (
+        ("learner", f"{deployment.settings.prefix}explain.requests"),
+        ("aggregator", "nothing-here.contributions"),
+    ):
+        assert deployment.exit_code(f"{stage}-1") == ExitCode.BROKER
+        assert missing in deployment.log(f"{stage}-1")
     deployment.start_all()
     deployment.send(*messages(0, 300), events.FLUSH)
     deployment.wait_published("s", 299)
@@ -112,3 +108,8 @@ def test_a_worker_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> Non
         assert "seed: was 3, is 4" in said and "--new-epoch" in said and "Traceback" not in said
     deployment.read_all()
     assert deployment.workers["explainer-1"].poll() is None  # it follows both topics, and goes on
+    deployment.start("learner")
+    deployment.start("aggregator")
+    delete(deployment, "importance")
+    deployment.send(*messages(300, 600), events.FLUSH)
+    assert_names_the_missing(deployment, "aggregator", "importance")

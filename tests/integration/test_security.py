@@ -97,7 +97,7 @@ def deployment(secured: Secured, prefix: str, tmp_path: Path) -> Iterator[Deploy
 
 
 def refusal(client: dict[str, str], topic: str) -> str:
-    """What one who writes to a topic is told."""
+    """Return the broker's answer to a client that writes to a topic."""
     told: list[str] = []
     producer = Producer(client)
     producer.produce(topic, b"{}", b"s", on_delivery=lambda error, message: told.append(str(error)))
@@ -106,7 +106,7 @@ def refusal(client: dict[str, str], topic: str) -> str:
 
 
 def doctor(secured: Secured, prefix: str, role: str, probe: bool = False, **others: str) -> Iterator[Finding]:
-    """What the doctor finds as one who has a role, with some settings of the client in place of theirs."""
+    """Return the doctor's findings for a client with a role, with some settings of the client replaced."""
     kafka = secured.credentials(role) | others
     given = [f"broker={secured.address}", f"prefix={prefix}", *SETTINGS]
     settings = load(assignments=[*given, *(f"kafka.{name}={text}" for name, text in kafka.items())])

@@ -1,13 +1,17 @@
 """The chaos soaks with a fixed seed; longer ones are run by hand: `python tests/chaos/soak.py --faults 100`."""
 
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
 
 import orjson
 import pytest
 
-from tests.chaos.faults import FAULTS
+from glasstream.transport.worker import ExitCode
+from tests.chaos.faults import FAULTS, MOST_ENDS, STAGES, EndedForGoodError, Scene
 from tests.deployment import ROOT
 
 ON_THREE_BROKERS = ("leader_killed", "controller_killed", "connections_half_open", "reassigned")
@@ -42,3 +46,59 @@ def test_faults_of_three_brokers_lose_double_and_change_nothing() -> None:
     witness = outcome["witness"]
     assert isinstance(witness, dict) and witness["delivered"] and witness["readiness_samples"]
     assert (witness["again"], witness["aborted"], witness["skipped"], witness["readiness_lies"]) == (0, 0, 0, [])
+
+
+# --- Waiting for workers that end again and again -------------------------------------------------------------------
+class Worker:
+    def __init__(self, code: int | None) -> None:
+        self.code = code
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+class Ending:
+    """A deployment whose aggregator ends with the next of these codes each time that it is started."""
+
+    def __init__(self, *codes: int) -> None:
+        self.folder = Path("nowhere")
+        self.workers: dict[str, Worker] = {}
+        self.started: list[str] = []
+        self._codes = iter(codes)
+
+    def start(self, stage: str, name: str, **variables: str) -> None:
+        self.started.append(name)
+        self.workers[name] = Worker(next(self._codes, None) if stage == "aggregator" else None)
+
+    def log(self, name: str) -> str:
+        return f"{name}: exiting with code: the reason"
+
+    def aggregated(self, stream: str) -> int:
+        return 100 if all(worker.code is None for worker in self.workers.values()) else 0
+
+
+def scene(*codes: int) -> tuple[Scene, Ending]:
+    ending = Ending(*codes)
+    return Scene(cast(Any, ending), cast(Any, None), lambda rows: rows, random.Random(1), "s"), ending
+
+
+@pytest.mark.parametrize("codes", [(ExitCode.STATE,), (ExitCode.USAGE,), (ExitCode.BROKER,) * MOST_ENDS])
+def test_a_wait_ends_with_a_worker_that_would_end_again(codes: tuple[int, ...]) -> None:
+    waiting, ending = scene(*codes)
+    with pytest.raises(EndedForGoodError, match=r"aggregator-1.*the reason"):
+        waiting.until("all rows", lambda: ending.aggregated("s") >= 100, deadline=1e9)
+    assert ending.started.count("aggregator-1") == len(codes)
+
+
+def test_workers_that_end_for_passing_reasons_are_started_again() -> None:
+    """The ends of one wait do not count in the next, nor does a worker that a fault has put to sleep."""
+    often = (ExitCode.BROKER,) * (MOST_ENDS - 1)
+    waiting, ending = scene(*often, ExitCode.FENCED)
+    waiting.until_aggregated(100)
+    assert ending.started.count("aggregator-1") == len(often) + 2
+    ending._codes = iter(often)
+    ending.workers.pop("aggregator-1")
+    waiting.until_aggregated(100, asleep="aggregator-1")
+    assert "aggregator-1" not in ending.workers and ending.workers.keys() == STAGES.keys() - {"aggregator-1"}
+    waiting.until_aggregated(100)
+    assert waiting.ended == {"aggregator, code 4": 1, "aggregator, code 5": 2 * len(often)}

@@ -18,8 +18,6 @@ from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
 
-pytestmark = pytest.mark.kafka
-
 COUNTS = {"events": 2, "requests": 3}
 TIMEOUT_S = 30.0
 
@@ -59,22 +57,43 @@ def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
     wait_until(lambda: config(client, topic)[name].value == value)
 
 
-def test_what_create_makes_verify_finds_right(client: AdminClient, prefix: str) -> None:
-    assert admin.create(client, COUNTS, prefix) == [topic.full_name(prefix) for topic in glasstream_topics.ALL]
+def test_topics_are_created_left_as_they_are_and_deleted(client: AdminClient, prefix: str) -> None:
+    """Only a broker shows that it takes the contract's configuration, and what it makes of it."""
+    with pytest.raises(TopicError, match="create"):
+        admin.create(client, COUNTS, "not allowed/")
+    with pytest.raises(TopicError, match="create"):
+        admin.create(client, COUNTS, prefix, replication=7)
+
+    other = f"other-{prefix}"
+    names = [topic.full_name(prefix) for topic in glasstream_topics.ALL]
+    assert admin.create(client, COUNTS, prefix) == names
     assert admin.verify(client, COUNTS, prefix) == []
-    present = client.list_topics(timeout=TIMEOUT_S).topics
+    found = partitions(client)
     for description in admin.show(COUNTS, prefix):
-        assert len(present[description.name].partitions) == description.partitions
+        assert found[description.name] == description.partitions
 
-
-def test_create_leaves_what_is_there(client: AdminClient, prefix: str) -> None:
-    admin.create(client, COUNTS, prefix)
     alter(client, f"{prefix}events", "retention.ms", "123456789")
     assert admin.create(client, {"events": 9, "requests": 9}, prefix) == []
     assert admin.verify(client, COUNTS, prefix) == []  # retention of public topics is the operator's
+    assert admin.verify(client, {"events": 2, "requests": 5}, prefix) == [
+        Deviation(f"{prefix}explain.requests", "partitions", "5", "3")
+    ]
+
+    overrides = {"events": {"max.message.bytes": "4194304"}}
+    admin.create(client, COUNTS, other, overrides)
+    assert admin.verify(client, COUNTS, other, overrides) == []
+    assert [(finding.topic, finding.what, finding.found) for finding in admin.verify(client, COUNTS, other)] == [
+        (f"{other}events", "max.message.bytes", "4194304")
+    ]
+
+    assert sorted(admin.delete(client, prefix)) == sorted(names)
+    assert admin.delete(client, prefix) == []
+    assert admin.verify(client, COUNTS, other, overrides) == [], "topics of another prefix stay"
+    admin.delete(client, other)
 
 
 def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
+    """Only a broker reports the configuration that it uses."""
     admin.create(client, COUNTS, prefix)
     name: Callable[[str], str] = lambda topic: prefix + topic  # noqa: E731
     for future in client.delete_topics([name("importance")], operation_timeout=TIMEOUT_S).values():
@@ -95,38 +114,6 @@ def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
         Deviation(name("snapshots"), "segment.bytes", "16777216", "1048576"),
     ]
     assert str(Deviation("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
-
-
-def test_other_counts_are_other_contracts(client: AdminClient, prefix: str) -> None:
-    admin.create(client, COUNTS, prefix)
-    found = admin.verify(client, {"events": 2, "requests": 5}, prefix)
-    assert found == [Deviation(f"{prefix}explain.requests", "partitions", "5", "3")]
-
-
-def test_settings_take_the_place_of_the_contracts_configuration(client: AdminClient, prefix: str) -> None:
-    overrides = {"events": {"max.message.bytes": "4194304"}}
-    admin.create(client, COUNTS, prefix, overrides)
-    assert admin.verify(client, COUNTS, prefix, overrides) == []
-    assert [(finding.topic, finding.what, finding.found) for finding in admin.verify(client, COUNTS, prefix)] == [
-        (f"{prefix}events", "max.message.bytes", "4194304")
-    ]
-
-
-def test_delete_takes_what_is_there_and_nothing_else(client: AdminClient, prefix: str) -> None:
-    other = f"other-{prefix}"
-    admin.create(client, COUNTS, other)
-    admin.create(client, COUNTS, prefix)
-    assert sorted(admin.delete(client, prefix)) == sorted(topic.full_name(prefix) for topic in glasstream_topics.ALL)
-    assert admin.delete(client, prefix) == []
-    assert admin.verify(client, COUNTS, other) == []
-    admin.delete(client, other)
-
-
-def test_what_the_broker_refuses_is_a_topic_error(client: AdminClient, prefix: str) -> None:
-    with pytest.raises(TopicError, match="create"):
-        admin.create(client, COUNTS, "not allowed/")
-    with pytest.raises(TopicError, match="create"):
-        admin.create(client, COUNTS, prefix, replication=7)
 
 
 def test_no_broker_is_a_topic_error() -> None:

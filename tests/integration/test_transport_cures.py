@@ -1,12 +1,13 @@
-"""What Faust does to messages, offsets and partitions, and that the cures are what prevents it.
+"""Faults of Faust with messages, offsets and partitions, and our cures for them.
 
 Each law is tested with its cure, and once more without it, where it must fail. One test runs with the cure only,
-because the failure without it depends on a race.
+because the failure without it depends on a race. What Faust does within the worker is shown on the embedded broker.
+Three tests need a real Kafka: for the markers of transactions and what they hide, for fencing, and for a group of two.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from faust.transport.consumer import Consumer as FaustConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
+from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.errors import FencedError
 from glasstream.transport.app import StreamApp
 from glasstream.transport.connection import Connection
@@ -32,6 +34,7 @@ from tests.transport.harness import (
     Total,
     Totals,
     committed_offset,
+    embedded_topics,
     make_topics,
     options,
     produce,
@@ -42,13 +45,6 @@ from tests.transport.harness import (
     total_stage,
     until,
 )
-
-
-@pytest.fixture
-def topics(kafka: str, prefix: str) -> str:
-    """Prefix of fresh topics: one partition each."""
-    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out", "table")})
-    return prefix
 
 
 class Handled:
@@ -101,10 +97,10 @@ class LateAgent(StatelessStage):
         await super()._consume(stream)
 
 
-async def _start_with_backlog(kafka: str, prefix: str, seconds: float) -> tuple[list[int], int]:
+async def _start_with_backlog(link: Connection, prefix: str, seconds: float) -> tuple[list[int], int]:
     handled = Handled(f"{prefix}out")
     stage = LateAgent(
-        Connection(kafka), options(prefix), input_topic=f"{prefix}in", handle=handled,
+        link, options(prefix), input_topic=f"{prefix}in", handle=handled,
         table=TableSpec(f"{prefix}table", lambda key, value: None),
     )  # fmt: skip
     async with running(stage):
@@ -118,22 +114,23 @@ async def _start_with_backlog(kafka: str, prefix: str, seconds: float) -> tuple[
     [(True, True, True, 0), (False, True, True, 1), (False, False, False, 0)],
 )
 def test_a_start_with_a_backlog_drops_no_message(
-    kafka: str,
-    topics: str,
+    embedded: EmbeddedKafka,
+    prefix: str,
     monkeypatch: pytest.MonkeyPatch,
     queue_keeps: bool,
     watch_repairs: bool,
     complete: bool,
     found_lost: int,
 ) -> None:
-    produce(kafka, f"{topics}in", numbers(BACKLOG))
-    produce(kafka, f"{topics}table", numbers(20))
+    link = embedded_topics(embedded, prefix)
+    produce(link.bootstrap, f"{prefix}in", numbers(BACKLOG))
+    produce(link.bootstrap, f"{prefix}table", numbers(20))
     monkeypatch.setattr(Transport, "Consumer", SlowSeek)
     if not queue_keeps:
         monkeypatch.setattr(StreamApp, "FlowControlQueue", App.FlowControlQueue)
     if not watch_repairs:
         monkeypatch.setattr(Lane, "read_again", lambda self: None)
-    offsets, lost = asyncio.run(_start_with_backlog(kafka, topics, 60 if complete else 3))
+    offsets, lost = asyncio.run(_start_with_backlog(link, prefix, 60 if complete else 3))
     assert (offsets == list(range(BACKLOG))) is complete
     assert lost == found_lost
 
@@ -155,16 +152,17 @@ class Leaky(Consumer):
 
 @pytest.mark.parametrize("cured", [True, False])
 def test_messages_lost_on_the_way_are_read_again(
-    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+    embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch, cured: bool
 ) -> None:
+    link = embedded_topics(embedded, prefix)
     monkeypatch.setattr(Transport, "Consumer", Leaky)
     if not cured:
         monkeypatch.setattr(Lane, "read_again", lambda self: None)
-    produce(kafka, f"{topics}in", numbers(200))
-    totals = Totals(topics)
+    produce(link.bootstrap, f"{prefix}in", numbers(200))
+    totals = Totals(prefix)
 
     async def run() -> int:
-        stage = total_stage(Connection(kafka), topics, totals)
+        stage = total_stage(link, prefix, totals)
         async with running(stage):
             await until(lambda: totals.counted() == (200 if cured else 40))
             if not cured:
@@ -176,27 +174,41 @@ def test_messages_lost_on_the_way_are_read_again(
     assert lost == (2 if cured else 0)
 
 
-# --- commits stuck behind the markers of transactions ---------------------------------------------------------------
+# --- the markers of transactions, and an aborted one, on the input ----------------------------------------------------
 
 
-@pytest.mark.parametrize("cured", [True, False])
-def test_the_group_commits_past_transaction_markers(
-    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+def test_the_group_commits_past_transaction_markers_and_is_given_nothing_aborted(
+    kafka: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not cured:
-        monkeypatch.setattr(Consumer, "_new_offset", FaustConsumer._new_offset)
-    produce_in_transactions(kafka, f"{topics}in", [numbers(5)] * 20)  # 120 offsets, every sixth a marker
-    handled = Handled(f"{topics}out")
+    """Only a broker writes markers that have offsets, and hides aborted records from who reads committed ones."""
+    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    batches = [numbers(5)] * 20
+    batches.insert(10, [b"aborted"])  # at offset 60; each of the others is 5 records and a marker
+    produce_in_transactions(kafka, f"{prefix}in", batches, abort=[10])
 
-    async def run() -> None:
-        stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
-        async with running(stage):
-            await until(lambda: len(handled.offsets) == 100)
-        assert stage.lost == 0
+    def run(name: str, **changes: object) -> tuple[list[int], int]:
+        """Return the offsets that a stage is given, and what its group has committed when it has stopped."""
+        handled = Handled(f"{prefix}out")
 
-    asyncio.run(run())
-    committed = committed_offset(kafka, f"{topics}total", f"{topics}in")
-    assert (committed == 119) is cured  # Faust's own steps over one marker a commit
+        async def handle_all() -> None:
+            stage = StatelessStage(
+                Connection(kafka), options(prefix, name=name, **changes), input_topic=f"{prefix}in", handle=handled
+            )
+            async with running(stage):
+                await until(lambda: 120 in handled.offsets)
+            assert stage.lost == 0
+
+        asyncio.run(handle_all())
+        return handled.offsets, committed_offset(kafka, f"{prefix}{name}", f"{prefix}in")
+
+    offsets, committed = run("cured")
+    assert len(offsets) == 100 and 60 not in offsets, "an aborted record is delivered, or a committed one is not"
+    assert committed == 121, "the commits are stuck behind a marker"
+    offsets, _ = run("uncommitted", read_committed=False)
+    assert 60 in offsets, "without the cure, the aborted record is delivered"
+    monkeypatch.setattr(Consumer, "_new_offset", FaustConsumer._new_offset)
+    _, committed = run("uncured")
+    assert committed < 121, "without the cure, a commit steps over one marker only"
 
 
 # --- a commit that a rebalance has made void -------------------------------------------------------------------------
@@ -204,24 +216,31 @@ def test_the_group_commits_past_transaction_markers(
 
 @pytest.mark.parametrize("cured", [True, False])
 def test_a_commit_that_comes_after_a_rebalance_does_not_end_the_worker(
-    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+    embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch, cured: bool
 ) -> None:
+    link = embedded_topics(embedded, prefix)
+    refused: list[object] = []
+
     async def refuse(self: AIOKafkaConsumer, offsets: object) -> None:
+        refused.append(offsets)
         raise CommitFailedError
 
     monkeypatch.setattr(AIOKafkaConsumer, "commit", refuse)
     if not cured:
         monkeypatch.setattr(ConsumerThread, "_commit", AIOKafkaConsumerThread._commit)
-    handled = Handled(f"{topics}out")
+    handled = Handled(f"{prefix}out")
 
     async def run() -> Exception | None:
-        stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
+        stage = StatelessStage(link, options(prefix), input_topic=f"{prefix}in", handle=handled)
         async with running(stage):
             crashed = asyncio.ensure_future(stage.wait_crashed())
-            produce(kafka, f"{topics}in", numbers(10))
+            produce(link.bootstrap, f"{prefix}in", numbers(10))
             await until(lambda: len(handled.offsets) == 10)
             if cured:
-                await stays(stage.ended.is_set, 3.0)
+                await until(lambda: len(refused) == 1)
+                produce(link.bootstrap, f"{prefix}in", numbers(10))
+                await until(lambda: len(handled.offsets) == 20 and len(refused) == 2)
+                assert not stage.ended.is_set()
             else:
                 await until(stage.ended.is_set)
             crashed.cancel()
@@ -235,15 +254,16 @@ def test_a_commit_that_comes_after_a_rebalance_does_not_end_the_worker(
 
 @pytest.mark.parametrize("cured", [True, False])
 def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_was_given(
-    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+    embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch, cured: bool
 ) -> None:
-    """As after a time in which only one broker was alive, when this one goes and the others are back."""
+    """Behave as when the only live broker goes away and the others come back."""
+    link = embedded_topics(embedded, prefix)
     if not cured:
         monkeypatch.setattr("glasstream.transport.consumer._remember_bootstrap", lambda client: None)
-    totals = Totals(topics)
+    totals = Totals(prefix)
 
     async def run() -> int:
-        stage = total_stage(Connection(kafka), topics, totals)
+        stage = total_stage(link, prefix, totals)
         async with running(stage):
             thread = stage.app.consumer._thread
             client = thread._ensure_consumer()._client
@@ -257,7 +277,7 @@ def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_wa
 
             found = await thread.call_thread(strand)
             assert found is cured
-            produce(kafka, f"{topics}in", numbers(10))
+            produce(link.bootstrap, f"{prefix}in", numbers(10))
             await stays(lambda: totals.counted() == 10, 60.0 if cured else 2.0)
             return totals.counted()
 
@@ -269,8 +289,9 @@ def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_wa
 
 @pytest.mark.parametrize("cured", [True, False])
 def test_what_is_acknowledged_during_a_commit_is_committed_at_the_stop(
-    kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool
+    embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch, cured: bool
 ) -> None:
+    link = embedded_topics(embedded, prefix)
     under_way, go_on = threading.Event(), threading.Event()
     commit = ConsumerThread._commit
 
@@ -291,49 +312,58 @@ def test_what_is_acknowledged_during_a_commit_is_committed_at_the_stop(
     monkeypatch.setattr(FaustConsumer, "maybe_wait_for_commit_to_finish", met)
     if not cured:
         monkeypatch.delattr(Consumer, "commit_and_end_transactions")
-    handled = Handled(f"{topics}out")
+    handled = Handled(f"{prefix}out")
 
     async def run() -> None:
-        stage = StatelessStage(Connection(kafka), options(topics), input_topic=f"{topics}in", handle=handled)
+        stage = StatelessStage(link, options(prefix), input_topic=f"{prefix}in", handle=handled)
         async with running(stage):
-            produce(kafka, f"{topics}in", numbers(5))
+            produce(link.bootstrap, f"{prefix}in", numbers(5))
             await until(under_way.is_set)
-            produce(kafka, f"{topics}in", numbers(5))
-            await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 10)
+            produce(link.bootstrap, f"{prefix}in", numbers(5))
+            await until(lambda: len(read_all(link.bootstrap, f"{prefix}out")[0]) == 10)
 
     asyncio.run(run())
-    assert committed_offset(kafka, f"{topics}total", f"{topics}in") == (10 if cured else 5)
+    assert committed_offset(link.bootstrap, f"{prefix}total", f"{prefix}in") == (10 if cured else 5)
 
 
 # --- a second owner of the same partition ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cured", [True, False])
-def test_a_fenced_owner_can_add_nothing(kafka: str, topics: str, monkeypatch: pytest.MonkeyPatch, cured: bool) -> None:
-    if not cured:
-        names = iter(["one", "two"])
-        monkeypatch.setattr(StageOptions, "transactional_id", lambda self, partition: f"{topics}{next(names)}")
-    totals = Totals(topics)
-    given = options(topics)
+def test_a_fenced_owner_can_add_nothing(kafka: str, prefix: str) -> None:
+    """Only a broker fences a producer whose transactional id another one has taken."""
+    failure, written = replaced_by_a_successor(kafka, f"{prefix}cured.", StageOptions.transactional_id)
+    assert isinstance(failure, FencedError)
+    assert written == [b"1", b"3"]
+    ids = iter(["one", "two"])
+    failure, written = replaced_by_a_successor(kafka, f"{prefix}uncured.", lambda self, partition: prefix + next(ids))
+    assert failure is None
+    assert written == [b"1", b"3", b"7"], "without the cure, the former owner goes on"
+
+
+def replaced_by_a_successor(
+    kafka: str, prefix: str, transactional_id: Callable[[StageOptions, int], str]
+) -> tuple[Exception | None, list[bytes | None]]:
+    """Open a second producer for the partition of a running stage; return how the stage ended and what it wrote."""
+    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    totals = Totals(prefix)
+    given = options(prefix)
 
     async def run() -> Exception | None:
-        stage = total_stage(Connection(kafka), topics, totals)
+        stage = total_stage(Connection(kafka), prefix, totals)
         async with running(stage):
-            produce(kafka, f"{topics}in", [b"1", b"2"])
-            await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 2)
+            produce(kafka, f"{prefix}in", [b"1", b"2"])
+            await until(lambda: len(read_all(kafka, f"{prefix}out")[0]) == 2)
             successor = TransactionalProducer(Connection(kafka), given.transactional_id(0))
             await asyncio.to_thread(successor.open, 60)
-            produce(kafka, f"{topics}in", [b"4"])
-            if cured:
-                await asyncio.wait_for(stage.ended.wait(), 60)
-            else:
-                await until(lambda: len(read_all(kafka, f"{topics}out")[0]) == 3)
+            produce(kafka, f"{prefix}in", [b"4"])
+            await until(lambda: stage.ended.is_set() or len(read_all(kafka, f"{prefix}out")[0]) == 3)
             await asyncio.to_thread(successor.close)
         return stage.failure
 
-    failure = asyncio.run(run())
-    assert isinstance(failure, FencedError) is cured
-    assert read_all(kafka, f"{topics}out")[0] == ([b"1", b"3"] if cured else [b"1", b"3", b"7"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StageOptions, "transactional_id", transactional_id)
+        failure = asyncio.run(run())
+    return failure, read_all(kafka, f"{prefix}out")[0]
 
 
 # --- events that arrive before a slow take-over has finished --------------------------------------------------------
@@ -364,7 +394,10 @@ class TakesOverTooLate(EarlyCounter):
 
 
 @pytest.mark.parametrize("cured", [True, False])
-def test_no_event_arrives_before_a_slow_take_over_has_finished(kafka: str, topics: str, cured: bool) -> None:
+def test_no_event_arrives_before_a_slow_take_over_has_finished(
+    embedded: EmbeddedKafka, prefix: str, cured: bool
+) -> None:
+    link = embedded_topics(embedded, prefix)
     go_on = threading.Event()
 
     class SlowTotal(Total):
@@ -374,12 +407,12 @@ def test_no_event_arrives_before_a_slow_take_over_has_finished(kafka: str, topic
             go_on.wait(2.0 if cured else 60.0)
             return super().restore(records, low, high)
 
-    produce(kafka, f"{topics}in", numbers(200))
-    totals = Totals(topics, SlowTotal)
+    produce(link.bootstrap, f"{prefix}in", numbers(200))
+    totals = Totals(prefix, SlowTotal)
 
     async def run() -> tuple[int, int]:
         kind = EarlyCounter if cured else TakesOverTooLate
-        stage = total_stage(Connection(kafka), topics, totals, kind=kind)
+        stage = total_stage(link, prefix, totals, kind=kind)
         async with running(stage):
             await until(lambda: totals.counted() >= 200 if cured else stage.early > 0)  # type: ignore[attr-defined]
             go_on.set()
@@ -396,7 +429,7 @@ def test_no_event_arrives_before_a_slow_take_over_has_finished(kafka: str, topic
 
 
 def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start(kafka: str, prefix: str) -> None:
-    """A survivor does all that a killed worker had in hand and had not committed.
+    """A survivor does all that a killed worker had in hand and had not committed: only a broker has groups of two.
 
     Without the cure the order of two requests decides, mostly against the messages.
     """
@@ -431,22 +464,3 @@ def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start
     asyncio.run(run())
     assert not done["a"]
     assert sorted(set(done["b"])) == [(partition, offset) for partition in range(2) for offset in range(300)]
-
-
-# --- an aborted transaction on the input ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("cured", [True, False])
-def test_what_was_aborted_is_not_delivered(kafka: str, topics: str, cured: bool) -> None:
-    produce_in_transactions(kafka, f"{topics}in", [[b"1", b"2"], [b"100"], [b"4"]], abort=[1])
-    totals = Totals(topics)
-
-    async def run() -> int:
-        stage = total_stage(Connection(kafka), topics, totals, read_committed=cured)
-        async with running(stage):
-            await until(lambda: totals.counted() >= (3 if cured else 4))
-            await stays(lambda: totals.counted() > 4, 0.5)
-        return stage.lost
-
-    assert asyncio.run(run()) == 0
-    assert totals.made[0].sum == (7 if cured else 107)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,7 +9,6 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.stages.health import StageHealth
 from glasstream.transport.connection import Connection
-from glasstream.transport.consumer import POLL_RECORDS
 from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.stateless import StatelessStage
 from tests.transport.harness import (
@@ -26,9 +24,8 @@ from tests.transport.harness import (
 )
 
 
-@pytest.fixture
-def topics(kafka: str, prefix: str) -> str:
-    """Prefix of fresh topics: one partition each."""
+def make(kafka: str, prefix: str) -> str:
+    """Make topics, one partition each; return their prefix."""
     make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
     return prefix
 
@@ -54,44 +51,6 @@ def remove(bootstrap: str, topic: str, before: int) -> None:
 def delete(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(30)
-
-
-MESSAGES = 20_000
-WIDE = b"1" + b" " * 1_000
-
-
-def test_a_blocked_stage_reads_one_fetch_ahead_and_everything_comes_in_order(kafka: str, topics: str) -> None:
-    """A fetch holds thousands of messages; what waits is bounded by `queue_messages` and two polls."""
-    produce(kafka, f"{topics}in", [WIDE] * MESSAGES)
-    totals = Totals(topics, Hesitant)
-    most = 0
-
-    async def run() -> None:
-        nonlocal most
-        stage = total_stage(Connection(kafka), topics, totals)
-        health = StageHealth(stage, lambda: [])
-        async with running(stage):
-            lane = stage.lanes[0]
-            await until(lambda: lane.held)
-            polls = 0
-            wait_next = stage.app.consumer._wait_next_records
-
-            async def counted(timeout: float) -> Any:
-                nonlocal polls, most
-                polls += 1
-                most = max(most, len(lane.waiting))
-                return await wait_next(timeout)
-
-            stage.app.consumer._wait_next_records = counted  # type: ignore[method-assign]
-            await until(lambda: polls > 200)  # two seconds of asking would read everything
-            assert health.unready() is None
-            totals.made[0].go.set()  # type: ignore[attr-defined]
-            await until(lambda: totals.counted() == MESSAGES, 300.0)
-        assert (stage.failure, stage.lost) == (None, 0)
-
-    asyncio.run(run())
-    assert most <= 64 + 2 * POLL_RECORDS
-    assert totals.made[0].fed == list(range(MESSAGES))
 
 
 def blocked_with_a_hole(kafka: str, prefix: str, replaceable: bool) -> tuple[list[int], str | None, float, int]:
@@ -124,8 +83,10 @@ def blocked_with_a_hole(kafka: str, prefix: str, replaceable: bool) -> tuple[lis
 
 
 def test_retention_that_overtakes_a_running_stage_stops_the_partition_before_the_hole(
-    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
+    kafka: str, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Only a broker removes records. A hole in what is produced again is passed over."""
+    topics = make(kafka, prefix)
     with caplog.at_level(logging.WARNING):
         fed, unready, stalled, _ = blocked_with_a_hole(kafka, topics, replaceable=False)
     assert fed == list(range(len(fed))) and 0 < len(fed) < 250, "nothing beyond the hole is used"
@@ -146,10 +107,7 @@ def test_retention_that_overtakes_a_running_stage_stops_the_partition_before_the
     assert said is not None and f"again from offset {len(fed)}, but the broker keeps it from 250 on" in said
     assert totals.counted() == 0
 
-
-def test_a_hole_in_what_is_produced_again_is_gone_over(
-    kafka: str, topics: str, caplog: pytest.LogCaptureFixture
-) -> None:
+    topics = make(kafka, f"{prefix}replaceable.")
     fed, unready, stalled, _ = blocked_with_a_hole(kafka, topics, replaceable=True)
     first = fed.index(250)
     assert fed == [*range(first), *range(250, 300)] and 0 < first < 250
@@ -157,7 +115,9 @@ def test_a_hole_in_what_is_produced_again_is_gone_over(
     assert f"{topics}in[0]: the broker removed offsets {first} to 249 before they were read" in caplog.text
 
 
-def test_a_log_that_is_shorter_than_what_was_read_of_it_stops_the_partition(kafka: str, topics: str) -> None:
+def test_a_log_that_is_shorter_than_what_was_read_of_it_stops_the_partition(kafka: str, prefix: str) -> None:
+    """Only a broker deletes a topic under a consumer. One that is produced again is read from its start."""
+    topics = make(kafka, prefix)
     totals = Totals(topics)
     source = f"{topics}in"
 
@@ -184,9 +144,10 @@ def test_a_log_that_is_shorter_than_what_was_read_of_it_stops_the_partition(kafk
     assert "20" in said and "another prefix" in said
     assert totals.counted() == 0 and max(state.count for state in totals.made) == 20, "nothing of the new one is used"
     assert len(read_all(kafka, f"{topics}out")[0]) == 20
+    read_a_shorter_log_of_what_is_produced_again(kafka, make(kafka, f"{prefix}replaceable."))
 
 
-def test_a_shorter_log_of_what_is_produced_again_is_read_from_its_start(kafka: str, topics: str) -> None:
+def read_a_shorter_log_of_what_is_produced_again(kafka: str, topics: str) -> None:
     source = f"{topics}in"
     seen: list[int] = []
 

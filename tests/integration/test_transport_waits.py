@@ -39,7 +39,7 @@ SOON = {"commit_deadline": 2.0, "look_interval": 0.5}
 
 
 def counted_attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What transactions have waited for, one entry an attempt."""
+    """Return what transactions have waited for, one entry for each attempt."""
     causes: list[str] = []
     rest = TransactionalProducer._rest
 
@@ -62,9 +62,18 @@ def copying(bootstrap: str, prefix: str) -> StatelessStage:
 
 
 def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_doubled(
-    local_broker: Callable[..., Kafka], prefix: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    local_broker: Callable[..., Kafka],
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Longer than every deadline, with work in hand: first paused, then killed and started again."""
+    """Longer than every deadline, with work in hand: first paused, then killed and started again.
+
+    A paused broker is like a connection that was lost without a word. What it does not answer is sent again long before
+    a rebalance would time out: Faust's client waits for 90 s, and so for every broker.
+    """
+    monkeypatch.setattr(consumer, "REQUEST_TIMEOUT", 2.0)
     broker = local_broker()
     bootstrap = broker.bootstrap
     causes = counted_attempts(monkeypatch)
@@ -89,6 +98,9 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
             await until(lambda: all(health.unready() for health in healths), 180.0)
             said.extend(health.unready() or "" for health in healths)
             await until(lambda: len(causes) > tried + 3, 180.0)
+            if name == "paused":
+                for what in ("Failed fetch messages", "Heartbeat send request failed"):
+                    await until(lambda what=what: any(what in one.getMessage() for one in caplog.records), 60.0)  # type: ignore[misc]
             await asyncio.to_thread(come_back)
             await until(lambda: not any(health.unready() for health in healths), 180.0)
             await until(lambda: read_all(bootstrap, f"{prefix}out")[0] == sums, 180.0)
@@ -106,60 +118,18 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
     assert list(dict.fromkeys(copied)) == sums, "in order; what was not acknowledged may come twice"
 
 
-def test_a_worker_that_waits_for_brokers_ends_when_it_is_told_to(
+def test_transactions_that_the_broker_ends_and_a_worker_that_is_told_to_end_while_it_waits(
     local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
 ) -> None:
-    broker = local_broker()
-    bootstrap = broker.bootstrap
-    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
-    gate = Gate(tmp_path / "gate")
-    with Worker(bootstrap, prefix, "a") as worker:
-        produce(bootstrap, f"{prefix}in", [*[b"1"] * FEW, gate.message])
-        asyncio.run(until(gate.is_reached))
-        broker.kill()
-        gate.open()
-        assert worker.process.stderr is not None
-        assert any("cannot write to" in line and "WARNING" in line for line in worker.process.stderr)
-        worker.send(signal.SIGTERM)
-        code, said = worker.end(STOP_PATIENCE + CLOSE_PATIENCE + 60.0)
-        assert "Traceback" not in said
-    broker.start()
-    assert code == ExitCode.OK
-    expected = [b"%d" % number for number in range(1, FEW + 2)]
-    with Worker(bootstrap, prefix, "a"):
-        asyncio.run(until(lambda: read_all(bootstrap, f"{prefix}out")[0] == expected, 120.0))
+    """A transaction that the broker has ended is told from one that was replaced.
 
-
-def test_what_nobody_answers_is_sent_again_long_before_a_rebalance_would_time_out(
-    local_broker: Callable[..., Kafka], prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As on a connection that was lost without a word: Faust's client waits for 90 s, and so for every broker."""
-    monkeypatch.setattr(consumer, "REQUEST_TIMEOUT", 2.0)
-    broker = local_broker()
-    bootstrap = broker.bootstrap
-    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
-    totals = Totals(prefix)
-
-    async def run() -> None:
-        async with running(total_stage(Connection(bootstrap), prefix, totals)):
-            broker.pause()
-            for what in ("Failed fetch messages", "Heartbeat send request failed"):
-                await until(lambda what=what: any(what in one.getMessage() for one in caplog.records), 30.0)  # type: ignore[misc]
-            broker.resume()
-            produce(bootstrap, f"{prefix}in", [b"1"] * FEW)
-            await until(lambda: totals.counted() == FEW)
-
-    asyncio.run(run())
-
-
-def test_a_transaction_that_the_broker_has_ended_is_told_from_one_that_was_replaced(
-    local_broker: Callable[..., Kafka], prefix: str
-) -> None:
-    """The broker refuses both producers with the same words; whether the transaction was committed it does not say."""
+    The broker refuses both producers with the same words; whether the transaction was committed it does not say.
+    """
     broker = local_broker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
     for number, (other, committed) in enumerate([(False, False), (False, True), (True, False)]):
         with pytest.MonkeyPatch.context() as monkeypatch:
             end_by_the_broker(broker.bootstrap, f"{prefix}{number}.", monkeypatch, other=other, committed=committed)
+    end_while_waiting(broker, f"{prefix}waits.", tmp_path)
 
 
 def end_by_the_broker(
@@ -214,3 +184,25 @@ def end_by_the_broker(
     assert isinstance(failure, FencedError) is other
     expected = [b"1", b"2", b"3", b"4"] if not other else [b"1", b"2", b"3"][: 3 if committed else 2]
     assert read_all(bootstrap, f"{prefix}out")[0] == expected
+
+
+def end_while_waiting(broker: Kafka, prefix: str, tmp_path: Path) -> None:
+    """Tell a worker to end while its broker is away; its successor goes on exactly."""
+    bootstrap = broker.bootstrap
+    make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+    gate = Gate(tmp_path / "gate")
+    with Worker(bootstrap, prefix, "a") as worker:
+        produce(bootstrap, f"{prefix}in", [*[b"1"] * FEW, gate.message])
+        asyncio.run(until(gate.is_reached))
+        broker.kill()
+        gate.open()
+        assert worker.process.stderr is not None
+        assert any("cannot write to" in line and "WARNING" in line for line in worker.process.stderr)
+        worker.send(signal.SIGTERM)
+        code, said = worker.end(STOP_PATIENCE + CLOSE_PATIENCE + 60.0)
+        assert "Traceback" not in said
+    broker.start()
+    assert code == ExitCode.OK
+    expected = [b"%d" % number for number in range(1, FEW + 2)]
+    with Worker(bootstrap, prefix, "a"):
+        asyncio.run(until(lambda: read_all(bootstrap, f"{prefix}out")[0] == expected, 120.0))

@@ -1,4 +1,4 @@
-"""Trees and forests that learn in blocks: everything is as if River had learned the events one by one."""
+"""Models that learn in blocks: everything is as if River had learned the events one by one."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import linear_model
 
 from glasstream.errors import NotCompilable
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.checkpoint import opened, sealed
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.live import stream_model
+from glasstream.learning import families
 from glasstream.settings import Settings
 from tests.examples import examples
 from tests.learn.test_checkpoint import PLACE
@@ -21,12 +22,21 @@ from tests.learn.test_partition_learner import Collected, learn, message, same, 
 from tests.learning.conftest import compiled_only, ordered_categories
 
 KEY = b"a key of sixteen bytes"
-FACTORIES = ["plain_tree", "adaptive_tree", "small_forest"]
-every_model = pytest.mark.parametrize("factory", FACTORIES)
+TREES = ["plain_tree", "adaptive_tree", "small_forest"]
+REGRESSORS = ["tree_of_models", "tree_of_means", "adaptive_tree_of_models"]
+LINEAR = {
+    "linear": ["model.name=linear", "model.task=classification"],
+    "one_vs_rest": ["model.name=linear", "model.task=classification", "model.many_classes=true"],
+    "regression": ["model.name=linear", "model.task=regression"],
+}
+every_model = pytest.mark.parametrize("factory", [*TREES, *REGRESSORS, *LINEAR])
+every_tree = pytest.mark.parametrize("factory", TREES)
 
 
 def chosen(factory: str, *more: str) -> Settings:
-    return settings(f"model.name=tests.learn.eager:{factory}", "model.task=classification", "labels.window=60", *more)
+    task = "regression" if factory in REGRESSORS else "classification"
+    model = LINEAR.get(factory, [f"model.name=tests.learn.eager:{factory}", f"model.task={task}"])
+    return settings(*model, "labels.window=60", *more)
 
 
 @contextmanager
@@ -35,12 +45,12 @@ def staying_in_river() -> Iterator[None]:
         raise NotCompilable("it stays in River")
 
     with pytest.MonkeyPatch.context() as patch, ordered_categories():
-        patch.setattr(stream_model, "take", stays)
+        patch.setattr(families, "take", stays)
         yield
 
 
 def in_river(log: Sequence[Message], given: Settings) -> Collected:
-    """What is published if the model stays in River."""
+    """Return what is published if the model stays in River."""
     with staying_in_river():
         return learn(log, 1, given)
 
@@ -89,8 +99,24 @@ def events(seed: int, count: int = 160) -> Iterator[dict[str, Any]]:
             yield {"id": number - source.randrange(6), "y": "a"}
 
 
-def packed(seed: int) -> list[Message]:
+def with_number(event: dict[str, Any], texts: bool) -> dict[str, Any]:
+    """Give an event a number as target, and no text if a linear model cannot calculate with it."""
+    x, y = dict(event.get("x", {})), event.get("y")
+    if not texts:
+        x.pop("day", None)
+    made = {**event, "x": x} if "x" in event else {**event}
+    return {**made, "y": "abc".index(y) + (x.get("f1") or 0.0)} if isinstance(y, str) else made
+
+
+def packed(seed: int, factory: str) -> list[Message]:
     source, content = random.Random(seed), list(events(seed))
+    if factory in REGRESSORS:
+        content = [with_number(event, factory == "tree_of_means") for event in content]
+    if factory == "regression":
+        numbers = random.Random(seed)
+        for event in content:
+            if isinstance(event.get("y"), str):
+                event["y"] = numbers.choice([ord(event["y"]) - 97.0, round(numbers.gauss(0, 3), 3), 7])
     log = []
     while content:
         size = source.choice([1, 7, 50, 100])
@@ -103,7 +129,7 @@ def packed(seed: int) -> list[Message]:
 @given(seed=st.integers(0, 10**6))
 @examples(12)
 def test_everything_is_published_as_if_river_had_learned(factory: str, seed: int) -> None:
-    log = packed(seed)
+    log = packed(seed, factory)
     rivers = in_river(log, chosen(factory))
     assert len(rivers.predictions) > 100 and len(rivers.snapshots) > 5
     equal(learn(log, 10**9, chosen(factory)), rivers)
@@ -113,7 +139,7 @@ def test_everything_is_published_as_if_river_had_learned(factory: str, seed: int
 @given(seed=st.integers(0, 10**6), most=st.integers(1, 70), cut_every=st.integers(1, 20))
 @examples(8)
 def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, cut_every: int) -> None:
-    log = packed(seed)
+    log = packed(seed, factory)
     learner, collected, stops = PartitionLearner(0, chosen(factory)), Collected(), 0
     learner.block_events = most
     for one in log:
@@ -129,7 +155,7 @@ def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, 
 @given(seed=st.integers(0, 10**6), share=st.floats(0.1, 1))
 @examples(8)
 def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: int, share: float) -> None:
-    log = packed(seed)
+    log = packed(seed, factory)
     first, before = PartitionLearner(0, chosen(factory)), Collected()
     stop, stops = int(share * 30), 0
     at: Position | None = None
@@ -157,7 +183,7 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
 @compiled_only
 @every_model
 def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
-    log = packed(5)
+    log = packed(5, factory)
     middle = len(log) // 2
     rivers = in_river(log, chosen(factory))
     with staying_in_river():
@@ -170,7 +196,7 @@ def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
     second, after = PartitionLearner(0, chosen(factory), first_offset=middle), Collected()
     with ordered_categories():
         second.resume("s", opened(checkpoint, key=KEY), Position(middle, 0))
-    assert second.streams["s"].learner.takes_blocks
+    assert second.streams["s"].learner.least_block is not None
     for one in log[middle:]:
         list(second.consume(one))
     after.take(second)
@@ -190,7 +216,7 @@ def test_blocks_are_as_long_as_they_may_be() -> None:
         assert [stream.rows for one in log for stream in learner.consume(one)] == wanted
 
 
-@every_model
+@every_tree
 def test_an_event_whose_votes_are_not_finite_is_rejected_and_not_learned(
     factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +228,67 @@ def test_an_event_whose_votes_are_not_finite_is_rejected_and_not_learned(
     rivers = in_river(log, chosen(factory))
     assert [[index for index, _ in found] for found in rivers.dead] == [[9, 30, 31]]
     equal(learn(log, 10**9, chosen(factory)), rivers)
+
+
+def test_an_event_whose_predicted_number_is_too_large_is_rejected_and_not_learned() -> None:
+    given = settings("model.name=tests.learn.eager:steep", "model.task=regression")
+    log = [message(n, [{"x": {"a": k % 7, "b": n}, "y": k * 1e9} for k in range(40)]) for n in range(3)]
+    rivers = in_river(log, given)
+    assert len(rivers.dead[-1]) > 10
+    equal(learn(log, 10**9, given), rivers)
+
+
+def test_a_linear_model_rejects_texts_event_by_event() -> None:
+    """A text comes after the newest snapshot, so the model is still explained in compiled code."""
+    given = settings("model.name=tests.learn.eager:scaled", "snapshot.doubling=1", "snapshot.cadence=1000")
+    events = [
+        {"id": k, "x": {"a": k % 7} | ({"t": "x"} if k > 100 and k % 4 == 1 else {}), "y": "ab"[k % 2]}
+        for k in range(200)
+    ]
+    blocks = learn([message(0, events[:100]), message(1, events[100:])], 10**9, given)
+    alone = learn([message(k, event) for k, event in enumerate(events)], 10**9, given)
+    assert [reason.value for _, reason in blocks.dead[0]] == ["model_error"] * 25
+    assert blocks.predictions == alone.predictions
+    assert blocks.rows == alone.rows
+
+
+def test_a_linear_model_learns_few_events_one_by_one() -> None:
+    few = [{"x": {"a": k}, "y": "ab"[k % 2]} for k in range(3)]
+    learner = PartitionLearner(0, settings("model.name=linear", "snapshot.doubling=1", "snapshot.cadence=1000"))
+    log = [message(0, few), message(1, few), message(2, [*few] * 3)]
+    assert [stream.rows for one in log for stream in learner.consume(one)] == [1, 2, 3, 4, 5, 6, 15]
+
+
+def test_an_event_for_which_a_tree_predicts_too_large_a_number_is_rejected_and_not_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.learn.eager.SPLITS", {"grace_period": 10_000, "leaf_prediction": "model"})
+    source = random.Random(3)
+    wild = [{"x": {"a": source.choice((1e59, 1.0, -2.0)), "b": 1.0}, "y": source.gauss(0, 1)} for _ in range(80)]
+    log = [message(0, wild[:40]), message(1, wild[40:])]
+    rivers = in_river(log, chosen("tree_of_models"))
+    assert sum(map(len, rivers.dead)) > 10
+    equal(learn(log, 10**9, chosen("tree_of_models")), rivers)
+
+
+def test_an_event_that_a_tree_cannot_learn_is_predicted_and_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leaf answers with its mean; the squared error of its linear model is beyond the largest float."""
+    steep = {"grace_period": 10_000, "leaf_model": linear_model.LinearRegression(clip_gradient=1e300)}
+    monkeypatch.setattr("tests.learn.eager.SPLITS", steep)
+    source = random.Random(3)
+    wild = [{"x": {"a": source.choice((1e60, -1e59, 2.0)), "b": 1.0}, "y": source.gauss(0, 1)} for _ in range(80)]
+    log = [message(0, wild[:40]), message(1, wild[40:])]
+    rivers = in_river(log, chosen("tree_of_models"))
+    assert sum(map(len, rivers.dead)) > 10
+    equal(learn(log, 10**9, chosen("tree_of_models")), rivers)
+
+
+@compiled_only
+def test_texts_that_a_linear_model_cannot_calculate_with_are_rejected() -> None:
+    log = [message(n, {"x": {"a": n % 7, "t": "u"}, "y": n % 5}) for n in range(30)]
+    collected = learn(log, 10**9, chosen("tree_of_models"))
+    assert sum(map(len, collected.dead)) == 30
+    assert not collected.rows
 
 
 @compiled_only

@@ -115,7 +115,7 @@ def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("further", [0, 3])
 def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) -> None:
-    """From anywhere: it knows the newest snapshot where it is compiled, and makes the later ones as they were."""
+    """From any checkpoint, a learner of a compiled model knows the newest snapshot and makes the same later ones."""
     settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
     whole, found = checkpoints(settings, at_rest=True)
     snapshots = dict(whole.snapshots)
@@ -255,7 +255,7 @@ STATE = StreamState(None, None, 0, (), {})
 
 @given(place=PLACES, other=PLACES, names=st.sets(st.sampled_from([one.name for one in fields(Checkpoint)][:-1])))
 def test_a_sealed_body_opens_in_its_own_checkpoint_only(place: Checkpoint, other: Checkpoint, names: set[str]) -> None:
-    """Not under any other stream, epoch, rows, seqs, offset, used or fingerprint."""
+    """A body is refused under any other stream, epoch, rows, seqs, offset, used or fingerprint."""
     made = sealed(STATE, place, key=KEY)
     kept = decode(encode(made))
     assert opened(kept, key=KEY) == STATE

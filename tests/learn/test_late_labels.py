@@ -217,7 +217,7 @@ def test_what_leaves_the_window_is_counted_and_its_label_comes_too_late() -> Non
 
 
 def test_a_first_label_in_a_message_decides_what_its_later_events_may_be() -> None:
-    """What a label says of the stream is known to the events after it, in the same message as in the next."""
+    """Events after a label know what it says about the stream, whether in the same message or in the next."""
     log = [
         {"id": 1, "x": {"a": 1.0}},
         {"id": 1, "y": "up"},

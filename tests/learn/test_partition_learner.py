@@ -35,7 +35,7 @@ def message(offset: int, content: object, key: bytes | None = b"s") -> Message:
 
 
 def content(predictor: Predictor) -> object:
-    """What a snapshot holds; of a model that is not compiled, whose it is."""
+    """Return what a snapshot holds; for a model that is not compiled, whose it is."""
     return predictor.pack() if not isinstance(predictor, GenericPredictor) else predictor.features
 
 
@@ -66,7 +66,7 @@ class Collected:
                     block.version,
                     int(block.seqs[i]),
                     block.x[i].tobytes(),
-                    block.classes[int(block.y[i])],
+                    block.classes[int(block.y[i])] if block.classes else float(block.y[i]),
                     block.draws["ipfi"][i].tobytes(),
                     tuple(block.names),
                     block.staleness,
@@ -314,7 +314,7 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
 
 
 def test_features_that_come_and_go_keep_their_rows_apart() -> None:
-    """What is published of a row does not know features that came after it, however blocks are cut."""
+    """The records of a row do not depend on features that came after it, however blocks are cut."""
     log = [
         message(n, {"x": {"a": float(n % 7), **({"late": float(n)} if n >= 25 else {})}, "y": n % 7 > 3})
         for n in range(40)
@@ -364,7 +364,7 @@ def test_streams_beyond_the_limit_are_dead_letters_and_the_others_go_on() -> Non
 
 
 def test_an_id_taken_for_the_target_costs_little_and_is_said() -> None:
-    """Of 1,000 ids as labels a few are learned; the stream goes on with events that have one of these, or none."""
+    """If 1,000 ids come as labels, few are learned. The stream continues with events that have one of them, or none."""
     learner = PartitionLearner(0, settings("model.name=tree", "limits.classes=150", "limits.label_bytes=40"))
     ids = [{**event(n), "y": f"customer {n} {'x' * 20}"} for n in range(1_000)]
     log = [message(n // 10, ids[n : n + 10]) for n in range(0, 1_000, 10)]
@@ -407,7 +407,7 @@ def test_the_loss_is_that_of_all_classes_whatever_is_named() -> None:
 
 
 def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> None:
-    """What a predecessor has used lies before its stream's first offset; one that it passed over stays passed over."""
+    """A mark that a predecessor used lies before its stream's first offset. A mark that it ignored stays ignored."""
     log = [*LOG[:10], message(10, events.RESET), *[message(11 + n, [event(k) for k in range(5)]) for n in range(4)]]
     learner = PartitionLearner(0, settings())
     ended = [(one.epoch, learner.position) for part in log for one in learner.consume(part) if one.ended]

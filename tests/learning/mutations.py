@@ -32,10 +32,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the checkout, of which `tests` is a package
-os.environ["NUMBA_BOUNDSCHECK"] = "1"
-os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / "bounds-checked")  # the cache does not tell such code apart
+if __name__ == "__main__":  # pytest imports this module too, and must not pass these variables on
+    ROOT = Path(__file__).resolve().parents[2]
+    sys.path[0] = str(ROOT)  # the checkout, of which `tests` is a package
+    os.environ["NUMBA_BOUNDSCHECK"] = "1"
+    os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / "bounds-checked")  # the cache does not tell such code apart
 
 import numpy as np
 

@@ -12,6 +12,16 @@ from hypothesis import strategies as st
 from tests.learning.equality import Event
 
 
+def numbers_only(events: list[Event]) -> list[Event]:
+    """Leave out the texts, with which linear models cannot calculate."""
+    return [({name: value for name, value in x.items() if not isinstance(value, str)}, y) for x, y in events]
+
+
+def regression_set(folder: Path, name: str, rows: int) -> list[Event]:
+    """Return the first rows of a data set with its targets as numbers."""
+    return [(x, float(y)) for x, y in data_set(folder, name, rows)]
+
+
 def data_set(folder: Path, name: str, rows: int) -> list[Event]:
     """Return the first rows of a data set; columns with texts stay texts, and missing values are left out."""
     with gzip.open(folder / f"{name}.csv.gz", "rt", newline="") as file:
@@ -78,3 +88,17 @@ def made_streams(draw: st.DrawFn, most: int = 400) -> list[Event]:
 def with_a_feature(events: list[Event]) -> list[Event]:
     """Leave out what comes before the first event that has a feature: River takes no logarithm of 0."""
     return events[next((number for number, (x, _) in enumerate(events) if x), len(events)) :]
+
+
+@st.composite
+def made_numbers(draw: st.DrawFn, most: int = 400, texts: bool = False) -> list[Event]:
+    """Draw a stream of `made_streams` with numbers as targets: few values, many, constant or huge."""
+    events = draw(made_streams(most=most))
+    source = random.Random(draw(st.integers(0, 2**32)))
+    kind = draw(st.sampled_from(["few", "fine", "fine", "huge", "constant"]))
+    made: list[Event] = []
+    for x, label in events if texts else numbers_only(events):
+        signal = float(label[1:]) + (x.get("n0", 0.0) if kind == "fine" else 0.0)
+        y = signal if kind == "few" else 7.0 if kind == "constant" else source.gauss(signal, 0.5)
+        made.append((x, source.choice((y, 1e60, -1e60, 1e-60, 0.0)) if kind == "huge" else y))
+    return made

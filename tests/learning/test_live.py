@@ -15,8 +15,11 @@ from river import drift, forest, metrics, tree
 from river.tree.splitter import ExhaustiveSplitter
 
 from glasstream.errors import FrameError, ModelError, NotCompilable
+from glasstream.learning import checkpoint, layout, state
+from glasstream.learning.layout import USED
 from glasstream.learning.live import Columns, LiveModel, take
 from glasstream.learning.tree import tree_block
+from glasstream_topics import frames
 from tests.examples import examples
 from tests.learning import test_adaptive, test_forest, test_tree
 from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
@@ -99,6 +102,14 @@ def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: 
     check_equal(live.to_river(), river)
 
 
+def test_many_features_that_come_at_once_have_room() -> None:
+    live, river = take(tree.HoeffdingTreeClassifier()), tree.HoeffdingTreeClassifier()
+    events: list[Event] = [({"a": float(n), "b": 1.0, "c": 2.0}, "xy"[n % 2]) for n in range(5)]
+    events.append(({"a": 1.0} | {f"f{place}": float(place % 7) for place in range(900)}, "x"))
+    check_same(live, river, events)
+    assert live._pool.control[USED] <= live._pool.F.size
+
+
 def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
     columns = Columns(("a", "b"), np.arange(6.0).reshape(3, 2))
     lives = [take(tree.HoeffdingTreeClassifier()) for _ in range(2)]
@@ -170,6 +181,53 @@ def test_cut_checkpoints_are_refused(make: Callable[[], Any]) -> None:
     for length in range(0, len(data), 13):
         with pytest.raises(FrameError):
             LiveModel.from_bytes(data[:length])
+
+
+def wide_forest() -> LiveModel:
+    """A forest of one tree, in which a leaf knows many classes, one many features, and one many categories."""
+    live = take(
+        forest.ARFClassifier(
+            n_models=1, grace_period=30, max_features=None, split_criterion="gini", delta=1e-7, tau=0.0,
+            warning_detector=drift.NoDrift(), drift_detector=drift.NoDrift(), seed=1,
+        )
+    )  # fmt: skip
+    learn_live(live, [({"leaf": "cfk"[n % 3], **dict.fromkeys(FEATURES, "x")}, "cfk"[n % 3]) for n in range(90)])
+    learn_live(live, [({"leaf": "k", "t0": f"category {n}"}, "k") for n in range(len(FEATURES))])
+    learn_live(live, [({"leaf": "c"}, f"class {n}") for n in range(len(FEATURES))])
+    return live
+
+
+FEATURES = [f"t{n}" for n in range(120)]
+
+
+def test_a_checkpoint_that_states_too_many_trees_is_refused_before_an_event_asks_for_their_memory() -> None:
+    """What the trees hold does not grow, but the room for the next event is a product of the stated sizes."""
+    frame = frames.decode(wide_forest().to_bytes(), checkpoint.KIND, checkpoint.VERSION)
+
+    def forged(models: int) -> bytes:
+        meta, arrays = dict(frame.meta), dict(frame.arrays)
+        meta["parameters"] = {**meta["parameters"], "n_models": models}
+        before = arrays["tree"]
+        arrays["tree"] = np.zeros((2 * models, layout.TREE), np.int64)
+        arrays["tree"][0] = before[0]
+        arrays["tree"][:models, layout.EXISTS] = 1
+        arrays["confusion"] = np.repeat(arrays["confusion"], models, axis=0)
+        for name in ("seen", "right"):
+            arrays[name] = np.repeat(arrays[name][:1], 2 * models, axis=0)
+        return frames.encode(checkpoint.KIND, checkpoint.VERSION, meta, arrays)
+
+    sound = LiveModel.from_bytes(forged(1))
+    sound.learn_one({"leaf": "c"}, "c")
+    with pytest.raises(FrameError, match="an event needs"):
+        LiveModel.from_bytes(forged(100))
+
+
+def test_a_model_that_grows_too_wide_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checkpoint can be read as long as it learns."""
+    live = LiveModel.from_bytes(wide_forest().to_bytes())
+    monkeypatch.setattr(state, "MOST_DEMAND", 2**20)
+    with pytest.raises(ModelError, match=r"limits\.categories"):
+        live.learn_one({"leaf": "c"}, "c")
 
 
 # --- What stays with River, and what is refused -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the tests of predictors share: a model with its feature table, compared with River itself on any rows."""
+"""Shared by the tests of predictors: a model with its feature table, compared with River itself on any rows."""
 
 import csv
 import gzip
@@ -45,7 +45,7 @@ class Watched:
         return snapshot.decode(snapshot.encode(predictor, stream="s", epoch=0, version=1, key=None), key=None)
 
     def check_odd(self, xs: list[dict[str, Any]], predictor: Predictor | None = None, tolerance: float = 1e-9) -> int:
-        """As `check`, on rows on some of which River has no number. Returns on how many it has."""
+        """Check like `check`, on rows for some of which River gives no number. Return for how many it gives one."""
         predictor, rows = predictor or self.compiled(), self.rows(xs)
         check_splits(predictor, rows[:500], splits=2)
         said = predictor.evaluate(rows)
@@ -78,7 +78,7 @@ class Watched:
         return rows
 
     def river(self, xs: list[dict[str, Any]]) -> Output:
-        """What River itself says."""
+        """Return River's own answer."""
         said = [self._river_one(x) for x in xs]
         columns = len(self.labels) if self.classification else 1
         values = np.array([values for values, _ in said], np.float64).reshape(len(xs), columns)

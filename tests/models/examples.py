@@ -40,7 +40,7 @@ def numbers() -> Any:
 
 
 def encoded() -> Any:
-    """What makes numbers of all features, as it is commonly done."""
+    """Return a common transformer that turns all features into numbers."""
     return (compose.SelectType(str) | preprocessing.OneHotEncoder()) + (numbers() | preprocessing.StandardScaler())
 
 

@@ -48,7 +48,7 @@ def _streams(examples, sets, one):
 
 
 def _follow(watched, events):
-    """As `follow`, with fewer rows a moment: the odd rows have a test of their own."""
+    """Follow a stream like `follow`, with fewer rows at each moment. Unusual rows have a test of their own."""
     due = {round(len(events) ** (k / 8)) for k in range(9)}
     due |= set(np.linspace(len(events) / (MOMENTS - 6), len(events), MOMENTS - 6, dtype=int).tolist())
     assert len(due) >= MOMENTS

@@ -1,4 +1,4 @@
-"""What the streams of test_equals_river do not reach for certain, built by hand; and what is refused."""
+"""Models that the streams of test_equals_river may not reach, built by hand, and models that are refused."""
 
 import pickle
 

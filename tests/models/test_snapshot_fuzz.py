@@ -1,6 +1,6 @@
 """Snapshots of every form, damaged byte by byte: each is refused with the documented error, or says what it said.
 
-One in five is damaged as it travels: the deflated bytes, or the frame inside. In the others the checksum is mended, so
+One in five is damaged as it travels: the packed bytes, or the frame inside. In the others the checksum is mended, so
 that the checks of the arrays themselves are reached; those are other snapshots, and what is not refused must evaluate.
 `GLASSTREAM_FUZZ=1000000 pytest --slow -s tests/models/test_snapshot_fuzz.py` makes as many as it says, and prints what
 came of them. With NUMBA_BOUNDSCHECK=1 (and a NUMBA_CACHE_DIR of its own) a kernel that reads beyond an array raises.
@@ -12,7 +12,6 @@ import random
 import resource
 import struct
 import time
-import zlib
 from collections import Counter
 from hashlib import blake2b
 from typing import Any
@@ -59,7 +58,7 @@ def whole(learned_examples):
 
 
 def _frame(predictor):
-    return zlib.decompress(snapshot.encode(predictor, stream="s", epoch=1, version=300, key=KEY))
+    return snapshot.inflate(snapshot.encode(predictor, stream="s", epoch=1, version=300, key=KEY))
 
 
 def _rows(predictor):
@@ -116,16 +115,16 @@ def _damaged(frame: bytes, rng: random.Random) -> tuple[bytes, bool]:
     """A mutation, and whether its checksum is mended."""
     what = rng.randrange(10)
     if what == 0:
-        return bytes(_mutate(zlib.compress(frame, 1), rng)), False
+        return bytes(_mutate(snapshot.compress(frame), rng)), False
     if what == 1:
-        return zlib.compress(_mutate(frame, rng), 0), False
+        return snapshot.compress(_mutate(frame, rng)), False
     if what <= 5:
-        return zlib.compress(_mended(_mutate(frame, rng, TOTAL + LENGTHS.size)), 0), True
-    return zlib.compress(_mended(_in_words(frame, rng)), 0), True
+        return snapshot.compress(_mended(_mutate(frame, rng, TOTAL + LENGTHS.size))), True
+    return snapshot.compress(_mended(_in_words(frame, rng))), True
 
 
 def _outcome(data: bytes, rows: np.ndarray, equal: bytes | None = None) -> str:
-    """What comes of `data`; `equal` is what it must say of the rows unless it is refused."""
+    """Decode `data`. Unless it is refused, its answers to the rows must be `equal`."""
     try:
         predictor = snapshot.read(data, key=KEY, limit=LIMIT).predictor
     except (FrameError, AuthenticationError, ModelError) as error:
@@ -186,7 +185,7 @@ def _fuzz(whole, count: int, seed: int) -> dict[str, object]:
 
 def _summary(whole, count: int, seed: int) -> None:
     for frame, rows, said in whole.values():  # compile the kernels first
-        assert _outcome(zlib.compress(frame, 1), rows, said) == "equal"
+        assert _outcome(snapshot.compress(frame), rows, said) == "equal"
         assert len(frame) < LIMIT
     found = _fuzz(whole, count, seed)
     print(json.dumps(found))

@@ -1,10 +1,9 @@
-"""What the kernels are compiled with ahead is what River's models give now.
+"""Kernels are compiled ahead for the types that River's models have now.
 
 `python -m tests.models.test_warm_up` writes the samples anew, after a change of the snapshot's format.
 """
 
 import re
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def samples() -> bytes:
         model.learn_one({"x": 0.0}, "y" if classifies else 1.0)
         predictor = compile_model(model, table, {"y": "y"} if classifies else None)
         data = snapshot.encode(predictor, stream="", epoch=0, version=1, key=None)
-        frame = frames.decode(zlib.decompress(data), snapshot.KIND, snapshot.VERSION)
+        frame = frames.decode(snapshot.inflate(data), snapshot.KIND, snapshot.VERSION)
         arrays = {name: (one.dtype.str, one.shape, one.ravel().tolist()) for name, one in frame.arrays.items()}
         found.append((frame.meta, arrays))
     return b"[\n" + b",\n".join(orjson.dumps(one, option=orjson.OPT_SORT_KEYS) for one in found) + b"\n]\n"

@@ -1,4 +1,4 @@
-"""Of what is like its window so many events are flagged as was said; of what is not, more, and that is told."""
+"""Of events like the window, the configured share is flagged. Of other events more are, which raises an alarm."""
 
 import numpy as np
 

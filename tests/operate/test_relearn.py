@@ -25,7 +25,7 @@ KEY = b"a key of sixteen bytes"
 def sent(
     settings: Settings, *, at_rest: bool = False
 ) -> tuple[dict[int, tuple[ExplainRequest, Contributions]], list[StartingPoint]]:
-    """What is sent and made of every explained event, by seq, and every place that could be begun at."""
+    """Return the request and the explanation of every explained event, by seq, and every position to start from."""
     learner = PartitionLearner(0, settings)
     found: dict[int, tuple[ExplainRequest, Contributions]] = {}
     begins = [StartingPoint(Position(0, 0))]

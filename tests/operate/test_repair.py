@@ -1,4 +1,4 @@
-"""What is sent again of a dead letter: the rejected part, repaired, and nothing that would be rejected again."""
+"""A replay sends the rejected part of a dead letter, repaired, and nothing that would be rejected again."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is found on the topics of some events, whatever else is there; and settings that a stream was learned under."""
+"""What the topics hold about some events, whatever else is there, and the settings under which a stream was learned."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ from glasstream.operate.explain_at.stream_epoch import StreamEpoch, adopt
 from glasstream.stages.names import fingerprint
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, requests, snapshots
-from glasstream_topics.progress_learner import StreamProgress
+from glasstream_topics.progress_learner import LearnerStreamProgress
 from tests.learn.test_partition_learner import BASE, event, message
 
 KEY = b"a key of sixteen bytes"
@@ -23,7 +23,7 @@ SETTINGS = load(assignments=[*BASE, "prefix=p.", "topics.requests=1", "model.nam
 
 
 class Topics:
-    """What is on the topics: messages by partition."""
+    """Messages on the topics, by partition."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], list[ConsumerRecord]] = {}
@@ -68,7 +68,7 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 def stream_epoch() -> StreamEpoch:
     return StreamEpoch(
-        "s", 0, StreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ()
+        "s", 0, LearnerStreamProgress(stream="s", epoch=0, seqs=60, rows=60, first_offset=0, after=0), SETTINGS, ()
     )
 
 
@@ -105,5 +105,5 @@ def test_the_settings_of_a_stream_are_adopted_but_no_module_is_named_by_a_record
     assert adopt(load(), named).model.name == load().model.name
     with pytest.raises(SettingsError, match=r"explain\.nope: .* this release has no such setting"):
         adopt(load(), {"explain.nope": 1})
-    with pytest.raises(SettingsError, match="learned under"):
+    with pytest.raises(SettingsError, match="under which the stream was learned cannot be used"):
         adopt(load(), {"explain.alpha": 7.0})

@@ -3,7 +3,7 @@
 from glasstream.configuration import load
 from glasstream.operate.state import _Partition
 from glasstream_topics import checkpoints, progress_aggregator, progress_learner, progress_novelty
-from glasstream_topics.progress_learner import PartitionProgress, StreamProgress
+from glasstream_topics.progress_learner import LearnerPartitionProgress, LearnerStreamProgress
 
 TOPICS = (progress_learner.TOPIC, progress_aggregator.TOPIC, progress_novelty.TOPIC, checkpoints.TOPIC)
 
@@ -11,8 +11,8 @@ TOPICS = (progress_learner.TOPIC, progress_aggregator.TOPIC, progress_novelty.TO
 def test_it_is_as_the_learner_last_said() -> None:
     settings, said = load(), "stream 's': row 150 is not aggregated, although rows up to 399 were learned 20 events ago"
     records = [
-        PartitionProgress(epoch=0, first_offset=0, offset=9, used=0, fingerprint={}),
-        *(StreamProgress(stream=name, epoch=0, seqs=400, rows=400, first_offset=0, after=0, stalled=stalled)
+        LearnerPartitionProgress(epoch=0, first_offset=0, offset=9, used=0, fingerprint={}),
+        *(LearnerStreamProgress(stream=name, epoch=0, seqs=400, rows=400, first_offset=0, after=0, stalled=stalled)
           for name, stalled in (("s", said), ("t", ""))),
     ]  # fmt: skip
     values = {topic.name: {} for topic in TOPICS} | {
@@ -24,8 +24,8 @@ def test_it_is_as_the_learner_last_said() -> None:
 
 
 def test_a_record_of_a_release_that_did_not_say_it_is_read() -> None:
-    record = StreamProgress(stream="s", epoch=0, seqs=1, rows=1, first_offset=0, after=0)
+    record = LearnerStreamProgress(stream="s", epoch=0, seqs=1, rows=1, first_offset=0, after=0)
     key, value = progress_learner.encode(record)
     assert b"stalled" not in value and progress_learner.decode(key, value) == record
-    said = StreamProgress(stream="s", epoch=0, seqs=1, rows=1, first_offset=0, after=0, stalled="it stands")
+    said = LearnerStreamProgress(stream="s", epoch=0, seqs=1, rows=1, first_offset=0, after=0, stalled="it stands")
     assert progress_learner.decode(*progress_learner.encode(said)) == said

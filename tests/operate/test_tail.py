@@ -1,4 +1,4 @@
-"""What `glasstream tail` refuses."""
+"""Arguments that `glasstream tail` refuses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each alert fires on and what it does not: series as workers would publish them, and when the alert is on.
+"""Cases in which each alert must fire or must not: series as workers publish them, and when the alert is on.
 
 `promtool` checks the cases against the rules as they are shipped (`tests/ops/test_monitoring.py`);
 `tests/chaos/alerts.py` plays those marked `played` to a real Prometheus, faster than they would happen.
@@ -431,7 +431,7 @@ _ROWS_FAILED: Final = (
         (5, 5.25),
         [6, 14],
         [4, 21, 30],
-        ({"instance": "explainer-3"}, "the model raised on 3 rows in the explainer explainer-3"),
+        ({"instance": "explainer-3"}, "the model raised an error on 3 rows in the explainer explainer-3"),
         played=True,
     )
     .never("nothing happens", {_FAILED_ROWS: hold(0, 40)})
@@ -464,7 +464,7 @@ _DROPPED: Final = (
         [19, 22, 46],
         (
             {"stream": "visits"},
-            "40 values of visits were treated as absent: of another kind than before, or beyond a limit",
+            "40 values of visits were treated as absent: their kind has changed, or they exceed a limit",
         ),
         played=True,
     )
@@ -476,7 +476,7 @@ _DROPPED: Final = (
         [19, 22, 36],
         (
             {"stream": "visits"},
-            "9 values of visits were treated as absent: of another kind than before, or beyond a limit",
+            "9 values of visits were treated as absent: their kind has changed, or they exceed a limit",
         ),
     )
     .never(
@@ -494,7 +494,7 @@ _BOUND_HIT: Final = (
         (5, 5.25),
         [6, 28],
         [4, 36, 45],
-        ({"stage": "learner", "bound": "limits.rows_ahead"}, "learner reached limits.rows_ahead"),
+        ({"stage": "learner", "bound": "limits.rows_ahead"}, "learner reached the bound limits.rows_ahead"),
         played=True,
     )
     .never("nothing happens", {_BOUND: hold(0, 60)})
@@ -529,7 +529,7 @@ _DAMAGED: Final = (
         (5, 5.25),
         [6, 28],
         [4, 36, 45],
-        ({"stage": "aggregator"}, "aggregator left out 2 damaged internal messages"),
+        ({"stage": "aggregator"}, "aggregator skipped 2 damaged internal messages"),
         played=True,
     )
     .never("nothing happens", {_DAMAGE: hold(0, 60)})
@@ -546,7 +546,7 @@ _READ_AGAIN: Final = (
         [4, 67, 74],
         (
             {"stage": "explainer", "instance": "explainer-5"},
-            "explainer-5 (explainer) lost messages on the way from the broker 8 times in an hour",
+            "explainer-5 (explainer) read messages again 8 times in an hour, because fetched messages had a gap",
         ),
         played=True,
     )
@@ -614,7 +614,7 @@ _NOVELTY: Final = (
         [4, 16, 20],
         (
             {"stream": "trades"},
-            "trades: the share of events that the model should not be trusted with has changed",
+            "trades: the share of flagged events has changed",
         ),
         played=True,
     )

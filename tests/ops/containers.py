@@ -87,7 +87,7 @@ class Compose:
         return done.stdout
 
     def bytes_of(self, *words: str) -> bytes:
-        """As calling it; what was printed, as bytes."""
+        """Run the command like `__call__`, and return what it printed as bytes."""
         done = subprocess.run([*self._command, *words], cwd=self.folder, capture_output=True, check=False)
         if done.returncode:
             raise Failure(f"docker compose {' '.join(words)}: exit code {done.returncode}\n{done.stderr.decode()}")
@@ -100,7 +100,7 @@ class Compose:
         return str(config["services"]["learner"]["image"])
 
     def states(self) -> list[dict[str, Any]]:
-        """What `docker inspect` says of each container."""
+        """Return what `docker inspect` says about each container."""
         names = self("ps", "--all", "--quiet").split()
         done = subprocess.run(["docker", "inspect", *names], capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if names and not done.returncode else []
@@ -219,7 +219,7 @@ def predicted(compose: Compose) -> int:
 
 
 def expected(compose: Compose, rows: int) -> dict[str, list[bytes]]:
-    """What the same image gives without Kafka."""
+    """Return what the same image publishes without Kafka."""
     script = (
         f"entrypoint run --broker none --rows {rows} --explain ipfi,novelty --out /tmp/out >&2 && tar -C /tmp/out -c ."
     )

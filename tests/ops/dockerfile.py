@@ -24,7 +24,7 @@ def variables() -> dict[str, str]:
 
 
 def steps(stage: str) -> list[tuple[str, str]]:
-    """What is run in a stage that has a name, each with the folder that it is run in."""
+    """Return the commands of a named stage, each with its working directory."""
     found = instructions()
     begin = next(place for place, (word, rest) in enumerate(found) if word == "FROM" and rest.endswith(f"AS {stage}"))
     ran, folder = [], "/"

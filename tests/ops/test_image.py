@@ -68,7 +68,7 @@ class Image:
             os.chown(self.cache, USER, USER)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """What a container of this command does, in the environment of the image and no other."""
+        """Run what a container of this command runs, in the environment of the image and no other."""
         environment = {name: text.replace("/opt/", f"{self.installed}/") for name, text in variables().items()}
         path = f"{self.installed}/code/bin:{self.installed}/glasstream/bin:/usr/bin:/bin"
         environment |= {"PATH": path, "NUMBA_CACHE_DIR": str(self.cache)}
@@ -86,7 +86,7 @@ class Image:
 
 
 def files(folder: Path) -> dict[Path, int]:
-    """What is in a folder, and when it was written."""
+    """Return the files of a folder, and when each was written."""
     return {file.relative_to(folder): file.stat().st_mtime_ns for file in folder.rglob("*")}
 
 

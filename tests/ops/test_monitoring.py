@@ -55,7 +55,7 @@ def selectors(node: object) -> Iterator[promql_parser.VectorSelector]:
 
 
 def unknown(expression: str) -> list[str]:
-    """What an expression names that no stage publishes."""
+    """Return the metrics and labels that an expression names and no stage publishes."""
     found: list[str] = []
     asked = list(selectors(promql_parser.parse(expression)))
     assert asked, expression

@@ -1,4 +1,4 @@
-"""What is released: a source distribution, the wheel that is built of it alone, and what is installed from that."""
+"""The release: a source distribution, the wheel that is built from it alone, and what the wheel installs."""
 
 import ast
 import os
@@ -35,7 +35,7 @@ RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
 
 
 def files(*folders: str, root: Path = ROOT) -> dict[str, bytes]:
-    """What is in some folders, without what Python, numba and npm leave there."""
+    """Return the files in some folders, without those that Python, numba and npm leave there."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for folder in folders
@@ -186,7 +186,7 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def give_kernels(packages: Path) -> None:
-    """For the sake of time: what the source tree has compiled is not compiled again.
+    """Reuse the kernels that the source tree has compiled, to save time.
 
     numba takes a file of the same time and size for the same.
     """
@@ -229,7 +229,7 @@ def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release:
 
 @pytest.mark.slow
 def test_tests_of_the_source_distribution_can_be_collected(release: Release) -> None:
-    """Those that look at files of the project; the others import what is in the wheel as well."""
+    """Tests that look at files of the project. The other tests import only what the wheel also contains."""
     folders = [str(release.unpacked / folder) for folder in (".", "pipeline", "topics")]
     path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
     collect = (sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--slow", "-p", "no:cacheprovider")

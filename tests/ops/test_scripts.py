@@ -1,4 +1,4 @@
-"""What ops/demo and ops/test say on a machine that lacks something. PATH decides what it lacks."""
+"""Messages of ops/demo and ops/test on a machine that lacks something. PATH decides what it lacks."""
 
 import os
 import shutil

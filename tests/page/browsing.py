@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 SECONDS = 90.0
-"""For what a page shows: beside other tests the stages of a run may take long to start."""
+"""Deadline for what a page shows. The stages of a run may take long to start beside other tests."""
 
 
 @dataclass

@@ -47,7 +47,7 @@ def command(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
 
 
 def said(log: Path, process: "subprocess.Popen[bytes]", pattern: str) -> str:
-    """What the pattern's group was, once it is said."""
+    """Wait until the output matches the pattern, and return its group."""
     found: list[str] = []
 
     def look() -> bool:
@@ -143,9 +143,11 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
 
 
 def a_mark_opens_the_curves(view: Viewing, alarms: list[dict[str, Any]]) -> None:
-    """By the keyboard: the mark after the stream's change, then each alarm of that change."""
-    places = view.page.locator("#marks button").evaluate_all("marks => marks.map(mark => Number(mark.dataset.seq))")
-    view.page.locator("#marks button").nth(next(at for at, seq in enumerate(places) if seq > 1_500)).focus()
+    """By the keyboard: the mark of the most alarms, then each alarm of its change."""
+    counts = view.page.locator("#marks button").evaluate_all(
+        "marks => marks.map(mark => Number(mark.textContent) || 1)"
+    )
+    view.page.locator("#marks button").nth(counts.index(max(counts))).focus()
     view.page.keyboard.press("Enter")
     view.wait("glasstream.view.alarm !== ''")
     listed = view.page.locator("#alarms tbody button")

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.command.cli import cli
 from glasstream.errors import TopicError
 from glasstream.page.reading import Taken, Topics
@@ -80,7 +81,7 @@ def test_the_newest_are_read_back_and_then_what_comes(kafka: str, deployed: str)
         topics.close()
 
 
-def test_topics_that_are_not_there_are_named(kafka: str, prefix: str) -> None:
-    result = CliRunner().invoke(cli, ["page", "--broker", kafka, "--prefix", prefix, "--port", "0"])
+def test_topics_that_are_not_there_are_named(embedded: EmbeddedKafka, prefix: str) -> None:
+    result = CliRunner().invoke(cli, ["page", "--broker", embedded.bootstrap, "--prefix", prefix, "--port", "0"])
     assert isinstance(result.exception, TopicError)
     assert f"expected topic {prefix}predictions" in str(result.exception) and "topics create" in str(result.exception)

@@ -51,7 +51,7 @@ def store() -> Store:
 
 
 def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
-    """As the page puts them together."""
+    """Apply the updates as the page does."""
     whole = {**state, **delta, "type": "state", "alarms": state.get("alarms", []) + delta.get("alarms", [])}
     for part in ("quality", "novelty"):
         old, new = state[part]["bins"], delta[part]["bins"]

@@ -16,7 +16,7 @@ ensemble = pytest.importorskip("sklearn.ensemble", reason="pip install 'glasstre
 
 ROWS, ORDERINGS, REALISATIONS = 20_000, 10, 10
 EXPLAINED = 8_000
-"""Of each ordering the last rows; those before them would weigh 0.03 % together."""
+"""Number of rows at the end of each ordering that are used. The earlier rows together would weigh 0.03 %."""
 MODEL = {"max_iter": 10, "learning_rate": 0.5, "random_state": 0}
 """Accuracy 99.9 % (the paper: 99 %), and ten times as fast to evaluate as by default."""
 

@@ -165,11 +165,11 @@ def test_the_command_writes_a_png(what: str, records: list[dict[str, Any]], tmp_
 def test_a_file_that_holds_no_such_records_is_refused_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     file.write_bytes(b'{"features": {}}\nnonsense\n')
-    with pytest.raises(InputError, match=r"records\.jsonl:2: expected a JSON object"):
+    with pytest.raises(InputError, match=r"records\.jsonl:2: expected one JSON object per line"):
         list(read_records(file, "features"))
     with pytest.raises(InputError, match=r"records\.jsonl:1: expected a record with 'curve'"):
         list(read_records(file, "curve"))
-    with pytest.raises(InputError, match="expected a file of records"):
+    with pytest.raises(InputError, match="missing: cannot be read"):
         list(read_records(tmp_path / "missing", "curve"))
 
 

@@ -1,4 +1,4 @@
-"""What a run reads back: whatever the embedded broker has pushed out is noticed."""
+"""A run notices records that the embedded broker has removed before the run read them."""
 
 from types import SimpleNamespace
 

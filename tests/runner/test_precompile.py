@@ -1,4 +1,4 @@
-"""What the image compiles ahead covers what there is to choose. Whether stages compile more: `tests.ops.test_image`."""
+"""The kernels that the image compiles cover all choices. `tests.ops.test_image` checks that stages compile no more."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ NO_KERNEL = {
 
 
 def _choices() -> dict[str, set[Any]]:
-    """What each setting chooses between."""
+    """Return the choices of each setting."""
     found: dict[str, set[Any]] = {}
     for section in msgspec.structs.fields(Settings):
         if isinstance(section.type, type) and issubclass(section.type, msgspec.Struct):

@@ -113,7 +113,7 @@ def test_staleness_is_published_and_moves_the_next_snapshot() -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_numbers_of_any_size_stop_nothing(loss: str) -> None:
-    """What is too large to be squared is a dead letter, or a row that could not be explained; the stream goes on."""
+    """A number that is too large to be squared gives a dead letter or an unexplained row, and the stream continues."""
     sizes = [1.0, 1e30, -1e60, 1e59, 1e61, 1e300, -1.7e308]
     stream = [
         {

@@ -1,4 +1,4 @@
-"""What a person reads of a run: nothing is cut, nothing is left unsaid."""
+"""The report of a run cuts nothing and omits nothing."""
 
 import io
 
@@ -14,10 +14,17 @@ def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
     return Report(Console(file=shown, width=width, highlight=False), total), shown
 
 
-def prediction(seq: int, target: float | str | None, metric: float | None, name: str = "mae", epoch: int = 0) -> bytes:
+def prediction(
+    seq: int,
+    target: float | str | None,
+    metric: float | None,
+    name: str = "mae",
+    epoch: int = 0,
+    predicted: float | str | None = None,
+) -> bytes:
     return predictions.encode(
-        epoch=epoch, stream="s", seq=seq, id=str(seq), prediction=None, probabilities=None, target=target, loss=None,
-        loss_name="squared", metric_name=name, metric_value=metric, model_version=0,
+        epoch=epoch, stream="s", seq=seq, id=str(seq), prediction=predicted, probabilities=None, target=target,
+        loss=None, loss_name="squared", metric_name=name, metric_value=metric, model_version=0,
     )  # fmt: skip
 
 
@@ -45,11 +52,42 @@ def test_the_table_shows_every_name_and_number_at_any_width(width: int) -> None:
         assert number in text
 
 
+def test_a_wide_stream_shows_its_most_important_features_and_counts_the_others() -> None:
+    one, shown = report(200)
+    one.add("importance", [estimate(99, {f"feature_{place}": 1.0 / (1 + place) for place in range(300)})])
+    one.table(1.0)
+    text = shown.getvalue()
+    assert "feature_0 " in text and "feature_29 " in text and "feature_30" not in text
+    assert "and 270 features of less importance, which the topic holds" in text
+
+
 def test_no_zero_is_negative() -> None:
     one, shown = report(200)
     one.add("importance", [estimate(99, {"a": 0.00001}), estimate(199, {"a": -0.00001})])
     one.table(1.0)
     assert "0.0000" in shown.getvalue() and "-0.0000" not in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("no", "warning: the model is no better than a baseline: the model is right in 75.0%, always 'no' is right in"),
+        ("right", "baselines: the model is right in 100.0%, always 'no' is right in 75.0%, the label before in 50.0%"),
+    ],
+)
+def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> None:
+    one, shown = report(200)
+    targets = ["no", "no", "no", "yes", "no"]
+    one.add(
+        "predictions",
+        [
+            prediction(seq, target, 0.8, "accuracy", predicted=target if said == "right" else said)
+            for seq, target in enumerate(targets)
+        ],
+    )
+    one.add("importance", [estimate(99, {"a": 1.0})])
+    one.table(1.0)
+    assert expected in shown.getvalue()
 
 
 def test_events_without_a_label_are_counted() -> None:

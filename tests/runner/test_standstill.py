@@ -39,6 +39,20 @@ def test_it_is_told_now_and_then_and_ends_but_not_while_anything_moves() -> None
         moves.look(9, lambda: "5 rows aggregated")
 
 
+def test_compiling_is_no_standstill_and_is_told_of() -> None:
+    clock, lines = Clock(), []
+    moves = Moves(Patience(notice=60.0, end=240.0, compiling=15.0), lines.append, clock)
+    for second in range(601):
+        clock.now = float(second)
+        moves.wait(["learner-1"])
+    assert len(lines) == 40 and lines[-1].startswith("learner-1: compiling numerical kernels for 600 s")
+    clock.now = 839.0
+    moves.look(None, lambda: "")
+    clock.now = 841.0
+    with pytest.raises(StalledError, match="nothing has moved for 241 s"):
+        moves.look(None, lambda: "")
+
+
 def test_the_learner_has_sent_three_times_again_by_then() -> None:
     assert PATIENCE * (1 + 2 + 4) < Patience().end - 60 < PATIENCE * (1 + 2 + 4 + 8)
 
@@ -64,7 +78,7 @@ def test_a_run_without_an_explainer_ends() -> None:
 
 
 def test_topics_that_cannot_be_deleted_do_not_hide_what_ended_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with two brokers of three away."""
+    """Behave as if two of three brokers were away."""
 
     def refuse(*_: object) -> None:
         raise TopicError("delete run.events: timed out")

@@ -19,7 +19,7 @@ from glasstream.stages import aggregator as stage
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import checkpoints, chunks, contributions, progress_aggregator, progress_novelty, snapshots
-from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
+from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
 from tests.aggregator.test_stream_aggregator import ROWS, block
 
 SETTINGS = load(
@@ -71,7 +71,7 @@ def run(log: Log, crashes: set[int], every: int) -> dict[str, list[bytes]]:
 
 @cache
 def expected() -> dict[str, list[bytes]]:
-    """What is published when nothing happens."""
+    """Return what is published without any fault."""
     return run(log_of([]), set(), 1_000)
 
 
@@ -109,8 +109,8 @@ def test_a_commit_is_bounded_however_many_streams_have_changed(monkeypatch: pyte
         size = sum(len(record.value or b"") for record in outputs.progress)
         assert one < size < 5 * one
         decoded = [progress_aggregator.decode(record.key or b"", record.value or b"") for record in outputs.progress]
-        committed += [record.stream for record in decoded if isinstance(record, StreamProgress)]
-        positions = [record.offset for record in decoded if isinstance(record, PartitionProgress)]
+        committed += [record.stream for record in decoded if isinstance(record, AggregatorStreamProgress)]
+        positions = [record.offset for record in decoded if isinstance(record, AggregatorPartitionProgress)]
         assert positions == [len(committed)], "what is not committed yet is read again"
     assert committed == names, "in the order in which they have changed"
 
@@ -121,7 +121,7 @@ def test_the_aggregator_restores_more_than_any_fixed_bound() -> None:
     state: dict[bytes, bytes] = {}
     numbers = np.zeros(18_000_000)
     for name in ("a", "b"):
-        progress = StreamProgress(stream=name, epoch=0, next_row=7, published_row=6)
+        progress = AggregatorStreamProgress(stream=name, epoch=0, next_row=7, published_row=6)
         state |= {
             key: value
             for key, value in progress_aggregator.encode_stream(
@@ -129,7 +129,7 @@ def test_the_aggregator_restores_more_than_any_fixed_bound() -> None:
             )
             if value is not None
         }
-    key, value = progress_aggregator.encode_partition(PartitionProgress(epoch=0, offset=9, fingerprint={}))
+    key, value = progress_aggregator.encode_partition(AggregatorPartitionProgress(epoch=0, offset=9, fingerprint={}))
     restored = progress_aggregator.restore({**state, key: value})
     for name in ("a", "b"):
         assert restored.state(name).arrays["numbers"].nbytes == numbers.nbytes
@@ -139,11 +139,11 @@ Written = dict[bytes, bytes]
 
 
 def _aggregator(size: int, limit: int) -> Written:
-    progress = StreamProgress(stream="s", epoch=0, next_row=7, published_row=6)
+    progress = AggregatorStreamProgress(stream="s", epoch=0, next_row=7, published_row=6)
     pairs = progress_aggregator.encode_stream(
         AggregatorState(progress=progress, meta={}, arrays={"n": np.zeros(size, "u1")}), limit=limit
     )
-    pairs.append(progress_aggregator.encode_partition(PartitionProgress(epoch=0, offset=9, fingerprint={})))
+    pairs.append(progress_aggregator.encode_partition(AggregatorPartitionProgress(epoch=0, offset=9, fingerprint={})))
     return {key: value for key, value in pairs if value is not None}
 
 
@@ -151,8 +151,8 @@ def _novelty(size: int, limit: int) -> Written:
     anchor = progress_novelty.Anchor(
         stream="s", epoch=0, offset=1, used=0, seqs=7, meta={}, arrays={"n": np.zeros(size, "u1")}
     )
-    stream = progress_novelty.StreamProgress(stream="s", epoch=0, first_offset=0, seqs=9, anchor=7)
-    partition = progress_novelty.PartitionProgress(epoch=0, offset=1, used=0, fingerprint={})
+    stream = progress_novelty.NoveltyStreamProgress(stream="s", epoch=0, first_offset=0, seqs=9, anchor=7)
+    partition = progress_novelty.NoveltyPartitionProgress(epoch=0, offset=1, used=0, fingerprint={})
     pairs = [*progress_novelty.encode_anchor(anchor, limit=limit), *map(progress_novelty.encode, (stream, partition))]
     return {key: value for key, value in pairs if value is not None}
 

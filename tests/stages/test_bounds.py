@@ -1,4 +1,4 @@
-"""What is under way stays within what the embedded broker keeps of a partition, however wide the stream is."""
+"""Data in flight fits what the embedded broker keeps of a partition, however wide the stream is."""
 
 import asyncio
 from collections import Counter

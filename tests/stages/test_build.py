@@ -1,13 +1,28 @@
-"""What a stage imports."""
+"""How a stage is built: what it imports, compiles and checks before it joins its group."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from glasstream.configuration import load
+from glasstream.errors import TopicError
+from glasstream.learn import warm_up as learner_kernels
+from glasstream.stages import build
+from glasstream.stages import warm_up as other_kernels
 from glasstream.transport.options import options
+from glasstream.transport.topic_identity import TopicIdentity
+from glasstream.transport.topic_sizes import SizeCheck
+
+KEY = b"a key of sixteen bytes"
+WARM_UPS = {
+    "learner": (learner_kernels, "warm_up"),
+    "explainer": (other_kernels, "warm_up_explainer"),
+    "aggregator": (other_kernels, "warm_up_aggregator"),
+}
 
 
 def test_a_worker_has_one_name_and_a_fork_another() -> None:
@@ -37,3 +52,50 @@ def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("name", WARM_UPS)
+def test_kernels_are_compiled_before_the_worker_joins_its_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[Any] = []
+    monkeypatch.setattr(*WARM_UPS[name], warmed.append)
+    settings = load()
+    stage = getattr(build, f"_{name}")(settings, KEY)
+    assert warmed == [settings] and not stage.settled
+
+
+@pytest.mark.parametrize(("name", "topic"), [("learner", "events"), ("novelty", "events"), ("labels", "labels")])
+def test_a_stage_refuses_a_topic_whose_messages_it_cannot_hold(
+    name: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads what others write checks it before anything else of the stage starts."""
+    refused: list[str] = []
+
+    def refuse(check: SizeCheck) -> None:
+        refused.append(check._topic)
+        raise TopicError("too large")
+
+    monkeypatch.setattr(SizeCheck, "check", refuse)
+    monkeypatch.setattr(learner_kernels, "warm_up", lambda settings: None)
+
+    async def start() -> None:
+        stage = getattr(build, f"_{name}")(load(), KEY)
+        with pytest.raises(TopicError, match="too large"):
+            await stage.services[0].start()
+
+    asyncio.run(start())
+    assert refused == [load().prefix + topic]
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [("learner", "events"), ("novelty", "events"), ("labels", "labels"), ("aggregator", "contributions")],
+)
+def test_state_belongs_to_the_topic_that_the_stage_reads(
+    name: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, function in WARM_UPS.values():
+        monkeypatch.setattr(module, function, lambda settings: None)
+    monkeypatch.setattr(TopicIdentity, "__call__", lambda identity: f"the id of {identity._topic}")
+    stage = getattr(build, f"_{name}")(load(), KEY)
+    assert stage.make_state(0)._identify() == f"the id of {stage.input_topic}"
+    assert stage.input_topic == load().prefix + topic

@@ -98,7 +98,7 @@ def test_the_learner_says_how_many_labels_came_and_how_many_did_not() -> None:
     for record in learner.collect().progress:
         if record.key == b"s" and record.value is not None:
             progress = progress_learner.decode(record.key, record.value)
-            assert isinstance(progress, progress_learner.StreamProgress)
+            assert isinstance(progress, progress_learner.LearnerStreamProgress)
             assert progress.counts == {"unlabelled": 8, "labels_joined": 3, "labels_missed": 4}
             assert (progress.seqs, progress.rows) == (15, 10)
             break

@@ -1,4 +1,4 @@
-"""What the novelty detector commits is enough to go on from, whenever it is killed: without Kafka, commit by commit."""
+"""A novelty detector can resume from what it has committed, after any commit. The tests use no Kafka."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ class Inline:
 
 @dataclass
 class Broker:
-    """What is durable."""
+    """Committed records."""
 
     records: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
     state: dict[bytes, bytes] = field(default_factory=dict)
@@ -208,7 +208,7 @@ def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPa
 def test_state_that_cannot_be_gone_on_from_is_refused() -> None:
     broker = Broker()
     run(broker, None, 1.0)
-    with pytest.raises(LostInputError, match="it ends at 3"):
+    with pytest.raises(LostInputError, match="the topic ends at 3"):
         partition().restore(broker.state, 0, 3)
     with pytest.raises(LostInputError, match="lengthen the retention"):
         partition().restore(broker.state, len(LOG), len(LOG))

@@ -31,7 +31,7 @@ WATCHED = (
     "novelty.grace=20",
 )  # fmt: skip
 STREAMS = (b"one", b"two", b"four")
-"""Not all on one partition."""
+"""Streams that do not all lie on one partition."""
 
 
 def settings(*more: str) -> Settings:
@@ -144,7 +144,7 @@ def _elements(value: bytes) -> list[dict]:
 
 
 def test_a_new_epoch_goes_on_from_here_under_other_settings() -> None:
-    """What comes after is what a fresh run under the new settings says of the events after; nothing is refused."""
+    """From there on, the output equals that of a fresh run with the new settings, and no event is refused."""
     before, after = log(70), log(84)
     old, new = settings(), settings("seed=4", "worker.new_epoch=true")
     pipeline = Pipeline(old).run(before)
@@ -173,7 +173,7 @@ def test_with_checkpoints_the_first_events_may_be_gone() -> None:
 
 
 def test_who_waits_for_what_never_comes_is_named() -> None:
-    """So that a test of recovery cannot pass by ending early: here no aggregator runs."""
+    """A test of recovery cannot pass by ending early. Here no aggregator runs."""
     pipeline = Pipeline(settings("limits.rows_ahead=20"), explainers=1)
 
     async def play() -> None:

@@ -1,4 +1,4 @@
-"""What fresh workers publish: alerts cannot count what is not there."""
+"""The metrics that fresh workers publish. An alert cannot count a series that does not exist."""
 
 import asyncio
 from collections.abc import Iterable

@@ -192,7 +192,7 @@ def test_without_a_loss_nothing_is_sent_again() -> None:
 
 @pytest.mark.parametrize("topic", QUEUES)
 def test_every_record_may_be_lost_whole_or_in_part(topic: str) -> None:
-    """Those of marks, which carry no rows, are among them."""
+    """Requests of marks, which carry no rows, are among the lost ones."""
     for first in range(4):
         assert repaired({(topic, n) for n in range(first, 1_000, 4)}).dropped[topic] > 3
     assert repaired({(topic, n) for n in range(1_000) if n % 50 < 45}).now > 0

@@ -1,9 +1,11 @@
 """A reset mark through the stages: whoever is killed, and when, the records are those of the plain loop."""
 
 import asyncio
+import math
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 
 import orjson
 import pytest
@@ -31,6 +33,14 @@ SETTINGS = (
 S, T = b"s", b"t"
 
 
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no load of the machine decide when a state is saved, and where in a message a learner pauses: nowhere."""
+    ticks = count()
+    monkeypatch.setattr("glasstream.stages.checkpoints.perf_counter", lambda: 1e-5 * next(ticks))
+    monkeypatch.setattr("glasstream.stages.learner._YIELD_SECONDS", math.inf)
+
+
 def packed(first: int, end: int, key: bytes = S) -> list[tuple[bytes, bytes]]:
     return [(key, orjson.dumps([event(n) for n in range(at, min(at + 12, end))])) for at in range(first, end, 12)]
 
@@ -55,7 +65,7 @@ def reference(log: list[tuple[bytes, bytes]], *more: str) -> dict[tuple[str, str
 
 @dataclass
 class Cluster:
-    """What a broker keeps, and the stages as they are run against it: one partition, one explainer."""
+    """The log of a broker, and the stages that run against it: one partition, one explainer."""
 
     log: list[tuple[bytes, bytes]]
     settings: Settings = field(default_factory=lambda: load(assignments=SETTINGS))
@@ -69,6 +79,8 @@ class Cluster:
     low: int = 0
     """The first offset that `events` still keeps."""
     key: Key = KEY
+    turns: int = 0
+    """How often the learner was asked for what it has made: a clock that no load of the machine changes."""
 
     def learner(self) -> LearnerTask:
         self.progress = AggregatorProgress()
@@ -96,6 +108,7 @@ class Cluster:
         feeding = self._feed(learner)
         while True:
             await asyncio.sleep(0)
+            self.turns += 1
             done = feeding.done()
             if done:
                 feeding.result()
@@ -205,6 +218,23 @@ def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seco
         assert kept == {("s", 1), ("t", 0)}, commit
 
 
+@pytest.mark.parametrize("commit", range(1, 5))
+def test_a_state_that_was_saved_at_the_mark_brings_back_no_snapshot_of_the_epoch_that_it_ends(
+    commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The successor finds an aggregator that has left the epoch, and ends it before it has sent anything."""
+    cluster = Cluster(LOG[:MARK], load(assignments=[*SETTINGS, "checkpoint.seconds=0.000001"]))
+    monkeypatch.setattr("glasstream.stages.checkpoints.perf_counter", lambda: cluster.turns)
+    asyncio.run(cluster.run())
+    saved = {checkpoints.Key.decode(key).identity for key in cluster.state["checkpoints"]}
+    assert {("s", 0, 96), ("t", 0, 96)} <= saved, "at rest"
+    cluster.log = LOG
+    asyncio.run(cluster.run(kill_learner=cluster.commits + commit, lost=True))
+    assert dict(cluster.published) == EXPECTED
+    kept = {snapshots.Key.decode(key).identity[:2] for key in cluster.state["snapshots"]}
+    assert kept == {("s", 1), ("t", 0)}
+
+
 def test_learners_of_several_streams_do_not_wait_for_the_newest_snapshots_of_others() -> None:
     """Waiting for the aggregator ends a snapshot only where its stream has a newer one, even if that is too much."""
     cluster = Cluster(LOG, load(assignments=[*SETTINGS, "limits.snapshot_bytes=1"]))
@@ -231,7 +261,7 @@ def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_contributions_in_any_order_are_aggregated_alike(seed: int) -> None:
-    """Of the epoch that ends, the item of the mark may come first, beside that of a flush mark at the same row."""
+    """At the end of an epoch, the item of the reset mark may come before that of a flush mark at the same row."""
     log = [*packed(0, 96), (S, events.FLUSH), (S, events.RESET)]
     cluster = Cluster(log)
     asyncio.run(cluster.run())

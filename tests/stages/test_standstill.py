@@ -9,7 +9,7 @@ from glasstream.stages.learner import LearnerTask
 from glasstream.stages.standstill import LONGEST, PATIENCE, Standstill
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import events, progress_aggregator, progress_learner, requests, snapshots
-from glasstream_topics.progress_aggregator import AggregatorState, StreamProgress
+from glasstream_topics.progress_aggregator import AggregatorState, AggregatorStreamProgress
 from tests.logs import messages
 
 SETTINGS = ("model.name=linear", "model.task=classification", "explain.methods=ipfi")
@@ -50,6 +50,19 @@ def test_a_move_or_nothing_to_do_begins_anew() -> None:
     assert standstill.lasts(3) is None and standstill.times == 0
 
 
+def test_a_successor_of_who_reported_it_does_not_wait_for_the_first_time() -> None:
+    clock = Clock()
+    standstill = Standstill(clock, known=True)
+    assert standstill.lasts(None) is None
+    assert standstill.lasts(1) == 0 and standstill.times == 1
+    clock.now += PATIENCE - 1
+    assert standstill.lasts(1) is None and standstill.times == 1
+    clock.now += 1
+    assert standstill.lasts(1) == PATIENCE and standstill.times == 2
+    assert standstill.lasts(2) is None and standstill.times == 0
+    assert standstill.lasts(3) is None
+
+
 class Fed:
     """A learner that has learned streams of 400 rows, and an aggregator that is where a test says."""
 
@@ -58,12 +71,12 @@ class Fed:
         self.clock, self.progress = Clock(), AggregatorProgress()
         self.learner = LearnerTask(0, self.settings, None, self.progress, lambda topic, number: {}, self.clock)
         name = self.settings.prefix + events.TOPIC.name
-        log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
-        for offset, (key, value) in enumerate(log):
+        self.log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
+        for offset, (key, value) in enumerate(self.log):
             asyncio.run(self.learner.feed(ConsumerRecord(name, 0, offset, key, value)))
 
     def aggregated(self, stream: str, row: int, published: int) -> None:
-        done = StreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
+        done = AggregatorStreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
         for key, value in progress_aggregator.encode_stream(AggregatorState(progress=done, meta={}, arrays={}), 0):
             self.progress.on_record(0, 0, key, value)
 
@@ -135,9 +148,34 @@ def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None
     assert told(fed.learner.collect()) == [""] and fed.learner.stalled() is None
 
 
+def test_a_successor_says_it_at_once() -> None:
+    """What its predecessor reported lasts across a change of the owner, and ends there too."""
+    fed = Fed("s")
+    state: dict[bytes, bytes] = {}
+
+    def committed() -> None:
+        for record in fed.learner.collect().progress:
+            state[record.key or b""] = record.value or b""
+
+    committed()
+    fed.clock.now += PATIENCE
+    committed()
+    assert fed.learner.stalled()
+    for moved in (False, True):
+        successor = LearnerTask(0, fed.settings, None, fed.progress, lambda topic, number: {}, fed.clock)
+        begin = successor.restore(state, 0, len(fed.log))
+        for offset, (key, value) in enumerate(fed.log[begin:], begin):
+            asyncio.run(successor.feed(ConsumerRecord("events", 0, offset, key, value)))
+        if moved:
+            fed.aggregated("s", 400, 399)
+        outputs = successor.collect()
+        assert bool(successor.stalled()) is not moved
+        assert told(outputs) == [successor.stalled() or ""]
+
+
 def told(outputs: Outputs) -> list[str]:
     decoded = [progress_learner.decode(record.key or b"", record.value or b"") for record in outputs.progress]
-    return [one.stalled for one in decoded if isinstance(one, progress_learner.StreamProgress)]
+    return [one.stalled for one in decoded if isinstance(one, progress_learner.LearnerStreamProgress)]
 
 
 def test_where_the_learner_sheds_forgotten_blocks_come_again_as_refused_ones() -> None:
@@ -145,11 +183,10 @@ def test_where_the_learner_sheds_forgotten_blocks_come_again_as_refused_ones() -
     fed.learner._backlog._settings = load(assignments=(*SETTINGS, "limits.lag=shed", "limits.request_bytes=1"))
     _, blocks = fed.sent()
     fed.learner._backlog.shed()
-    assert fed.learner._backlog.request_bytes == 0
+    assert fed.learner._backlog.exhausted
     fed.clock.now += PATIENCE
     _, again = fed.sent()
     first, second = ([requests.decode(record.value or b"") for record in records] for records in (blocks, again))
-    assert [(one.first_row, one.seqs.tolist()) for one in first] == [
-        (one.first_row, one.seqs.tolist()) for one in second
-    ]
+    assert len(second) < len(first)
+    assert [seq for one in first for seq in one.seqs.tolist()] == [seq for one in second for seq in one.seqs.tolist()]
     assert all("limits.lag" in one.refused for one in second if one.count) and second[-1].flush_before

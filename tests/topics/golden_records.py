@@ -361,8 +361,10 @@ def failed() -> contributions.Contributions:
     )
 
 
-def learner_partition() -> progress_learner.PartitionProgress:
-    return progress_learner.PartitionProgress(epoch=0, first_offset=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
+def learner_partition() -> progress_learner.LearnerPartitionProgress:
+    return progress_learner.LearnerPartitionProgress(
+        epoch=0, first_offset=0, offset=12, used=3, fingerprint=dict(FINGERPRINT)
+    )
 
 
 def checkpoint() -> checkpoints.Checkpoint:
@@ -371,8 +373,8 @@ def checkpoint() -> checkpoints.Checkpoint:
     )
 
 
-def learner_stream() -> progress_learner.StreamProgress:
-    return progress_learner.StreamProgress(
+def learner_stream() -> progress_learner.LearnerStreamProgress:
+    return progress_learner.LearnerStreamProgress(
         stream="elec2",
         epoch=0,
         seqs=103,
@@ -384,24 +386,24 @@ def learner_stream() -> progress_learner.StreamProgress:
     )
 
 
-def aggregator_partition() -> progress_aggregator.PartitionProgress:
-    return progress_aggregator.PartitionProgress(epoch=0, offset=9, fingerprint=dict(FINGERPRINT))
+def aggregator_partition() -> progress_aggregator.AggregatorPartitionProgress:
+    return progress_aggregator.AggregatorPartitionProgress(epoch=0, offset=9, fingerprint=dict(FINGERPRINT))
 
 
 def aggregator_state() -> progress_aggregator.AggregatorState:
     return progress_aggregator.AggregatorState(
-        progress=progress_aggregator.StreamProgress(stream="elec2", epoch=0, next_row=200, published_row=199),
+        progress=progress_aggregator.AggregatorStreamProgress(stream="elec2", epoch=0, next_row=200, published_row=199),
         meta={"names": ["age", "car"], "count": 100},
         arrays={"raw": np.array([0.25, 0.5]), "weight": np.array([1.0, 0.5])},
     )
 
 
-def novelty_partition() -> progress_novelty.PartitionProgress:
-    return progress_novelty.PartitionProgress(epoch=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
+def novelty_partition() -> progress_novelty.NoveltyPartitionProgress:
+    return progress_novelty.NoveltyPartitionProgress(epoch=0, offset=12, used=3, fingerprint=dict(FINGERPRINT))
 
 
-def novelty_stream() -> progress_novelty.StreamProgress:
-    return progress_novelty.StreamProgress(stream="elec2", epoch=0, first_offset=5, seqs=103, anchor=100)
+def novelty_stream() -> progress_novelty.NoveltyStreamProgress:
+    return progress_novelty.NoveltyStreamProgress(stream="elec2", epoch=0, first_offset=5, seqs=103, anchor=100)
 
 
 def anchor() -> progress_novelty.Anchor:
@@ -481,7 +483,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "progress.novelty.v1.stream.json": lambda: progress_novelty.encode(novelty_stream())[1],
     "progress.novelty.v1.anchor-0.bin": lambda: _anchor_chunk(0),
     "progress.novelty.v1.anchor-1.bin": lambda: _anchor_chunk(1),
-    "progress.labels.v1.json": lambda: progress_labels.encode(progress_labels.PartitionProgress(offset=42))[1],
+    "progress.labels.v1.json": lambda: progress_labels.encode(progress_labels.LabelsPartitionProgress(offset=42))[1],
 }
 
 

@@ -111,7 +111,7 @@ def test_labels_are_read() -> None:
             events.decode(checked_in(name))
     value = checked_in("progress.labels.v1.json")
     found = progress_labels.restore({PARTITION_KEY: value})
-    assert found == progress_labels.PartitionProgress(offset=42)
+    assert found == progress_labels.LabelsPartitionProgress(offset=42)
     assert progress_labels.restore({}) is None
     with pytest.raises(RecordError, match="the key b's'"):
         progress_labels.restore({PARTITION_KEY: value, b"s": value})

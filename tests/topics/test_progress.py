@@ -18,14 +18,16 @@ setting = st.none() | st.booleans() | natural | st.text(max_size=5) | st.floats(
 
 
 def state_of(stream: str, rows: int, size: int = 2) -> progress_aggregator.AggregatorState:
-    progress = progress_aggregator.StreamProgress(stream=stream, epoch=0, next_row=rows, published_row=rows - 1)
+    progress = progress_aggregator.AggregatorStreamProgress(
+        stream=stream, epoch=0, next_row=rows, published_row=rows - 1
+    )
     return progress_aggregator.AggregatorState(
         progress=progress, meta={"n": rows}, arrays={"raw": np.arange(float(size))}
     )
 
 
 def compacted(*batches: list[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
-    """What a reader of the compacted topic has in the end."""
+    """Return the records that a reader of the compacted topic ends up with."""
     latest: dict[bytes, bytes] = {}
     for batch in batches:
         for key, value in batch:
@@ -46,9 +48,9 @@ def partition_record() -> list[tuple[bytes, bytes | None]]:
     st.lists(names, unique=True, max_size=4),
 )
 def test_the_learner_finds_what_it_committed(numbers: Any, fingerprint: Any, streams: list[str]) -> None:
-    partition = progress_learner.PartitionProgress(fingerprint=fingerprint, **numbers)
+    partition = progress_learner.LearnerPartitionProgress(fingerprint=fingerprint, **numbers)
     records = [
-        progress_learner.StreamProgress(
+        progress_learner.LearnerStreamProgress(
             stream=stream,
             epoch=0,
             seqs=index + 2,
@@ -160,5 +162,5 @@ def test_those_who_watch_read_small_records_only() -> None:
 def test_a_setting_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(RecordError, match=r"fingerprint\.alpha"):
         progress_aggregator.encode_partition(
-            progress_aggregator.PartitionProgress(epoch=0, offset=0, fingerprint={"alpha": float("nan")})
+            progress_aggregator.AggregatorPartitionProgress(epoch=0, offset=0, fingerprint={"alpha": float("nan")})
         )

@@ -318,7 +318,7 @@ def test_a_prediction_of_as_many_classes_as_are_named_is_what_it_was() -> None:
 
 
 def test_an_encoder_keeps_nothing_of_the_event_before() -> None:
-    """Not even of one that it refused."""
+    """An encoder keeps nothing of an earlier record, not even of one that it refused."""
     encoder = predictions.Encoder(epoch=0, stream="s")
     full: dict[str, Any] = {
         "prediction": "a",

@@ -1,19 +1,20 @@
-"""The topic reference and the AsyncAPI document are those of today's contracts, and say something of everything."""
+"""The generated references match the contracts and the settings, and describe each field of a record."""
 
 import msgspec
 import orjson
 
+from glasstream.reference import DIRECTORY, findings, generate
 from glasstream_topics import ALL, reference
 
 
 def test_the_documents_are_todays() -> None:
-    assert reference.findings() == [], "run `python -m glasstream_topics.reference`"
+    assert findings() == [], "run `python -m glasstream.reference`"
 
 
 def test_another_document_would_be_found(tmp_path) -> None:
-    for name, content in reference.generate().items():
+    for name, content in generate().items():
         (tmp_path / name).write_bytes(content.replace(b"importance", b"relevance"))
-    assert reference.findings(tmp_path) == ["topics.md", "asyncapi.json"]
+    assert findings(tmp_path) == ["all-settings.md", "topics.md", "asyncapi.json"]
 
 
 def test_every_field_of_a_public_record_has_a_meaning() -> None:
@@ -25,11 +26,11 @@ def test_every_field_of_a_public_record_has_a_meaning() -> None:
 
 
 def test_what_the_asyncapi_document_refers_to_is_there() -> None:
-    document = orjson.loads((reference.DIRECTORY / "asyncapi.json").read_bytes())
+    document = orjson.loads((DIRECTORY / "asyncapi.json").read_bytes())
     assert len(document["channels"]) == len(document["operations"]) == sum(topic.public for topic in ALL)
     for operation in document["operations"].values():
         assert operation["channel"]["$ref"].removeprefix("#/channels/") in document["channels"]
     for channel in document["channels"].values():
         message = channel["messages"]["record"]
         schema = message.get("payload", message.get("headers"))["schema"]["$ref"]
-        assert (reference.DIRECTORY / schema).is_file()
+        assert (DIRECTORY / schema).is_file()

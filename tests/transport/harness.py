@@ -20,12 +20,18 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import StatefulStage
 from glasstream.transport.worker import run_worker
+
+DEADLINE = 150.0
+"""Seconds after which what did not happen counts as failed: many times what it takes on a machine that is busy."""
+NAMES = "in state out table"
+"""Topics of a stage, after the prefix."""
 
 
 def options(prefix: str, instance: str = "a", name: str = "total", **changes: object) -> StageOptions:
@@ -156,6 +162,13 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
     wait_for(listed, what=f"{', '.join(topics)} with their leaders")
 
 
+def embedded_topics(broker: EmbeddedKafka, prefix: str, partitions: int = 1, *, names: str = NAMES) -> Connection:
+    """Make topics on the embedded broker, and return how stages connect to it."""
+    for name in names.split():
+        broker.create_topic(f"{prefix}{name}", partitions)
+    return Connection(broker.bootstrap, fetch_wait_ms=10, check_crcs=False)
+
+
 def produce(
     bootstrap: str,
     topic: str,
@@ -223,7 +236,7 @@ def committed_offset(bootstrap: str, group: str, topic: str, partition: int = 0)
         reader.close()
 
 
-async def until(condition: Callable[[], bool], timeout: float = 60.0, what: str = "") -> None:
+async def until(condition: Callable[[], bool], timeout: float = DEADLINE, what: str = "") -> None:
     """Wait for `condition`; fail after `timeout` seconds."""
     async with asyncio.timeout(timeout):
         while not condition():
@@ -239,7 +252,7 @@ async def stays(condition: Callable[[], bool], seconds: float) -> bool:
     return False
 
 
-def wait_for(condition: Callable[[], bool], timeout: float = 60.0, what: str = "condition") -> None:
+def wait_for(condition: Callable[[], bool], timeout: float = DEADLINE, what: str = "condition") -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {timeout} s"
@@ -258,6 +271,15 @@ async def running(*stages: Stage) -> AsyncIterator[None]:
     await asyncio.gather(*(stage.stop() for stage in stages))
 
 
+def sums(count: int) -> list[bytes]:
+    """What `total` writes for 0, 1, 2, ..."""
+    return [b"%d" % (number * (number + 1) // 2) for number in range(count)]
+
+
+def numbers(first: int, after: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, after)]
+
+
 class Worker:
     """A worker of `total` in its own process."""
 
@@ -270,7 +292,7 @@ class Worker:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def end(self, timeout: float = 60.0) -> tuple[int, str]:
+    def end(self, timeout: float = DEADLINE) -> tuple[int, str]:
         """Wait for the end; return the exit code and the output. TimeoutExpired leaves the worker running."""
         _, said = self.process.communicate(timeout=timeout)
         return self.process.returncode, said
@@ -284,11 +306,11 @@ class Worker:
             self.process.communicate()
 
 
-def main() -> int:
+def main() -> None:
     bootstrap, prefix, instance, session = sys.argv[1:]
     given = options(prefix, instance, session_timeout=float(session))
-    return run_worker(lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given)
+    run_worker(lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,11 @@
-"""What follows from what the brokers say of topics and group."""
+"""Conclusions from what the brokers report about the topics and the group."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from glasstream.health import catalogue
 from glasstream.stages.health import StageHealth
@@ -36,6 +36,15 @@ def test_a_group_that_rebalances_or_cannot_be_asked_is_not_taken_for_one_without
             view.see(look(owners))
             assert view.unready is None
         assert view.away == (owners.reason if owners.away else None)
+
+
+@pytest.mark.parametrize(("code", "away"), [(KafkaError._UNSUPPORTED_FEATURE, False), (KafkaError._TIMED_OUT, True)])
+def test_a_broker_that_lists_no_groups_has_answered(code: int, away: bool) -> None:
+    def list_groups(group: str, timeout: float) -> None:
+        raise KafkaException(KafkaError(code))
+
+    owners = owners_of(SimpleNamespace(list_groups=list_groups), "group", "in")  # type: ignore[arg-type]
+    assert isinstance(owners, Unknown) and owners.away is away
 
 
 def test_a_topic_that_is_missing_is_told_and_one_that_is_not_known_is_not() -> None:

@@ -1,4 +1,4 @@
-"""What is held back stays held back, whatever Faust does to its own set of partitions."""
+"""A partition that is held back stays so, whatever Faust does to its own set of partitions."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a partition does where its log does not have what is to be read next."""
+"""A partition whose log lacks the next messages to read."""
 
 import asyncio
 import logging

@@ -41,7 +41,7 @@ class FakeProducer:
     opened = 0
 
     def init_transactions(self, timeout: float) -> None:
-        """As librdkafka: not a second time."""
+        """Refuse a second call, as librdkafka does."""
         self.opened += 1
         if self.opened > 1:
             raise raised(KafkaError._STATE)
@@ -118,7 +118,7 @@ def producer(fake: FakeProducer, patience: Patience | None) -> TransactionalProd
 
 
 def undelivered(code: int) -> tuple[KafkaError, KafkaException]:
-    """What librdkafka says where records were not delivered: why, of a record; and that a commit failed."""
+    """Return librdkafka's errors for undelivered records: the cause for each record, and the failure of the commit."""
     return KafkaError(code, "said so"), raised(KafkaError._FAIL, abort=True)
 
 
@@ -202,7 +202,7 @@ AFTER = {b"": b"2"}
 def test_a_producer_that_the_broker_has_replaced_is_opened_anew_and_nothing_is_written_twice(
     monkeypatch: pytest.MonkeyPatch, found: dict[bytes, bytes], written_again: int | None
 ) -> None:
-    """What the state holds tells whether the transaction was committed, and whether somebody else has written."""
+    """The state shows whether the transaction was committed, and whether another worker has written."""
     commits: list[list[ProducerRecord]] = []
 
     class Fresh:

@@ -1,4 +1,4 @@
-"""Where a stage without state goes on, while brokers do not say."""
+"""The offset at which a stage without state resumes, while brokers do not answer."""
 
 import asyncio
 from collections.abc import Callable

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 from faust.types import TP
 
 from glasstream.transport.connection import Connection
+from glasstream.transport.group import AGREE, Look, Unknown
 from glasstream.transport.lane import Lane
+from glasstream.transport.sequence import Sequence
 from glasstream.transport.stage import Stage
 from tests.transport.harness import options
 
@@ -58,3 +61,42 @@ def test_a_partition_that_was_revoked_while_it_was_let_go_is_not_taken_over_agai
         return stage.taken, 0 in stage.lanes
 
     assert asyncio.run(run()) == ((1, True) if meanwhile == "nothing" else (0, False))
+
+
+class ReadingStage(OneStage):
+    """Takes over each partition at offset 90, where its state is."""
+
+    async def take_over(self, partition: int, generation: int) -> Lane | None:
+        lane = await super().take_over(partition, generation)
+        assert lane is not None
+        lane.sequence = Sequence(90)
+        return lane
+
+
+@pytest.mark.parametrize(("cut", "stalled"), [("out", {0, 1, 2}), ("in", {0}), ("again", set())])
+def test_partitions_that_are_taken_over_after_a_loss_say_why_they_stand_still(
+    cut: str, stalled: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that another worker owned at the time, if the records that are gone were not theirs alone."""
+
+    async def run() -> dict[int, str | None]:
+        stage = ReadingStage(Connection("127.0.0.1:1"), options("test."), "in", {"out": None, "again": None})
+        stage.replaceable = frozenset({"again"})
+        consumer = SimpleNamespace(hold=lambda tp: None, release=lambda tp: None, partitions=[0, 1])
+        consumer.assignment = lambda: {TP("in", number) for number in consumer.partitions}
+        monkeypatch.setattr(type(stage.app), "consumer", consumer)
+        monkeypatch.setattr(type(stage.app), "consumer_generation_id", 1)
+        await stage._assigned()
+        for end in (100, *[80] * AGREE):
+            stage.see(Look(Unknown("nobody asks"), ends={(cut, 0): end}))
+        before = {number: lane.stalled for number, lane in stage.lanes.items()}
+        assert {number for number, reason in before.items() if reason} == stalled - {2}
+        await stage._revoked()
+        stage.see(Look(Unknown("nobody asks"), ends={(cut, 0): 200}))
+        consumer.partitions = [0, 1, 2]
+        await stage._assigned()
+        after = {number: lane.stalled for number, lane in stage.lanes.items()}
+        assert {number: after[number] for number in before} == before
+        return after
+
+    assert {number for number, reason in asyncio.run(run()).items() if reason} == stalled

@@ -1,4 +1,4 @@
-"""What a worker asks about its topic before it starts."""
+"""Checks of the largest message of its topic that a worker makes before it starts."""
 
 import logging
 from types import SimpleNamespace

@@ -118,5 +118,5 @@ def _check_values(record: Contributions) -> Iterator[str]:
     yield from methods.too_large(record.values, [name for name in record.values if name == "loss"])
     for method in methods.methods_of(record.values):
         if not method.gaps:
-            yield from methods.too_large(record.values, method.values)
+            yield from methods.too_large(record.values, [name for name in method.values if name in record.values])
         yield from method.check_values(record)

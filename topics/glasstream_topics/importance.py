@@ -12,7 +12,16 @@ from glasstream_topics.record import Json
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Kind and level of the intervals `low` to `high`; both are null if there are none."""
+    """Kind and level of the intervals `low` to `high`.
+
+    Attributes
+    ----------
+    kind
+        `normal`; `biased` if the values have a bias of unknown size, so that there are no intervals; null while there
+        are too few rows.
+    level
+        probability with which an interval contains the true smoothed importance; null if there are no intervals.
+    """
 
     kind: str | None
     level: Share | None
@@ -72,8 +81,8 @@ class Importance(msgspec.Struct, frozen=True):
         number of rows learned before this row, minus `model_version`.
     staleness
         how far the explanations of that version can be from those of the snapshot before it, in units of the loss: the
-        largest bound over the features (paper 004, Theorem 4), or for other losses the measured distance between
-        predictions; null if it was not measured.
+        largest bound over the features (Fumagalli et al. 2023, Theorem 4), or for other losses the measured distance
+        between predictions; null if it was not measured.
     marginal_loss, model_loss, total
         iSAGE only: the smoothed loss of the mean prediction, the smoothed loss of the model, and their difference. The
         features' values add up to this difference.

@@ -50,6 +50,8 @@ class Method:
         Arrays in the contributions.
     check_draws, check_values
         Functions that return what is wrong with a block or with contributions. The shapes are known to be right.
+    optional
+        Names of the values that not every loss has.
     gaps
         Whether values may be NaN; otherwise all numbers must be within ±`LARGEST`.
     """
@@ -61,6 +63,7 @@ class Method:
     values: Mapping[str, Shape]
     check_draws: "Callable[[ExplainRequest], Iterable[str]]" = lambda _: ()
     check_values: "Callable[[Contributions], Iterable[str]]" = lambda _: ()
+    optional: frozenset[str] = frozenset()
     gaps: bool = False
 
     @property
@@ -141,7 +144,9 @@ METHODS: Final[Mapping[str, Method]] = {
                 "isage.model_loss": ("float64", ("count",)),
                 "isage.prediction": ("float64", ("count", "k")),
                 "isage.target": ("float64", ("count",)),
+                "isage.remainder": ("float64", ("count", "d")),
             },
+            optional=frozenset({"isage.remainder"}),
             check_draws=_isage_draws,
             check_values=_isage_values,
         ),
@@ -166,7 +171,8 @@ METHODS: Final[Mapping[str, Method]] = {
 }
 """All methods, in the order in which their records are published. iPFI draws background values. iSAGE draws background
 rows for each step (or for all), and the order in which features are added; its values include the feature whose first
-difference the aggregator completes, the model's loss and prediction, and the target. iPDP sends the changes of the
+difference the aggregator completes, the model's loss and prediction, the target, and for cross-entropy the bias that
+the correction leaves. iPDP sends the changes of the
 grids from row to row, from which `glasstream.background.grids` makes the points; its values are the ICE curves, one per
 output, and the points at which they were evaluated."""
 
@@ -178,6 +184,10 @@ GIVEN: Final[Mapping[str, Shape]] = {
     **{name: shape for method in METHODS.values() for name, shape in method.values.items()},
 }
 """All arrays in the contributions: the loss of the model, and the values of the methods."""
+
+
+OPTIONAL: Final = frozenset(name for method in METHODS.values() for name in method.optional)
+"""Names of the arrays in the contributions that may be missing although those of their method are there."""
 
 
 def label_of(method: str | None) -> str:
@@ -215,7 +225,7 @@ def numbers_of_a_row(methods: Iterable[str], sizes: Mapping[str, int]) -> int:
     """Return the number of values that contributions have for each row: the loss, and the values of some methods.
 
     >>> numbers_of_a_row(["ipfi", "isage"], {"d": 10, "k": 2})
-    26
+    36
     """
     shapes = (shape for name in methods for shape in METHODS[name].values.values())
     return 1 + sum(prod(sizes[str(dim)] for dim in dims if dim != "count") for _, dims in shapes)
@@ -235,7 +245,7 @@ def findings(
             shape = _sizes(dims, sizes, array)
             if array.dtype != dtype or array.shape != shape:
                 found += frames.mismatch(f"{what} of {name}", array, dtype, shape)
-        elif method_of(name) in methods:
+        elif method_of(name) in methods and name not in OPTIONAL:
             found.append(f"{what}: expected all of {method_of(name)}, got no {name}")
     return found
 

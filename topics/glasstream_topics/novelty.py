@@ -34,9 +34,9 @@ class Novelty(msgspec.Struct, frozen=True):
     epoch, stream, seq, id
         the event, as in `predictions`.
     indicator
-        distance between the map's prediction at the event and the mean of its nearest reference events (paper 003,
-        section 4.5), in units of the target, or in log-odds for classes. With several classes, the largest of their
-        distances.
+        distance between the map's prediction at the event and the mean of its nearest reference events (Patron et al.
+        2024, section 4.5), in units of the target, or in log-odds for classes. With several classes, the largest of
+        their distances.
     baseline
         Euclidean distance, in standardised features, to the k-th nearest reference event.
     threshold

@@ -31,7 +31,7 @@ TOPIC: Final = Topic(
 )
 
 
-class PartitionProgress(msgspec.Struct, frozen=True):
+class AggregatorPartitionProgress(msgspec.Struct, frozen=True):
     """Where to resume.
 
     Attributes
@@ -42,15 +42,18 @@ class PartitionProgress(msgspec.Struct, frozen=True):
         the lowest offset of `contributions` that holds a row which is not aggregated yet.
     fingerprint
         the settings and versions that change numbers, by name.
+    topic_id
+        id of the topic `contributions` that the offsets belong to; None if the brokers give no ids.
     """
 
     epoch: Natural
     offset: Natural
     fingerprint: dict[str, Setting]
+    topic_id: str | None = None
     schema_version: Literal[1] = VERSION
 
 
-class StreamProgress(msgspec.Struct, frozen=True):
+class AggregatorStreamProgress(msgspec.Struct, frozen=True):
     """How far a stream is.
 
     Attributes
@@ -82,16 +85,16 @@ class AggregatorState:
         the state: JSON values and numeric arrays, under names that the aggregator chooses.
     """
 
-    progress: StreamProgress
+    progress: AggregatorStreamProgress
     meta: Mapping[str, Any]
     arrays: Mapping[str, Array]
 
 
 _LAYOUT: Final = progress.StateLayout(TOPIC.name, "state", "aggregator-state", b"\xffstate/", "progress", VERSION)
-_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, AggregatorPartitionProgress, AggregatorStreamProgress)
 
 
-class Restored(progress.Restored[PartitionProgress, StreamProgress]):
+class Restored(progress.Restored[AggregatorPartitionProgress, AggregatorStreamProgress]):
     """What a successor restores."""
 
     layout = _LAYOUT
@@ -106,13 +109,13 @@ class Restored(progress.Restored[PartitionProgress, StreamProgress]):
         """
         own = self.streams[stream]
         frame = _LAYOUT.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}))
-        found = frames.convert(frame.meta.get("progress"), StreamProgress, _LAYOUT.kind)
+        found = frames.convert(frame.meta.get("progress"), AggregatorStreamProgress, _LAYOUT.kind)
         if found != own:
             raise FrameError(f"progress.aggregator: expected the state of {own}, got that of {found}")
         return AggregatorState(progress=own, meta=frame.meta["state"], arrays=frame.arrays)
 
 
-def encode_partition(record: PartitionProgress) -> tuple[bytes, bytes]:
+def encode_partition(record: AggregatorPartitionProgress) -> tuple[bytes, bytes]:
     """Return key and value of the partition's record."""
     return _RECORDS.encode(record)
 
@@ -137,7 +140,7 @@ def encode_stream(
     return [_RECORDS.encode(own), *parts]
 
 
-def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
+def decode(key: bytes, value: bytes) -> AggregatorPartitionProgress | AggregatorStreamProgress | None:
     """Decode the record under a key, for tools that watch progress; None for a part of a state.
 
     Raises

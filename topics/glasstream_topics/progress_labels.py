@@ -25,29 +25,34 @@ TOPIC: Final = Topic(
 )
 
 
-class PartitionProgress(msgspec.Struct, frozen=True):
+class LabelsPartitionProgress(msgspec.Struct, frozen=True):
     """Where to resume.
 
     Attributes
     ----------
     offset
         offset of the next message of `labels`.
+    topic_id
+        id of the topic `labels` that the offset belongs to; None if the brokers give no ids.
     """
 
     offset: Annotated[int, msgspec.Meta(ge=0)]
+    topic_id: str | None = None
     schema_version: Literal[1] = VERSION
 
 
-_partition: Final = msgspec.json.Decoder(PartitionProgress)
+_partition: Final = msgspec.json.Decoder(LabelsPartitionProgress)
 
 
-def encode(record: PartitionProgress) -> tuple[bytes, bytes]:
+def encode(record: LabelsPartitionProgress) -> tuple[bytes, bytes]:
     """Return key and value of the record."""
-    fields = {"schema_version": record.schema_version, "offset": record.offset}
+    fields: dict[str, object] = {"schema_version": record.schema_version, "offset": record.offset}
+    if record.topic_id is not None:
+        fields["topic_id"] = record.topic_id
     return PARTITION_KEY, encode_record(TOPIC.name, fields)
 
 
-def restore(latest: Mapping[bytes, bytes]) -> PartitionProgress | None:
+def restore(latest: Mapping[bytes, bytes]) -> LabelsPartitionProgress | None:
     """Restore the record of a partition from the newest value of every key; None for an untouched partition.
 
     Raises

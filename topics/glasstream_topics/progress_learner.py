@@ -28,7 +28,7 @@ TOPIC: Final = Topic(
 )
 
 
-class PartitionProgress(msgspec.Struct, frozen=True):
+class LearnerPartitionProgress(msgspec.Struct, frozen=True):
     """Where to resume.
 
     Attributes
@@ -43,6 +43,8 @@ class PartitionProgress(msgspec.Struct, frozen=True):
         number of rows of that message that are already used.
     fingerprint
         the settings and versions that change numbers, by name.
+    topic_id
+        id of the topic `events` that the offsets belong to; None if the brokers give no ids.
     """
 
     epoch: Natural
@@ -50,10 +52,11 @@ class PartitionProgress(msgspec.Struct, frozen=True):
     offset: Natural
     used: Natural
     fingerprint: dict[str, Setting]
+    topic_id: str | None = None
     schema_version: Literal[1] = VERSION
 
 
-class StreamProgress(msgspec.Struct, frozen=True):
+class LearnerStreamProgress(msgspec.Struct, frozen=True):
     """What was done with a stream before the partition's offset.
 
     Attributes
@@ -89,15 +92,15 @@ class StreamProgress(msgspec.Struct, frozen=True):
     schema_version: Literal[1] = VERSION
 
 
-class Restored(progress.Restored[PartitionProgress, StreamProgress]):
+class Restored(progress.Restored[LearnerPartitionProgress, LearnerStreamProgress]):
     """What a successor restores."""
 
 
-_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, LearnerPartitionProgress, LearnerStreamProgress)
 decode: Final = _RECORDS.decode
 
 
-def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
+def encode(record: LearnerPartitionProgress | LearnerStreamProgress) -> tuple[bytes, bytes]:
     """Return key and value of a record.
 
     Raises
@@ -105,7 +108,7 @@ def encode(record: PartitionProgress | StreamProgress) -> tuple[bytes, bytes]:
     RecordError
         JSON cannot hold a value.
     """
-    if isinstance(record, PartitionProgress):
+    if isinstance(record, LearnerPartitionProgress):
         return _RECORDS.encode(record)
     snapshots = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
     return _RECORDS.encode(record, snapshots=snapshots, stalled=record.stalled or None)

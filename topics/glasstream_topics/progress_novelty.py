@@ -33,7 +33,7 @@ TOPIC: Final = Topic(
 )
 
 
-class PartitionProgress(msgspec.Struct, frozen=True):
+class NoveltyPartitionProgress(msgspec.Struct, frozen=True):
     """Where to resume.
 
     Attributes
@@ -44,16 +44,19 @@ class PartitionProgress(msgspec.Struct, frozen=True):
         the message to resume with, and the number of its events that are used.
     fingerprint
         the settings and versions that change numbers, by name.
+    topic_id
+        id of the topic `events` that the offsets belong to; None if the brokers give no ids.
     """
 
     epoch: Natural
     offset: Natural
     used: Natural
     fingerprint: dict[str, Setting]
+    topic_id: str | None = None
     schema_version: Literal[1] = VERSION
 
 
-class StreamProgress(msgspec.Struct, frozen=True):
+class NoveltyStreamProgress(msgspec.Struct, frozen=True):
     """What was done with a stream before the partition's position.
 
     Attributes
@@ -102,10 +105,10 @@ class Anchor:
 
 
 _LAYOUT: Final = progress.StateLayout(TOPIC.name, "anchor", "novelty-anchor", b"\xffanchor/", "place", VERSION)
-_RECORDS: Final = progress.ProgressRecords(TOPIC.name, PartitionProgress, StreamProgress)
+_RECORDS: Final = progress.ProgressRecords(TOPIC.name, NoveltyPartitionProgress, NoveltyStreamProgress)
 
 
-class Restored(progress.Restored[PartitionProgress, StreamProgress]):
+class Restored(progress.Restored[NoveltyPartitionProgress, NoveltyStreamProgress]):
     """What a successor restores."""
 
     layout = _LAYOUT
@@ -152,7 +155,7 @@ def encode_anchor(
     return _LAYOUT.encode(anchor.stream, place, anchor.meta, anchor.arrays, previous_chunks, limit)
 
 
-def decode(key: bytes, value: bytes) -> PartitionProgress | StreamProgress | None:
+def decode(key: bytes, value: bytes) -> NoveltyPartitionProgress | NoveltyStreamProgress | None:
     """Decode the record under a key, for tools that watch progress; None for a part of an anchor.
 
     Raises

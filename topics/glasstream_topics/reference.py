@@ -1,13 +1,11 @@
-"""The topic reference and the AsyncAPI document, generated from the contracts and checked in.
+"""The topic reference and the AsyncAPI document, generated from the contracts.
 
-`python -m glasstream_topics.reference` rewrites `ops/docs/topics.md` and `ops/docs/asyncapi.json`.
+`python -m glasstream.reference` writes them to `ops/docs`.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from inspect import getdoc
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +13,6 @@ import orjson
 
 from glasstream_topics import ALL
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
-
-DIRECTORY: Final = Path(__file__).parents[2] / "ops" / "docs"
 
 _SCHEMAS: Final = "../../topics/glasstream_topics/schemas"
 _ASYNCAPI: Final = "3.0.0"
@@ -28,18 +24,13 @@ def generate() -> dict[str, bytes]:
     return {"topics.md": page().encode(), "asyncapi.json": document}
 
 
-def findings(directory: Path = DIRECTORY) -> list[str]:
-    """Return the names of the documents that are out of date."""
-    return [name for name, content in generate().items() if (directory / name).read_bytes() != content]
-
-
 def page() -> str:
     """Return the topic reference as Markdown."""
     lines = [
         "# Topics",
         "",
-        "`python -m glasstream_topics.reference` generates this page from the contracts in `topics/`. The same content",
-        "in machine-readable form is in [asyncapi.json](asyncapi.json). Topic names begin with the prefix, which is",
+        "`python -m glasstream.reference` generates this page from the contracts in `topics/`. The same content in",
+        "machine-readable form is in [asyncapi.json](asyncapi.json). Topic names begin with the prefix, which is",
         "`glasstream.` by default. The operator chooses all configuration that is not listed.",
         "",
         "| topic | holds | key | for |",
@@ -134,32 +125,25 @@ def _fields(record: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _meanings(record: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the description of each attribute in a docstring."""
-    _, _, attributes = (getdoc(record) or "").partition("Attributes\n----------\n")
-    meanings = (
-        {"schema_version": "version of this record's schema."} if "schema_version" in record.__struct_fields__ else {}
-    )
+    """Return the description of each field of a record."""
+    versions = {"schema_version": "version of this record's schema."}
+    return (versions if "schema_version" in record.__struct_fields__ else {}) | meanings(getdoc(record) or "")
+
+
+def meanings(docstring: str) -> dict[str, str]:
+    """Return the description of each attribute in a numpydoc docstring, on one line."""
+    attributes = docstring.partition("Attributes\n----------\n")[2]
+    attributes = re.split(r"^.+\n-{3,}$", attributes, maxsplit=1, flags=re.MULTILINE)[0]
+    described: dict[str, str] = {}
     names: list[str] = []
     for line in attributes.splitlines():
         if re.match(r"[a-z_]+(, [a-z_]+)*$", line):
             names = line.split(", ")
         elif line.strip():
             for name in names:
-                meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip().replace("|", "\\|")
-    return meanings
+                described[name] = f"{described.get(name, '')} {line.strip()}".strip().replace("|", "\\|")
+    return described
 
 
 def _anchor(name: str) -> str:
     return name.replace(".", "")
-
-
-def main() -> int:
-    """Rewrite the documents."""
-    for name, content in generate().items():
-        (DIRECTORY / name).write_bytes(content)
-        sys.stdout.write(f"{name}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

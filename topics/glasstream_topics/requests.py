@@ -73,7 +73,7 @@ class ExplainRequest(Block):
     grid
         iPDP: how to read the changes of the grids; None if there are none.
     corrected
-        whether iSAGE subtracts the bias that a finite number of background rows adds to the loss.
+        whether iSAGE subtracts the bias that a finite number of background rows adds to the loss, where it can.
     refused
         why these rows must not be explained; empty for all other blocks. The explainer answers such a block as failed
         with this reason. The block has the rows' `seqs` and no features.

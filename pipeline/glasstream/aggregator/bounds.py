@@ -4,6 +4,8 @@ The bound follows from Chebyshev's inequality for independent contributions of v
 is for the raw value and omits the factor |φ| of its bias, which is (1-α)^n |φ| by 004, Theorem 2. The debiased value
 has no bias and slightly more variance. As in the paper, the bound ignores that contributions share background rows. The
 intervals of `glasstream.aggregator.intervals` account for it.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 import numpy as np

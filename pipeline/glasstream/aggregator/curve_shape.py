@@ -5,6 +5,8 @@ minus one; 0 for a single point) and range / 4 for a categorical feature (Greenw
 *Deviation* is the sum of squared deviations of the values from their mean. The authors of 001 applied their detector
 to it. The *distance* of two curves is the root mean square of their centred difference over the points that both
 have. It is 0 if the curves differ by a constant only.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 import numpy as np

@@ -15,6 +15,8 @@ replaces the normal quantile, so that the intervals of the first rows are wide e
 The intervals assume that events are independent and follow one distribution under one model as far back as the
 smoothing reaches, that the reservoir is full, and that the value is nearly normal. If similar events follow each other
 (a time series), the intervals are too narrow. During drift they describe the smoothed past and not the future.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from statistics import NormalDist
@@ -36,8 +38,10 @@ class Interval(NamedTuple):
     high: NDArray[np.float64]
 
 
-def normal(smoothing: Smoothing, level: float = 0.95) -> Interval | None:
+def normal(smoothing: Smoothing, level: float = 0.95, remainder: NDArray[np.float64] | float = 0.0) -> Interval | None:
     """Return the interval of `smoothing.value` at a level; None while there are too few rows.
+
+    It is wider on both sides by the absolute value of `remainder`, a bias that the values are measured to have.
 
     Examples
     --------
@@ -54,7 +58,7 @@ def normal(smoothing: Smoothing, level: float = 0.95) -> Interval | None:
     looks_back = 1 / _sum_of_products(smoothing, 0.0)
     if looks_back < FEWEST:
         return None
-    half = _student(0.5 + level / 2, looks_back - 1) * np.sqrt(variance_of_value(smoothing))
+    half = _student(0.5 + level / 2, looks_back - 1) * np.sqrt(variance_of_value(smoothing)) + np.abs(remainder)
     return Interval(smoothing.value - half, smoothing.value + half)
 
 

@@ -7,15 +7,18 @@ with the same weights, so that up to rounding every row satisfies
     sum of the values = marginal_loss - model_loss = total        (efficiency)
 
 This holds when the model changes and when features appear later.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.intervals import Interval, normal
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.errors import StateError
@@ -119,6 +122,8 @@ class SageAggregator:
     losses: Smoothing
     """Smoothing of two losses: that of the mean prediction and that of the model."""
     mean: MeanPrediction
+    remainders: Smoothing
+    """Smoothing of the bias that a correction leaves, one column per feature; no columns if it leaves none."""
 
     @classmethod
     def empty(cls, alpha: float, overlap: Overlap = INDEPENDENT) -> "SageAggregator":
@@ -131,7 +136,12 @@ class SageAggregator:
         overlap
             Dependence between contributions, which the intervals account for.
         """
-        return cls(Smoothing.empty(alpha, overlap), Smoothing.empty(alpha), MeanPrediction.empty(alpha))
+        return cls(
+            Smoothing.empty(alpha, overlap),
+            Smoothing.empty(alpha),
+            MeanPrediction.empty(alpha),
+            Smoothing.empty(alpha),
+        )
 
     def update(self, loss: Loss, block: OpenContributions) -> NDArray[np.float64]:
         """Add consecutive rows in order.
@@ -152,7 +162,19 @@ class SageAggregator:
         contributions, marginal_losses = block.completed(before)
         self.smoothing.update(contributions)
         self.losses.update(np.column_stack([marginal_losses, block.model_losses]))
+        self.remainders.update(block.remainders)
         return contributions
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """Return the interval of the values, wider by the bias that a correction leaves."""
+        return normal(self.smoothing, level, self.remainders.value if len(self.remainders.raw) else 0.0)
+
+    def _parts(self) -> Iterator[tuple[str, Smoothing | MeanPrediction]]:
+        yield from zip(
+            ("values", "losses", "mean", "remainders"),
+            (self.smoothing, self.losses, self.mean, self.remainders),
+            strict=True,
+        )
 
     @property
     def count(self) -> int:
@@ -181,7 +203,7 @@ class SageAggregator:
         """Return the state as numbers and as arrays by name."""
         arrays = {
             f"{part}.{name}": array.copy()
-            for part, smoothed in (("values", self.smoothing), ("losses", self.losses), ("mean", self.mean))
+            for part, smoothed in self._parts()
             for name, array in smoothed.arrays().items()
         }
         return {"count": self.count}, arrays
@@ -207,6 +229,7 @@ class SageAggregator:
                 Smoothing.restore(alpha, overlap, count, _part("values.", arrays)),
                 Smoothing.restore(alpha, INDEPENDENT, count, _part("losses.", arrays)),
                 MeanPrediction.restore(alpha, _part("mean.", arrays)),
+                Smoothing.restore(alpha, INDEPENDENT, count, _part("remainders.", arrays)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(

@@ -14,6 +14,8 @@ The intervals need two more means of e_n = v_n - value_{n-1}: the mean of e_n² 
 echo_n = Σ_k decay^k e_{n-k} over k >= 1. Their weights have a memory `MEMORY` times as long as that of the smoothing.
 The state also contains the expectations of both means for contributions of variance 1: for independent contributions,
 and for contributions with covariance decay^k.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections.abc import Mapping

@@ -11,6 +11,8 @@ Every row has its own grid, which depends on the rows before it. Numeric feature
 
 A text or boolean feature has one point for each category in use. A feature without a value in the last `window` rows
 has no point.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,16 +50,18 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ``extremes`` uses equidistant points between the minimum and the maximum of the window, ``quantile_range``
         equidistant points between two quantiles, ``quantiles`` points at quantiles.
     points
-        Number m of grid points of a numeric feature, 2 to 1,000. The papers use 10.
+        Number m of grid points of a numeric feature. The iPDP paper uses 10.
     categories
-        Largest number of grid points of a text or boolean feature, 2 to 1,000.
+        Largest number of grid points of a text or boolean feature.
     window
         Number of recent rows from which the grid is computed.
     store
         Largest number of values that are kept per feature to estimate quantiles, at most `window`. Each value enters
         with probability store / window. The grid ``extremes`` does not use it.
-    low, high
-        Levels of the lowest and the highest quantile.
+    low
+        Level of the lowest quantile, less than `high`.
+    high
+        Level of the highest quantile.
 
     Raises
     ------
@@ -65,7 +69,7 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         A number is out of its range. The error lists all findings.
     """
 
-    grid: ChangesExplanations[GridName] = "extremes"
+    grid: ChangesExplanations[GridName] = "quantile_range"
     points: ChangesExplanations[Annotated[int, Meta(ge=2, le=_MOST)]] = 10
     categories: ChangesExplanations[Annotated[int, Meta(ge=2, le=_MOST)]] = 10
     window: ChangesExplanations[Annotated[int, Meta(ge=1)]] = 1_000
@@ -117,7 +121,7 @@ class Grids:
     Examples
     --------
     >>> from glasstream.draws import stream_key
-    >>> settings = GridSettings(points=3, categories=2)
+    >>> settings = GridSettings(grid="extremes", points=3, categories=2)
     >>> grids = Grids.empty(settings, stream_key(1, "s"))
     >>> rows = np.array([[1.0, 0.0], [5.0, 1.0], [2.0, 1.0]])
     >>> kinds = [Kind.NUMBER, Kind.TEXT]

@@ -6,6 +6,8 @@ in order. Each row first draws its background rows and then enters.
 *geometric*: when the reservoir is full, a new row always replaces a uniformly chosen row. So the row of time r is drawn
 at time s with probability p (1-p)^(s-r-1), p = 1/size. *uniform*: Vitter's algorithm R, in which every earlier row is
 equally likely. *window*: the last `size` rows, each equally likely.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections.abc import Sequence
@@ -35,7 +37,7 @@ class Wanted:
     values
         Number of background values per feature, each from a row drawn for this feature alone (iPFI).
     rows
-        Number of whole background rows (iSAGE).
+        Number of whole background rows (iSAGE). They are different rows if the reservoir holds that many.
     fresh
         Whether to draw the whole rows anew for each step of iSAGE instead of once for all steps.
     """
@@ -147,6 +149,7 @@ def _pass_through(rows, law, key, block, first_row, start, values, whole, sets):
     draws = values.shape[1]
     steps, inner = whole.shape[1], whole.shape[2]
     skipped = count - values.shape[0]
+    chosen = np.empty(inner, np.int64)
     for i in range(count):
         row = first_row + i
         held = min(row, size)
@@ -159,7 +162,8 @@ def _pass_through(rows, law, key, block, first_row, start, values, whole, sets):
                     sets[i - skipped, k, g] = rows[below(held, key, row, _IPFI, g * sets.shape[1] + k)]
             for step in range(steps):
                 for k in range(inner):
-                    whole[i - skipped, step, k] = rows[below(held, key, row, _ISAGE, step * inner + k)]
+                    place = _other_place(held, key, row, step * inner, k, inner, chosen)
+                    whole[i - skipped, step, k] = rows[place]
         if row < size:
             place = row
         elif law == _WINDOW:
@@ -171,3 +175,21 @@ def _pass_through(rows, law, key, block, first_row, start, values, whole, sets):
         if place < size:
             for j in range(width):
                 rows[place, j] = block[i, j]
+
+
+@kernel
+def _other_place(held, key, row, first, k, inner, chosen):  # type: ignore[no-untyped-def]
+    """Return the k-th of `inner` different places below `held`, by Floyd's algorithm; any places if `held` is smaller.
+
+    All sets of places are equally likely. `chosen` keeps the places up to the k-th.
+    """
+    if held < inner:
+        return below(held, key, row, _ISAGE, first + k)
+    newest = held - inner + k
+    place = below(newest + 1, key, row, _ISAGE, first + k)
+    for earlier in range(k):
+        if chosen[earlier] == place:
+            place = newest
+            break
+    chosen[k] = place
+    return place

@@ -19,6 +19,8 @@ branch dropped  an alternate takes its place; the values of its leaves are dropp
 empty leaf      the value comes from the marginal reservoir, from one row per draw; such values are counted
 no room         a leaf without values stays empty until another leaf is dropped; the values are counted
 ==============  ======================================================================================
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections.abc import Sequence

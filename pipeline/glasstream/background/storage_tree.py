@@ -1,4 +1,7 @@
-"""River's adaptive trees for conditional storage: each tree predicts a feature from the others."""
+"""River's adaptive trees for conditional storage: each tree predicts a feature from the others.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 from itertools import pairwise
 from typing import Any

@@ -10,8 +10,8 @@ from typing import Any, Final
 from glasstream.checks import banks, detectors, explainers, predictors, samplers
 from glasstream.models.contract.predictor import Predictor
 
-SHELL: Final = ("brokers", "checks", "command", "plots", "stages", "transport")
-"""Packages of `glasstream` without algorithms."""
+SHELL: Final = ("brokers", "checks", "command", "plots", "research.papers", "stages", "transport")
+"""Packages of `glasstream` without algorithms for any stream. Models of experiments take rows of one form only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,12 @@ def _begins_alike(method: Any, wanted: Any) -> bool:
     return names[: len(named)] == named
 
 
-def _modules(package: str, but: tuple[str, ...]) -> list[str]:
-    module = importlib.import_module(package)
-    names = [package]
-    for one in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{package}."):
-        if one.name.rpartition(".")[2] not in but:
-            names += _modules(one.name, ()) if one.ispkg else [one.name]
+def _modules(package: str, but: tuple[str, ...], below: str = "") -> list[str]:
+    """Return the modules of a package; `but` and `below` are names relative to it."""
+    name = f"{package}.{below}".rstrip(".")
+    names = [name]
+    for one in pkgutil.iter_modules(getattr(importlib.import_module(name), "__path__", ()), f"{name}."):
+        relative = one.name.removeprefix(f"{package}.")
+        if relative not in but:
+            names += _modules(package, but, relative) if one.ispkg else [one.name]
     return names

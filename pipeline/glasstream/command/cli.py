@@ -25,7 +25,7 @@ from glasstream.command.worker import worker
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="glasstream")
 def cli() -> None:
-    """Explain models while they learn, from a Kafka topic of events."""
+    """Explain models while they learn from events on Kafka."""
 
 
 for command in (

@@ -26,7 +26,8 @@ _PLACE = re.compile(r"(\d+)@(\d+)")
 _stream = click.option("--stream", help="Only dead letters of this stream.")
 _reason = click.option(
     "--reason", type=click.Choice([*map(str, Reason)]), metavar="REASON",
-    help="Only dead letters with this reason, for the message or for one of its elements.",
+    help="Only dead letters with this reason, for the message or for one of its elements. "
+    "ops/docs/events.md explains the reasons.",
 )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def dead() -> None:
     """List, print and replay dead letters: the rejected input on `events.dead`."""
 
 
-@dead.command("list")
+@dead.command("list", short_help="Count dead letters by stream and reason.")
 @_stream
 @_reason
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -133,7 +134,7 @@ def show(
     return 0
 
 
-@dead.command("replay")
+@dead.command("replay", short_help="Send dead letters to `events` again, each once.")
 @_stream
 @_reason
 @_at
@@ -160,7 +161,10 @@ def replay(
     data: Path | None,
     **common: Any,
 ) -> int:
-    """Send dead letters to `events` again, each once; exit with code 1 if some cannot be sent."""
+    """Send dead letters to `events` again, each once.
+
+    The exit code is 1 if some cannot be sent.
+    """
     from glasstream.operate.dead import Wanted
     from glasstream.operate.dead import replay as send_again
     from glasstream.operate.repair import LEFT_OUT, filter_named

@@ -104,17 +104,21 @@ def reached(settings: Settings, data: Path | None) -> Iterator[Settings]:
 
 
 def _data_without_local(settings: Settings) -> str:
-    return f"--data: it works only with --broker local, and this command uses --broker {settings.broker}"
+    return f"--data: it works only with --broker local, got --broker {settings.broker}"
 
 
 def _address(settings: Settings) -> str | None:
     try:
         addresses(settings.broker)
     except BrokerError:
-        return (
-            "broker: expected HOST:PORT,... of a running Kafka (--broker or GLASSTREAM_BROKER; "
-            f"`run` also takes embedded, local and none), got {settings.broker!r}"
-        )
+        got = repr(settings.broker)
+        if settings.broker == Settings().broker:
+            got = f"the default, {settings.broker}, which only `glasstream run` can use"
+        elif settings.broker in _OF_RUN:
+            got = f"{settings.broker}, which this command cannot use"
+        else:
+            got += "; `glasstream run` also takes embedded, local and none"
+        return f"broker: expected HOST:PORT,... of a running Kafka in --broker or GLASSTREAM_BROKER, got {got}"
     return None
 
 

@@ -30,8 +30,9 @@ def explain_at(
 ) -> int:
     """Explain events of a stream again, with the model and the background rows that were used at the time.
 
-    SEQ is the number of an event in its stream: the field `seq` of `predictions` and other records. The command
-    compares the contributions with the published ones; the exit code is 1 if they differ.
+    STREAM is the name of the stream, which is the message key of its events. SEQ is the number of an event in its
+    stream: the field `seq` of `predictions` and other records. The command compares the contributions with the
+    published ones; the exit code is 1 if they differ.
     """
     import os
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Shown
 
     from glasstream.gbmap.table import Table
-    from glasstream.research.gbmap_paper.comparison import Comparison
+    from glasstream.research.papers.gbmap_comparison import Comparison
 
 _MOST_SEED = 2**32 - 1
 """Largest seed that scikit-learn accepts."""
@@ -68,12 +68,13 @@ def gbmap(
 ) -> int:
     """Fit GBMAP to a CSV file, compare its test score with other models, and write the embedding.
 
-    The test rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
+    GBMAP (gradient boosting mapping) maps rows to an embedding that reflects how the target depends on them. The test
+    rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
     from glasstream.command.console import standard_console
     from glasstream.ingest.admission import Task
     from glasstream.plots.canvas import drawing
-    from glasstream.research.gbmap_paper.comparison import compare, write_embedding
+    from glasstream.research.papers.gbmap_comparison import compare, write_embedding
     from glasstream.runner.outputs import expect_writable
     from glasstream.sources.table_file import read_table
 

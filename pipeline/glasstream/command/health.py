@@ -9,7 +9,7 @@ NOT_READY = 1
 """Exit code if the worker says that it is not ready, or nothing answers."""
 
 
-@click.command(short_help="Ask whether a worker or page is ready.")
+@click.command(short_help="Check whether a worker or page is ready.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
@@ -20,7 +20,10 @@ NOT_READY = 1
 )
 @click.option("--tls", is_flag=True, help="Connect over TLS, without verifying the certificate.")
 def health(port: int, tls: bool) -> int:
-    """Ask a worker or page on this machine whether it is ready; exit with 0, or with 1 and the reason."""
+    """Check whether a worker or page on this machine is ready.
+
+    The exit code is 0 if it is ready. Otherwise the command prints the reason and exits with code 1.
+    """
     import ssl
     from urllib.error import HTTPError
     from urllib.request import HTTPSHandler, ProxyHandler, build_opener

@@ -26,7 +26,7 @@ def settings_options(broker: str = A_BROKER, prefix: str = "glasstream.") -> Cal
                 "assignments",
                 multiple=True,
                 metavar="KEY=VALUE",
-                help="Set a setting to a value, such as explain.alpha=0.01; ops/docs/settings.md lists the settings. "
+                help="Set a setting to a value, such as explain.alpha=0.01; ops/docs/all-settings.md lists them. "
                 "Can be repeated.",
             ),
             click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings."),
@@ -49,6 +49,13 @@ def data_option(command: F) -> F:
         type=click.Path(path_type=Path),
         help="With --broker local, the folder that an earlier `run --data` wrote. The command runs Kafka on that data "
         "until it ends.",
+    )(command)
+
+
+def stream_option(command: F) -> F:
+    """Add `--stream`, the name of the stream that a source becomes."""
+    return click.option(
+        "--stream", help="Name of the stream.  [default: the file's name up to its first dot, or agrawal]"
     )(command)
 
 

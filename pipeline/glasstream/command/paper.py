@@ -1,7 +1,8 @@
 """`glasstream paper`: repeat experiments of the papers."""
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,13 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from glasstream.research.papers.experiment import Experiment, Request
+    from glasstream.research.papers.tasks import Json
+
 _data = click.option(
     "--data",
     type=click.Path(path_type=Path),
     help="Folder with a file NAME.csv.gz for each data set.  [default: GLASSTREAM_DATA]",
-)
-_datasets = click.option(
-    "--datasets", help="Data sets to run, separated by commas.  [default: all data sets of the experiment]"
 )
 _processes = click.option(
     "--processes",
@@ -25,158 +26,210 @@ _processes = click.option(
     show_default=True,
     help="Number of processes to run at the same time, with one thread each.",
 )
+_quick = click.option(
+    "--quick",
+    is_flag=True,
+    help="Run only a small part of the experiment, in less than a minute once the kernels are compiled.",
+)
 _results = click.option(
-    "--results", type=click.Path(path_type=Path),
-    help="File to append results to. Results that it already holds are not computed again.",
-)  # fmt: skip
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the table (CSV, Markdown), the figure (PNG) and the single results. A later run continues from "
+    "them.",
+)
 
 
-@click.group()
+class _Experiments(click.Group):
+    """Commands of the group, and one for each experiment of the registry, which is imported when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from glasstream.research.papers.registry import EXPERIMENTS
+
+        return [*super().list_commands(ctx), *EXPERIMENTS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from glasstream.research.papers.registry import EXPERIMENTS, experiment
+
+        if cmd_name in EXPERIMENTS:
+            return _command(experiment(cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Experiments, short_help="Repeat experiments of the iPFI, iSAGE and GBMAP papers.")
 def paper() -> None:
-    """Repeat experiments of the papers (needs the extra `gbmap`)."""
+    """Repeat experiments of the iPFI, iSAGE and GBMAP papers, and compare the results with the published ones.
 
-
-@paper.command("gbmap-table4")
-@_data
-@_datasets
-@click.option(
-    "--splits",
-    type=click.IntRange(min=2),
-    default=10,
-    show_default=True,
-    help="Number of random splits into training and test rows.",
-)
-@click.option(
-    "--candidates", type=click.IntRange(min=1), default=100, show_default=True,
-    help="Number of hyperparameter candidates per model and split, each tried with every number of learners "
-            "or trees.",
-)  # fmt: skip
-@click.option(
-    "--models", default="gbmap,linear,boosting", show_default=True, help="Models to compare, separated by commas."
-)
-@click.option("--rows", type=click.IntRange(min=20), help="Use only this many rows from the start of each data set.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed for the splits and the candidates.",
-)
-@_processes
-@_results
-def table4(
-    data: Path | None,
-    datasets: str | None,
-    splits: int,
-    candidates: int,
-    models: str,
-    rows: int | None,
-    seed: int,
-    processes: int,
-    results: Path | None,
-) -> int:
-    """Repeat Table 4 of the GBMAP paper (Patron et al. 2024).
-
-    It compares the test scores of GBMAP, of a linear model and of gradient boosting. Every model is tuned
-    by random search. The whole table takes many hours; --results keeps finished results.
+    The experiments need the extras `gbmap` and `plot`.
     """
-    from glasstream.research.gbmap_paper.contestants import CONTESTANTS
-    from glasstream.research.gbmap_paper.sets import SETS, TABLE_4
-    from glasstream.research.gbmap_paper.table4 import Table4, show_table4
-    from glasstream.research.gbmap_paper.tasks import run_tasks
 
-    chosen = _chosen(models, CONTESTANTS, "--models")
-    names = _chosen(datasets, tuple(SETS), "--datasets", TABLE_4)
-    folder = _folder(data, names)
-    asked = [
-        {
-            "experiment": "gbmap-table4", "data": name, "split": split, "model": model, "candidates": candidates,
-            "rows": rows, "seed": seed,
-        }
-        for name in names
-        for split in range(splits)
-        for model in chosen
-    ]  # fmt: skip
-    found = run_tasks(asked, Table4(folder), processes, results, _say)
-    console = _console()
-    console.print(show_table4(names, chosen, splits, candidates, found))
-    _tell_differences(console, names)
+
+@paper.command("list", short_help="List the experiments, with their time and data.")
+def list_() -> int:
+    """List the experiments: what each shows, how long it takes, and which data it reads."""
+    from rich.table import Table
+
+    from glasstream.research.papers.registry import EXPERIMENTS, experiment
+
+    shown = Table("experiment", "paper", "shows", "CPU minutes, about", "data")
+    for name in EXPERIMENTS:
+        one = experiment(name)
+        shown.add_row(name, one.paper, one.shows, f"{one.minutes:g}", ", ".join(one.data) or "generated")
+    _console().print(shown)
     return 0
 
 
-@paper.command("gbmap-drift")
-@_data
-@_datasets
+@paper.command("all", short_help="Run every experiment, and sum up the verdicts.")
+@_quick
 @click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="Number of random seeds, each for one cut of the rows and its fits.",
+    "--part",
+    callback=lambda ctx, option, text: _part(text),
+    help="Run only every N-th experiment, beginning with the K-th: K/N, such as 2/3.",
 )
-@click.option("--feature", help="Feature to split the rows by.  [default: the feature that causes the most drift]")
-@click.option("--rows", type=click.IntRange(min=160), help="Use only this many rows from the start of each data set.")
-@_processes
+@_data
 @_results
-def drift(
-    data: Path | None,
-    datasets: str | None,
-    seeds: int,
-    feature: str | None,
-    rows: int | None,
-    processes: int,
-    results: Path | None,
-) -> int:
-    """Repeat the drift experiment of the GBMAP paper (Patron et al. 2024, section 4.5).
+@_processes
+def all_(quick: bool, part: tuple[int, int], data: Path | None, results: Path | None, processes: int) -> int:
+    """Run every experiment, one after another, and sum up the verdicts at the end."""
+    from glasstream.research.papers.registry import EXPERIMENTS, experiment
 
-    It detects, without labels, the rows on which the model fails. "drift" is how much the split raises the mean loss,
-    divided by the variance of the target. "positives" is the share of rows to be detected. "flags/stated" is the share
-    of false alarms among the rows that did not drift, divided by the share that the method promises.
-    """
-    from glasstream.ingest.admission import Task
-    from glasstream.research.gbmap_paper.drift import DriftExperiment, show_drift
-    from glasstream.research.gbmap_paper.sets import DRIFT, SETS
-    from glasstream.research.gbmap_paper.tasks import run_tasks
-
-    of_numbers = tuple(name for name, one in SETS.items() if one.task is Task.REGRESSION)
-    names = _chosen(datasets, of_numbers, "--datasets", DRIFT)
-    folder = _folder(data, names)
-    asked = [
-        {"experiment": "gbmap-drift", "data": name, "feature": feature, "rows": rows, "seed": seed}
-        for name in names
-        for seed in range(seeds)
-    ]
-    found = run_tasks(asked, DriftExperiment(folder), processes, results, _say)
-    console = _console()
-    console.print(show_drift(names, seeds, found))
-    _tell_differences(console, names)
+    number, count = part
+    experiments = [experiment(name) for name in list(EXPERIMENTS)[number - 1 :: count]]
+    names = {name for one in experiments for name in (one.quick_data if quick else one.data)}
+    folder = _folder(data, sorted(names)) if names else None
+    verdicts = []
+    for one in experiments:
+        started = time.monotonic()
+        verdict = _run(one, _request(one, folder, quick), results, processes)
+        verdicts.append(f"{one.name}: {verdict} It took {time.monotonic() - started:.0f} s.")
+    for line in verdicts:
+        _console().print(line, markup=False, highlight=False)
     return 0
+
+
+def _part(text: str | None) -> tuple[int, int]:
+    """Read K/N.
+
+    >>> _part("2/3"), _part(None)
+    ((2, 3), (1, 1))
+    """
+    if text is None:
+        return 1, 1
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise click.BadParameter(f"expected K/N with K from 1 to N, got {text!r}")
+
+
+def _command(one: "Experiment") -> click.Command:
+    """Return the command that runs an experiment."""
+
+    @click.command(one.name, help=f"{one.summary} This repeats {one.shows} of the {one.paper} paper.")
+    @_quick
+    @click.option(
+        "--repetitions",
+        type=click.IntRange(min=1),
+        help=f"Number of repetitions, each with another random seed.  [default: {one.repetitions}]",
+    )
+    @_data
+    @_results
+    @_processes
+    def command(
+        quick: bool,
+        repetitions: int | None,
+        data: Path | None,
+        results: Path | None,
+        processes: int,
+        only: str | None = None,
+        **choices: str,
+    ) -> int:
+        names = one.quick_data if quick else one.data
+        chosen = None if only is None else tuple(name.strip() for name in only.split(",") if name.strip())
+        if chosen is not None:
+            names = tuple(name for name in names if name in chosen)
+        folder = _folder(data, names) if names else None
+        _run(one, _request(one, folder, quick, repetitions, choices), results, processes, chosen)
+        return 0
+
+    if one.data:
+        command = click.option("--only", help="Data sets to run, separated by commas.  [default: all]")(command)
+    for name, choice in one.choices.items():
+        option = click.option(
+            f"--{name}", type=click.Choice(choice.values), default=choice.values[0], show_default=True, help=choice.help
+        )
+        command = option(command)
+    return command
+
+
+def _request(
+    one: "Experiment",
+    folder: Path | None,
+    quick: bool,
+    repetitions: int | None = None,
+    choices: Mapping[str, str] | None = None,
+) -> "Request":
+    from glasstream.research.papers.experiment import Request
+
+    count = repetitions or (one.quick_repetitions if quick else one.repetitions)
+    defaults = {name: choice.values[0] for name, choice in one.choices.items()}
+    return Request(folder, count, quick, {**defaults, **(choices or {})})
+
+
+def _run(
+    one: "Experiment",
+    request: "Request",
+    results: Path | None,
+    processes: int,
+    only: Sequence[str] | None = None,
+) -> str:
+    """Run an experiment, perhaps on some data sets only, and return the sentence that sums up its verdicts."""
+    from glasstream.research.papers.comparison import tally, to_csv, to_markdown, to_table
+    from glasstream.research.papers.experiment import PAPERS, Work
+    from glasstream.research.papers.tasks import run_tasks
+
+    tasks = one.tasks(request)
+    if only is not None:
+        tasks = _tasks_of(tasks, only)
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
+    finished = None if results is None else results / f"{one.name}.jsonl"
+    found = run_tasks(tasks, Work(one, request.folder), processes, finished, _say)
+    rows = one.rows(found)
+    title = f"{PAPERS[one.paper]}: {one.shows}"
+    console = _console()
+    console.print(to_table(title, rows))
+    console.print(tally(rows))
+    for line in (f"Left out: {one.quick_omits}.",) * request.quick + one.settings:
+        console.print(f"- {line}", markup=False, highlight=False)
+    if results is None:
+        return tally(rows)
+    (results / f"{one.name}.csv").write_text(to_csv(rows), encoding="utf-8")
+    (results / f"{one.name}.md").write_text(to_markdown(rows), encoding="utf-8")
+    figure = one.figure(found)
+    if figure is not None:
+        figure.savefig(results / f"{one.name}.png", dpi=120)
+    _say(f"{results}: {one.name}.csv, .md{'' if figure is None else ', .png'}")
+    return tally(rows)
+
+
+def _tasks_of(tasks: Sequence["Json"], data_sets: Sequence[str]) -> list["Json"]:
+    """Return the tasks on these data sets.
+
+    Raises
+    ------
+    SettingsError
+        A name is unknown, or there is no name.
+    """
+    from glasstream.errors import SettingsError
+
+    known = list(dict.fromkeys(task["data"] for task in tasks))
+    if not data_sets or (unknown := [name for name in data_sets if name not in known]):
+        got = ", ".join(map(repr, unknown)) if data_sets else "none"
+        raise SettingsError([f"--only: expected names of {', '.join(known)}, got {got}"])
+    return [task for task in tasks if task["data"] in data_sets]
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _tell_differences(console: "Console", names: Iterable[str]) -> None:
-    from glasstream.research.gbmap_paper.sets import SETS
-
-    for name in names:
-        if SETS[name].differs:
-            console.print(f"{name}: {SETS[name].differs}", markup=False)
-
-
-def _chosen(
-    given: str | None, known: tuple[str, ...], option: str, default: tuple[str, ...] | None = None
-) -> tuple[str, ...]:
-    from glasstream.errors import SettingsError
-
-    if given is None:
-        return default or known
-    names = tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
-    if not names or (unknown := [name for name in names if name not in known]):
-        got = ", ".join(map(repr, unknown)) if names else "none"
-        raise SettingsError([f"{option}: expected names of {', '.join(known)}, got {got}"])
-    return names
 
 
 def _folder(data: Path | None, names: Iterable[str]) -> Path:
@@ -196,7 +249,7 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
     if missing:
         raise InputError(
             f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; name the folder "
-            "with --data, or fewer data sets with --datasets"
+            "with --data, or fewer data sets with --only"
         )
     return given
 

@@ -9,12 +9,15 @@ import click
 _FILE = click.Path(path_type=Path)
 
 
-@click.group(short_help="Draw the records that a run wrote with --out.")
+@click.group(short_help="Plot the records that `run --out` wrote.")
 def plot() -> None:
-    """Draw the records that a run wrote with --out (needs the extra `plot`)."""
+    """Plot the records that `run --out` wrote.
+
+    This needs the extra `plot`.
+    """
 
 
-@plot.command("importance")
+@plot.command("importance", short_help="Plot importance over time, with its intervals.")
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, required=True, help="PNG file to write.")
 @click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
@@ -27,7 +30,7 @@ def plot_importance(file: Path, out: Path, stream: str | None, method: str | Non
     return _save(draw(read_records(file, "features"), stream=stream, method=method, top=top), out)
 
 
-@plot.command("effects")
+@plot.command("effects", short_help="Plot effect curves and how they moved.")
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, required=True, help="PNG file to write.")
 @click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
@@ -78,12 +81,12 @@ def read_records(file: Path, field: str) -> Iterator[dict[str, Any]]:
                 try:
                     record = orjson.loads(line)
                 except orjson.JSONDecodeError as error:
-                    raise InputError(f"{file}:{number}: expected a JSON object a line, got {error}") from error
+                    raise InputError(f"{file}:{number}: expected one JSON object per line, got {error}") from error
                 if not isinstance(record, dict) or field not in record:
                     raise InputError(f"{file}:{number}: expected a record with {field!r}, got {line[:60]!r}")
                 yield record
     except OSError as error:
-        raise InputError(f"{file}: expected a file of records, got {error.strerror}") from error
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _save(figure: Any, out: Path) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from glasstream.command.options import change_options, label_options, load_settings, settings_options
+from glasstream.command.options import change_options, label_options, load_settings, settings_options, stream_option
 
 
 @click.command(short_help="Write a CSV file or the bundled stream to `events`.")
@@ -13,9 +13,17 @@ from glasstream.command.options import change_options, label_options, load_setti
     "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
 )
 @click.option("--target", help="Column of the CSV file that the model predicts.")
-@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
-@click.option("--seed", type=int, help="Random seed for the bundled stream and for random label delays.")
-@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
+)
+@click.option(
+    "--seed",
+    type=int,
+    help="Random seed for the bundled stream, for gradual changes and for random label delays.  [default: 1]",
+)
+@stream_option
 @click.option(
     "--rows-per-message",
     type=click.IntRange(min=1),

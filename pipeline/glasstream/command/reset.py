@@ -26,7 +26,7 @@ _LONG = 20
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
-    """Make the stages forget one stream and start its next epoch. Other streams continue.
+    """Start the next epoch of one stream: the stages forget what they have learned of it. Other streams continue.
 
     The command writes a reset mark to `events`. The stages treat the next event of the stream as its first. Published
     records stay.

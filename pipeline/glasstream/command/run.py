@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from glasstream.command.options import change_options, label_options, load_settings, settings_options
+from glasstream.command.options import change_options, label_options, load_settings, settings_options, stream_option
+from glasstream.explain.settings import NOVELTY
+from glasstream_topics.methods import METHODS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,12 +27,18 @@ if TYPE_CHECKING:
     help="Kind of prediction.  [default: derived from the target]",
 )
 @click.option("--model", help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
-@click.option("--explain", help="Methods to run, separated by commas: ipfi, isage, ipdp, novelty.  [default: ipfi]")
-@click.option("--rows", type=click.IntRange(min=1), help="Stop after this many events.")
+@click.option(
+    "--explain", help=f"Methods to run, separated by commas: {', '.join((*METHODS, NOVELTY))}.  [default: ipfi]"
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
+)
 @click.option(
     "--seed", type=int, help="Random seed for the model, the explanations and the bundled stream.  [default: 1]"
 )
-@click.option("--stream", help="Name of the stream.  [default: the file's name, or agrawal]")
+@stream_option
 @click.option(
     "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
 )

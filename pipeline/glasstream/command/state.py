@@ -18,7 +18,7 @@ def state_commands() -> None:
     """Show the state that the stages have committed."""
 
 
-@state_commands.command("show")
+@state_commands.command("show", short_help="Show how far each stage has read and processed.")
 @click.option("--stream", help="Show only this stream.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @data_option

@@ -28,10 +28,13 @@ def topics_create(**common: Any) -> int:
     return 0
 
 
-@topics.command("verify")
+@topics.command("verify", short_help="Compare the broker's topics with their contracts.")
 @settings_options()
 def topics_verify(**common: Any) -> int:
-    """Compare the broker's topics with their contracts; exit with code 1 if any differs."""
+    """Compare the broker's topics with their contracts.
+
+    The exit code is 1 if any topic differs.
+    """
     from glasstream.operate.topics import verify
 
     findings = verify(_topic_settings(common))
@@ -52,7 +55,7 @@ def topics_show(**common: Any) -> int:
     return 0
 
 
-@topics.command("acls")
+@topics.command("acls", short_help="Print the minimum access rights of each role.")
 @click.option(
     "--principal",
     "principals",

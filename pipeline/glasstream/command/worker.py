@@ -1,6 +1,7 @@
 """`glasstream worker STAGE`: run one worker of a stage."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -8,9 +9,13 @@ from glasstream.command.options import load_settings, settings_options
 
 
 @click.command(short_help="Run one worker of a stage.")
-@click.argument("stage", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"]))
+@click.argument(
+    "stage", metavar="STAGE", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels"])
+)
 @click.option(
-    "--instance", help="Fixed name of this worker. A worker that restarts under the same name rejoins its group faster."
+    "--instance",
+    help="Fixed name of this worker, unique within its stage. A worker that restarts under the same name rejoins its "
+    "group faster.",
 )
 @click.option(
     "--new-epoch",
@@ -19,12 +24,15 @@ from glasstream.command.options import load_settings, settings_options
     "instead of failing. Start every stage with this option.",
 )
 @click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
+@click.option("--built", type=click.Path(path_type=Path), hidden=True, help="Create this file before the start.")
 @settings_options()
-def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **common: Any) -> int:
+def worker(
+    stage: str, instance: str | None, new_epoch: bool, tether: bool, built: Path | None, **common: Any
+) -> NoReturn:
     """Run one worker of a stage until it receives a signal to stop.
 
-    Every deployment needs a learner, an explainer and an aggregator. The stage `novelty` scores events, and the stage
-    `labels` forwards labels that arrive on a topic of their own.
+    STAGE is learner, explainer, aggregator, novelty or labels. Every deployment needs the first three. The stage
+    `novelty` scores events, and the stage `labels` forwards labels that arrive on a topic of their own.
     """
     from glasstream.command.expect import expect_address
     from glasstream.runner.children import die_with_parent
@@ -36,4 +44,4 @@ def worker(stage: str, instance: str | None, new_epoch: bool, tether: bool, **co
     expect_address(settings)
     if stage == "learner":
         settings.model.factory(settings.seed)  # report a model that cannot be made as a usage error
-    return int(run_stage(stage, settings))
+    run_stage(stage, settings, built.touch if built else lambda: None)

@@ -1,4 +1,7 @@
-"""The section `drift` of the settings, and the registry of detectors."""
+"""The section `drift` of the settings, and the registry of detectors.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -15,7 +18,10 @@ from glasstream_topics.drift import SIGNALS
 
 DETECTORS: Final[Mapping[str, type[Detectors]]] = {one.name: one for one in (Adwin, PageHinkley, Kswin)}
 
-_SIGNALS = rf"^(none|({'|'.join(SIGNALS)})(,({'|'.join(SIGNALS)}))*)$"
+_SIGNALS = Meta(
+    pattern=rf"^(none|({'|'.join(SIGNALS)})(,({'|'.join(SIGNALS)}))*)$",
+    description=f"one or more of {', '.join(SIGNALS)}, separated by commas, or none",
+)
 _DETECTOR = Meta(pattern=rf"^({'|'.join(DETECTORS)})$", description=f"one of {', '.join(DETECTORS)}")
 
 _Positive = Annotated[int, Meta(ge=1)]
@@ -27,8 +33,8 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes
     ----------
     preset
-        ``paper`` takes the settings of the iPDP paper's experiment (001, section 4.1) for everything that is not set
-        otherwise, in this section and in others; see `glasstream.presets`.
+        ``paper`` takes the settings of the iPDP paper's drift experiment (section 4.1) wherever you set no value,
+        in this section and in others; `glasstream.presets` lists them.
     watch
         Signals to watch, separated by commas: ``importance`` (one series per feature and method), ``pd_importance`` and
         ``curve_shape`` (one per feature; iPDP), ``loss`` (iSAGE). ``none`` watches nothing.
@@ -39,9 +45,9 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Form of PD importance: ``usual`` as in `effects`, or ``squares``, the sum of squared deviations.
     min_change
         Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves of the
-        stream. Smaller changes occur at every step that a model learns.
+        stream. Smaller changes occur all the time while a model learns.
     detector
-        ``adwin``, ``page_hinkley`` or ``kswin``.
+        Test that looks for a change in each watched series.
     bonferroni
         Divide `delta` (for KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
     grace
@@ -74,7 +80,7 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     preset: ChangesNothing[Literal["paper"] | None] = None
-    watch: ChangesExplanations[Annotated[str, Meta(pattern=_SIGNALS)]] = ",".join(SIGNALS)
+    watch: ChangesExplanations[Annotated[str, _SIGNALS]] = ",".join(SIGNALS)
     values: ChangesExplanations[Literal["rows", "smoothed"]] = "rows"
     pd: ChangesExplanations[Literal["usual", "squares"]] = "usual"
     min_change: ChangesExplanations[Annotated[float, Meta(ge=0)]] = 0.1

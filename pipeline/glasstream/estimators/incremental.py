@@ -1,4 +1,7 @@
-"""What the incremental estimators of importance share: events of a River model, smoothed values and their errors."""
+"""What the incremental estimators of importance share: events of a River model, smoothed values and their errors.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -31,12 +34,19 @@ class IncrementalImportance(ABC):
             raise SettingsError([f"{label}: expected a loss, since there is no model to choose a default for"])
         self.loss: Loss = loss
         self.start = start
+        self._next = 0 if self._live is None else self._live.events
+        """Number that the next event has for the model, which other estimators may share."""
         self.rows = 0
         """Number of events seen, explained or not."""
         self._features: tuple[str, ...] = ()
 
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
-        """Explain one event. Call this method before the model learns the event.
+        """Explain one event with the model as it is now.
+
+        Call this method before the model learns the event, as the papers' algorithms and the pipeline do. Then it tells
+        how the model judges events that it does not know. The published experiments of paper 004 explain each event
+        after the model has learned it. For that order, call `learn_one` of the model first. The values then also show
+        how well the model remembers single events, and differ from those of the other order.
 
         Parameters
         ----------
@@ -57,7 +67,8 @@ class IncrementalImportance(ABC):
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        row, target = self._live.event(x, y)
+        row, target = self._live.event(x, y, self._next)
+        self._next += 1
         self._features = self._live.names
         predictor = self._live.predictor if self.rows >= self.start else None
         self._advance(predictor, row, np.array([target]), self._live.kinds)
@@ -127,11 +138,17 @@ class IncrementalImportance(ABC):
         return self._named(bounds.bound(self._smoothing, delta))
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return low and high by name, see `glasstream.aggregator.intervals`; empty while there are too few events."""
-        interval = intervals.normal(self._smoothing, level)
+        """Return low and high by name, see `glasstream.aggregator.intervals`.
+
+        There are none while there are too few events, and for values of iSAGE that are biased.
+        """
+        interval = self._interval(level)
         if interval is None:
             return {}
         return dict(zip(self.names, zip(*map(np.ndarray.tolist, interval), strict=True), strict=False))
+
+    def _interval(self, level: float) -> intervals.Interval | None:
+        return intervals.normal(self._smoothing, level)
 
     def _named(self, values: Floats) -> dict[str, float]:
         return dict(zip(self.names, values.tolist(), strict=False))
@@ -145,6 +162,7 @@ class IncrementalImportance(ABC):
         self.rows, self._features = int(meta["rows"]), tuple(str(name) for name in meta["features"])
         if self._live is not None:
             self._live.restore(meta["live"])
+            self._next = self._live.events
 
 
 def held(reservoir: Reservoir, rows: Any) -> Floats:

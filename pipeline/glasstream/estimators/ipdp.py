@@ -49,7 +49,7 @@ class IncrementalPDP:
     grid
         Settings of the grids; None for the defaults of `GridSettings`.
     start
-        First event that is explained, counted from 1. Earlier events enter the grids only.
+        First event that is explained, counted from 0 and at least 1. Earlier events enter the grids only.
     output
         Class whose probability the curves show. None for the second of two classes by name, or for each of more.
     keep
@@ -107,6 +107,8 @@ class IncrementalPDP:
         self._live = model if model is None or isinstance(model, LiveModel) else LiveModel(model)
         self.settings = grid or GridSettings()
         self.start = start
+        self._next = 0 if self._live is None else self._live.events
+        """Number that the next event has for the model, which other estimators may share."""
         self.rows = 0
         """Number of events seen, explained or not."""
         self.grids = Grids.empty(self.settings, stream_key(seed, stream))
@@ -116,7 +118,10 @@ class IncrementalPDP:
         self._names: tuple[str, ...] = ()
 
     def explain_one(self, x: Mapping[str, Any], y: Any = None) -> dict[str, float]:
-        """Explain one event. Call this method before the model learns the event.
+        """Explain one event with the model as it is now.
+
+        Call this method before the model learns the event, as the pipeline does, or afterwards, to explain the model
+        that has learned it.
 
         Parameters
         ----------
@@ -137,13 +142,13 @@ class IncrementalPDP:
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        if self._live.task != CLASSIFICATION:
-            row = self._live.row(x)
-        elif y is None:
-            row = self._live.row(x)
-            self._live.meet_classes()
+        if self._live.task == CLASSIFICATION and y is not None:
+            row, _ = self._live.event(x, y, self._next)
         else:
-            row, _ = self._live.event(x, y)
+            row = self._live.row(x, self._next)
+        self._next += 1
+        if self._live.task == CLASSIFICATION and y is None:
+            self._live.meet_classes()
         self._names = self._live.names
         self._advance(self._live.predictor, row, self._live.kinds)
         return self.importance

@@ -1,4 +1,7 @@
-"""iPFI for a River model that keeps learning (paper 004, Algorithm 1)."""
+"""iPFI for a River model that keeps learning (paper 004, Algorithm 1).
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,7 +40,7 @@ class IncrementalPFI(IncrementalImportance):
     reservoir, sampling
         Size of the reservoir and its sampling strategy, see `glasstream.background.reservoir`.
     start
-        First event that is explained, counted from 1. None for the event at which the reservoir is full.
+        First event that is explained, counted from 0 and at least 1. None for the event at which the reservoir is full.
     realisations
         Number R of independent reservoirs, whose contributions are averaged. The figures of 004 show R = 10. Unlike
         `draws`, this also averages over the content of the reservoirs.

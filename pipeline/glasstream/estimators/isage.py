@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.intervals import Interval
 from glasstream.aggregator.isage import SageAggregator
 from glasstream.aggregator.overlap import Overlap
 from glasstream.aggregator.smoothing import Smoothing
@@ -16,7 +17,7 @@ from glasstream.background.storage import ConditionalStorage
 from glasstream.draws import stream_key
 from glasstream.errors import ModelError, SettingsError, StateError
 from glasstream.estimators.incremental import IncrementalImportance, findings, held
-from glasstream.explain.isage import check_correction, contributions
+from glasstream.explain.isage import contributions, correctable
 from glasstream.explain.losses import Loss, with_classes
 from glasstream.ingest.features import Kind
 from glasstream.models.contract.predictor import Predictor
@@ -42,12 +43,12 @@ class IncrementalSAGE(IncrementalImportance):
     alpha
         Smoothing factor α in (0, 1]. A window of N events corresponds to 2 / (N + 1).
     inner
-        Number m of background rows drawn for each event. Without `corrected`, a small m shifts the values towards the
-        important features by terms of the order 1/m.
+        Number m of background rows drawn for each event. They are different rows if the reservoir holds that many.
+        Without a correction, a small m shifts the values towards the important features by terms of the order 1/m.
     reservoir, sampling
         Size of the reservoir and its sampling strategy, see `glasstream.background.reservoir`.
     start
-        First event that is explained, counted from 1. None for the event at which the reservoir is full.
+        First event that is explained, counted from 0 and at least 1. None for the event at which the reservoir is full.
     removal
         ``marginal``: background rows come from the reservoir. ``conditional``: they come from storage trees, given the
         features that are present.
@@ -57,14 +58,15 @@ class IncrementalSAGE(IncrementalImportance):
         Whether to draw background rows anew for each step instead of once per event. The expectation is the same, but
         the variance is larger. Conditional removal always draws anew.
     corrected
-        Whether to remove the bias of a finite m. This needs squared or Brier loss and m of at least 2.
+        Whether to remove the bias of a finite m where that is possible: for squared and Brier loss with m of at least
+        2, and for cross-entropy with m of at least 3. See `biased`.
     seed, stream
         Random seed and name of the stream. Every draw is a function of both and of the event's number.
 
     Raises
     ------
     SettingsError
-        The loss does not fit the task, there is no correction for it, or a number is out of range.
+        The loss does not fit the task, or a number is out of range.
     ModelError
         `model` is not a River classifier or regressor.
 
@@ -96,7 +98,7 @@ class IncrementalSAGE(IncrementalImportance):
         removal: Removal = "marginal",
         storage: StorageSettings | None = None,
         fresh: bool = False,
-        corrected: bool = False,
+        corrected: bool = True,
         seed: int = 0,
         stream: str = "",
     ) -> None:
@@ -107,8 +109,6 @@ class IncrementalSAGE(IncrementalImportance):
         if wrong:
             raise SettingsError(wrong)
         super().__init__("iSAGE", model, loss, start)
-        if corrected:
-            check_correction(self.loss, inner)
         self._alpha, self._inner, self._fresh, self._corrected = alpha, inner, fresh, corrected
         self._key = stream_key(seed, stream)
         storage = storage or StorageSettings()
@@ -146,6 +146,20 @@ class IncrementalSAGE(IncrementalImportance):
     @property
     def _smoothing(self) -> Smoothing:
         return self.aggregator.smoothing
+
+    @property
+    def biased(self) -> bool:
+        """Whether the values have a bias of unknown size, so that `interval` is empty.
+
+        The bias of a finite m is unknown without a correction, if the m rows are not always different rows, and for
+        conditional removal.
+        """
+        if not (self._corrected and isinstance(self._background, Reservoir)):
+            return True
+        return not correctable(self.loss, self._inner) or self._inner > min(self._background.size, self.start)
+
+    def _interval(self, level: float) -> Interval | None:
+        return None if self.biased else self.aggregator.interval(level)
 
     @property
     def marginal_loss(self) -> float:

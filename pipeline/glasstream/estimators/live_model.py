@@ -18,7 +18,9 @@ from glasstream.models.live.generic import GenericPredictor
 class LiveModel:
     """Adapter between a River model and an estimator that sees one event at a time.
 
-    The adapter calls the model but never trains it. Explain an event before the model learns it.
+    The adapter calls the model but never trains it. Explain an event before the model learns it; see
+    `IncrementalPFI.explain_one` about the other order. Several estimators may
+    share one adapter, and then see the same features, classes and copies of the model.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ class LiveModel:
         self.model = model
         self.task: Task = task or _task_of(model)
         self.events = 0
-        """Number of rows encoded so far."""
+        """Number of different events encoded so far."""
         self._snapshot_every = snapshot_every
         self._table = FeatureTable()
         self._labels: dict[Any, str] = {}
@@ -82,8 +84,15 @@ class LiveModel:
         """Texts of the classes in the order of their first appearance; empty for regression."""
         return tuple(self._labels.values())
 
-    def event(self, x: Mapping[str, Any], y: Any) -> tuple[Floats, float]:
-        """Return `row` and `target` of the next event. If either is invalid, nothing of the event is kept.
+    def event(self, x: Mapping[str, Any], y: Any, number: int | None = None) -> tuple[Floats, float]:
+        """Return `row` and `target` of an event. If either is invalid, nothing of the event is kept.
+
+        Parameters
+        ----------
+        x, y
+            The event and its true class or number.
+        number
+            See `row`.
 
         Raises
         ------
@@ -92,10 +101,18 @@ class LiveModel:
         """
         values = {name: _value(name, value) for name, value in x.items()}
         target = self.target(y)
-        return self.row(values), target
+        return self.row(values, number), target
 
-    def row(self, x: Mapping[str, Any]) -> Floats:
-        """Return the next event as float64[1, d], NaN where a feature is absent. d grows with new features.
+    def row(self, x: Mapping[str, Any], number: int | None = None) -> Floats:
+        """Return an event as float64[1, d], NaN where a feature is absent. d grows with new features.
+
+        Parameters
+        ----------
+        x
+            The event.
+        number
+            Number of the event, counted from 0, so that `events` counts it once although several estimators show it;
+            None for the next one.
 
         Raises
         ------
@@ -104,7 +121,7 @@ class LiveModel:
         """
         self._newest = {name: _value(name, value) for name, value in x.items()}
         values, _ = self._table.encode(self._newest)
-        self.events += 1
+        self.events = max(self.events, (self.events if number is None else number) + 1)
         return np.array([list(values)], np.float64)
 
     def target(self, y: Any) -> float:

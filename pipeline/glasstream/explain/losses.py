@@ -36,7 +36,7 @@ LOSSES: Mapping[str, Task] = {
     "absolute": Task.REGRESSION,
     "squared": Task.REGRESSION,
 }
-DEFAULT = {Task.CLASSIFICATION: "zero_one", Task.REGRESSION: "squared"}
+DEFAULT = {Task.CLASSIFICATION: "brier", Task.REGRESSION: "squared"}
 
 
 @dataclass(frozen=True, slots=True)

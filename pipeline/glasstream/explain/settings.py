@@ -22,24 +22,23 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes
     ----------
     methods
-        Explanation methods, separated by commas: ``ipfi``, ``isage``, ``ipdp``. If the list also contains ``novelty``,
-        `run` starts the novelty detector too.
+        Methods that explain the model. If the list also contains ``novelty``, `glasstream run` starts the novelty
+        detector too.
     alpha
-        Smoothing factor α of the exponential smoothing, in (0, 1]. A window of N rows corresponds to 2 / (N + 1).
+        Factor α of the exponential smoothing. A window of N rows corresponds to 2 / (N + 1).
     sampling
         Distribution of the background rows: ``geometric`` prefers recent rows, ``uniform`` weighs all earlier rows
-        equally, ``window`` keeps the last L rows.
+        equally, ``window`` keeps the last rows.
     reservoir
-        Size L of each stream's reservoir, in rows.
+        Number of background rows that a stream keeps.
     start
-        First row t0 that is explained, at least 1. If unset, explanations begin when the reservoir is full.
+        First row t0 that is explained. If unset, explanations begin when the reservoir is full.
     draws
         Number of background rows that iPFI draws for each feature of each row.
     loss
-        Loss function, one of `glasstream.explain.losses.LOSSES`. If unset, zero_one for classification and squared
-        for regression.
+        Loss function. If unset, ``brier`` for classification and ``squared`` for regression.
     level
-        Confidence level of the intervals, below 1.
+        Confidence level of the intervals.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"

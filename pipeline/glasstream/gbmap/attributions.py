@@ -1,4 +1,7 @@
-"""Local attributions: how much each feature contributes to a prediction, row by row (003, 5.2)."""
+"""Local attributions: how much each feature contributes to a prediction, row by row (003, 5.2).
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 import numpy.typing as npt
 

@@ -2,6 +2,8 @@
 
 Both distances are those of the boosted part f - f_0, for which |f(x) - f(x')| <= d_path <= d_emb (003, equation 8). If
 f_0 is not constant, the paper's inequality does not hold for f.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from typing import Final

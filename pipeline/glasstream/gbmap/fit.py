@@ -6,6 +6,8 @@ rows (`glasstream.gbmap.starts`). Further starts, if requested, are random combi
 
 A learner that does not lower the objective, loss plus penalty, below the loss before it is replaced by the learner
 that is 0 everywhere, whose penalty is 0. The loss therefore never rises from one learner to the next.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.special import ndtri  # type: ignore[import-untyped]
 
 from glasstream.draws import below, permute, stream_key, uniform
 from glasstream.errors import InputError
@@ -27,6 +30,7 @@ from glasstream.gbmap.units import value
 _ORDER: Final = 0
 _ROW: Final = 1
 _SHARE: Final = 2
+_NORMAL: Final = 3
 """Purposes of draws, under a key of this module."""
 _LENGTHS: Final = (LENGTH, 0.3)
 """Scales of w at random starts: the first value for the first, third, ... random start, the second value for the
@@ -54,7 +58,8 @@ class Fit:
     map
         The map.
     losses
-        float64[m + 1], mean loss on the training rows with 0, 1, ..., m learners; it never rises.
+        float64[m + 1], mean loss on the training rows with 0, 1, ..., m learners. It never rises with starts in the
+        rows.
     held_out
         float64[...], mean loss on the held-out rows for each number of learners that was tried; empty without held-out
         rows.
@@ -173,13 +178,14 @@ class _Boosting:
         The learner is 0 everywhere if it does not lower the objective. The fit then ends unless starts are random:
         without random draws, all later learners would be 0 as well.
         """
-        best, lowest, step, drawn = None, before, self._step(1.0), False
+        normal = self.settings.start == "normal"
+        best, lowest, step, drawn = None, np.inf if normal else before, self._step(1.0), False
         starts = self.settings.starts or (2 if self.fitted.count <= FEW_ROWS else 1)
-        directions = Directions(self.fitted, step.loss)
+        directions = None if normal else Directions(self.fitted, step.loss)
         for sign in (1.0, -1.0):
             tried = self._step(sign)
             for number in range(starts):
-                start = directions.start(tried) if number == 0 else None
+                start = directions.start(tried) if directions is not None and number == 0 else None
                 if start is None:
                     start, drawn = self._random_start(j, number), True
                 parameters, reached = self._minimised(tried, start)
@@ -209,12 +215,18 @@ class _Boosting:
         return parameters
 
     def _random_start(self, j: int, number: int) -> Floats:
-        """Return a = 0 and a random combination of rows as w, the same for both signs.
+        """Return a = 0 and a random combination of rows as w, or draws from N(0, 1); the same for both signs.
 
         L-BFGS never leaves the span of its start and of the rows, and the penalty alone is too weak to reduce a weight.
         A start outside of that span would keep its weights in columns and directions in which no row varies.
         """
         count, draw = self.rows.shape[1] + 1, number << 32 | j
+        if self.settings.start == "normal":
+            shares = [uniform(self.key, draw, _NORMAL, k) + 2.0**-54 for k in range(count + 1)]
+            parameters: Floats = ndtri(np.array(shares))
+            if not self.settings.intercept:
+                parameters[1] = 0.0
+            return parameters
         weights = np.zeros(count)
         for k in range(count):
             row = self.rows[self.order[below(len(self.order), self.key, draw, _ROW, k)]]

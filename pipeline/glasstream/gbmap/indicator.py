@@ -2,6 +2,8 @@
 
 Within the distribution that a map was fitted to, f and the mean over the nearest reference rows agree. Outside of it,
 f continues along its slope and the neighbours do not. Neither needs the row's label.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from dataclasses import dataclass
@@ -12,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from glasstream.errors import InputError
+from glasstream.gbmap.fit import fit_map
 from glasstream.gbmap.map import BoostedMap, start_values, sum_learners
 from glasstream.gbmap.neighbours import Neighbours
 from glasstream.gbmap.rows import Floats, as_column, as_matrix, is_whole
+from glasstream.gbmap.settings import SENSITIVE, GbmapSettings
 
 NEIGHBOURS: Final = 5
 """Number of neighbours k in the paper's experiments (003, 4.5)."""
@@ -90,6 +94,24 @@ class DriftIndicator:
             values = as_column(targets, "reference targets", len(reference))
         embedded = Neighbours.of(map.embed(reference), "manhattan", index=index)
         return cls(map, values, k, embedded, plain or Neighbours.of(reference, "euclidean", index=index))
+
+    @classmethod
+    def fit(
+        cls,
+        rows: npt.ArrayLike,
+        targets: npt.ArrayLike,
+        settings: GbmapSettings = SENSITIVE,
+        *,
+        k: int = NEIGHBOURS,
+        index: bool | None = None,
+    ) -> "DriftIndicator":
+        """Return an indicator with a map of its own, fitted to the rows that are its reference.
+
+        With the default settings, the indicator notices rows that leave the reference in directions in which it hardly
+        varies. To find the losses of a model, use `of` with the map of that model, which finds them better (measured).
+        Parameters and errors are those of `of` and of `fit_map`.
+        """
+        return cls.of(fit_map(rows, targets, settings).map, rows, targets, k=k, index=index)
 
     def indicator(self, rows: npt.ArrayLike) -> Floats:
         """Return |f(x) - f_kNN(x)| of each row, float64[n], in units of f.

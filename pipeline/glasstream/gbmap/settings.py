@@ -1,7 +1,7 @@
 """Settings of a GBMAP fit, and the settings of the paper's experiments (paper 003)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final, Literal
 
@@ -10,9 +10,11 @@ from glasstream.gbmap.rows import is_number, is_whole
 
 Loss = Literal["quadratic", "logistic"]
 Unit = Literal["softplus", "relu", "linear"]
+Start = Literal["rows", "normal"]
 
 LOSSES: Final[tuple[Loss, ...]] = ("quadratic", "logistic")
 UNITS: Final[tuple[Unit, ...]] = ("softplus", "relu", "linear")
+STARTS: Final[tuple[Start, ...]] = ("rows", "normal")
 
 
 FEW_ROWS: Final = 4_096
@@ -59,6 +61,11 @@ class GbmapSettings:
     it. The first start is a function of the rows, the others are random. 0 selects two starts for up to `FEW_ROWS`
     rows, else one.
     """
+    start: Start = "rows"
+    """Where L-BFGS starts: ``"rows"`` in the span of the rows, which fits best. ``"normal"`` draws every parameter from
+    N(0, 1) and keeps every learner, as the authors' code does: in directions in which the rows hardly vary, weights
+    remain, with which the function goes astray after a drift.
+    """
     held_out: float = 0.0
     """Share of held-out rows, on which the map is evaluated after each learner; with 0 all learners are kept."""
     patience: int = 5
@@ -84,6 +91,8 @@ class GbmapSettings:
             findings.append(f"gbmap: expected a loss of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.unit not in UNITS:
             findings.append(f"gbmap: expected a unit of {', '.join(UNITS)}, got {self.unit!r}")
+        if self.start not in STARTS:
+            findings.append(f"gbmap: expected a start of {', '.join(STARTS)}, got {self.start!r}")
         if not (is_number(self.beta) and isfinite(self.beta) and self.beta > 0):
             findings.append(f"gbmap: expected beta above 0 and finite, got {self.beta!r}; unit 'relu' is its limit")
         if not (is_number(self.ridge) and isfinite(self.ridge) and self.ridge >= 0):
@@ -98,6 +107,8 @@ class GbmapSettings:
 
 PAPER_DRIFT: Final = GbmapSettings(learners=20, beta=5.0, ridge=1e-3, iterations=200)
 """Settings of the out-of-distribution experiments (003, 4.5)."""
+SENSITIVE: Final = replace(PAPER_DRIFT, start="normal", tolerance=1e-3)
+"""The same with the start and the end of the authors' code: a map that goes astray where its rows hardly vary."""
 PAPER_SCALING: Final = GbmapSettings(
     learners=2, loss="logistic", beta=1.0, ridge=1e-3, iterations=100, starts=0, single=True
 )

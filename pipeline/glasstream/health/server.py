@@ -91,7 +91,7 @@ class HealthServer:
             ) from error
         self._server.daemon_threads = True
         Thread(target=self._server.serve_forever, name="health", daemon=True).start()
-        log.info("health and metrics on http://%s:%d", self._host, self.port)
+        log.info("serving health and metrics on http://%s:%d", self._host, self.port)
 
     async def stop(self) -> None:
         """Stop listening."""

@@ -316,21 +316,27 @@ class RowBuffer:
     """Rows of equal width that are collected for a block."""
 
     width: int = 0
-    rows: list[Iterable[float]] = field(default_factory=list)
+    count: int = 0
+    _values: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def append(self, row: Iterable[float]) -> None:
+        """Add a row."""
+        self._values.extend(row)
+        self.count += 1
+
+    def extend(self, rows: NDArray[np.float64]) -> None:
+        """Add all rows of a matrix."""
+        self._values.frombytes(rows.tobytes())
+        self.count += len(rows)
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the rows as a matrix of shape (count, width)."""
-        values = array("d")
-        for row in self.rows:
-            if isinstance(row, np.ndarray):
-                values.frombytes(row.tobytes())
-            else:
-                values.extend(row)
-        if not values:
-            return np.empty((len(self.rows), self.width))
-        return np.frombuffer(values, dtype=np.float64).reshape(len(self.rows), self.width)
+        if not self._values:
+            return np.empty((self.count, self.width))
+        return np.frombuffer(self._values, dtype=np.float64).reshape(self.count, self.width)
 
     def clear(self, width: int) -> None:
         """Remove the rows, and set the width of the next ones."""
-        self.rows = []
+        self._values = array("d")
+        self.count = 0
         self.width = width

@@ -24,7 +24,7 @@ from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
 from glasstream.models.live.catalogue import takes_text
 from glasstream.models.live.generic import GenericPredictor
-from glasstream.models.live.stream_model import NOTHING, Prediction, StreamModel
+from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction, StreamModel
 from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
 from glasstream_topics.events_dead import Reason
@@ -204,13 +204,15 @@ class StreamLearner:
         list means that the first event has to be processed alone.
         """
         model = self._model
-        if model is None or not self.takes_blocks:
+        if model is None or self.least_block is None:
             return []
         table = self._features
-        room = min(self._next_due - self.rows, self._most_rows - len(self._buffer.rows))
+        room = min(self._next_due - self.rows, self._most_rows - self._buffer.count)
         block, taken = table.block(), list[tuple[Accepted, str]]()
         for accepted, event_id in events:
-            if not isinstance(accepted, Accepted) or not (accepted.target is None or accepted.target in model.classes):
+            if not isinstance(accepted, Accepted):
+                break
+            if isinstance(accepted.target, str) and accepted.target not in model.classes:
                 break
             if not block.add(accepted.event.x):
                 break
@@ -224,25 +226,37 @@ class StreamLearner:
         rows = block.rows()
         predictions = model.predict_and_learn(
             self._columns(rows, block.order()),
-            [accepted.target for accepted, _ in taken],  # type: ignore[misc]  # of a classification
+            [accepted.target for accepted, _ in taken],
         )
         outcomes: list[tuple[int, ModelRaised | None]] = []
-        for (accepted, event_id), prediction, row in zip(taken, predictions, rows, strict=True):
+        learned: list[int] = []
+        for place, ((accepted, event_id), prediction) in enumerate(zip(taken, predictions, strict=True)):
             self.seqs = accepted.seq + 1
             if isinstance(prediction, ModelRaised):
                 outcomes.append((accepted.seq, prediction))
                 continue
+            error = None
+            if isinstance(prediction, NotLearned):
+                prediction, error = prediction
             self._note(accepted, event_id, prediction)
-            if accepted.target is not None:
-                self._append(model, row, accepted.seq, accepted.target)
-            outcomes.append((accepted.seq, None))
+            if accepted.target is not None and error is None:
+                learned.append(place)
+                self._count(model, accepted.seq, accepted.target)
+            outcomes.append((accepted.seq, error))
+        if learned:
+            self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
+            self._cut_if_due(model)
         return outcomes
 
     @property
-    def takes_blocks(self) -> bool:
-        """Whether `step_block` may process events."""
-        model = self._model
-        return model is not None and model.live is not None and self.rows > 0 and not self._through_river
+    def least_block(self) -> int | None:
+        """Smallest number of events that `step_block` should get; None if they have to be processed one by one."""
+        model, table = self._model, self._features
+        if model is None or model.live is None or self.rows == 0 or self._through_river:
+            return None
+        if not model.live.takes_text and table.model_takes_text and Kind.TEXT in table.kinds:
+            return None
+        return model.least_block
 
     def _columns(self, rows: NDArray[np.float64], order: Sequence[int]) -> Columns:
         """Return the features that the model gets, in the order in which the events name them."""
@@ -321,7 +335,7 @@ class StreamLearner:
     def cut(self) -> None:
         """Publish the predictions and close the open block. The time of this call changes no number."""
         self._publish()
-        count = len(self._buffer.rows)
+        count = self._buffer.count
         if count == 0:
             return
         first = self.rows - count
@@ -382,11 +396,17 @@ class StreamLearner:
     def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
-        rows = self._buffer.rows
-        rows.append(row)
+        self._buffer.append(row)
+        self._count(model, seq, target)
+        self._cut_if_due(model)
+
+    def _count(self, model: StreamModel, seq: int, target: str | float) -> None:
         self._seqs.append(seq)
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
+
+    def _cut_if_due(self, model: StreamModel) -> None:
+        """Close the block, and make a snapshot, if the newest row is the one for it."""
         if self.rows == self._next_due:
             self.cut()
             if (
@@ -396,7 +416,7 @@ class StreamLearner:
             else:
                 self._next_due = self._schedule.after(self.rows, None)
             self._version = self.rows
-        elif len(rows) >= self._most_rows:
+        elif self._buffer.count >= self._most_rows:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
@@ -433,7 +453,7 @@ class StreamLearner:
     @property
     def at_snapshot(self) -> bool:
         """Whether a snapshot has just been made and nothing has been learned or predicted since."""
-        settled = self.rows == self._version > 0 and not self._buffer.rows and not self.predicted
+        settled = self.rows == self._version > 0 and not self._buffer.count and not self.predicted
         return settled and self._next_due > self.settings.explain.first_row
 
     def state(self, *, at_rest: bool = False) -> dict[str, Any]:

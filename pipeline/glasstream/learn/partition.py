@@ -197,7 +197,8 @@ class PartitionLearner:
         begin = 0
         while begin < len(events):
             reasons: list[_Rejection] = []
-            if learner.takes_blocks:
+            least = learner.least_block
+            if least is not None and len(events) - begin >= least:
                 end = begin + self._room()
                 errors = learner.step_block(zip(outcomes[begin:end], ids[begin:end], strict=True))
                 reasons = [None if error is None else _model_error(error, seq) for seq, error in errors]

@@ -1,4 +1,7 @@
-"""Decide when the model is snapshotted, as a function of the log alone. This is the section `snapshot`."""
+"""Decide when the model is snapshotted, as a function of the log alone. This is the section `snapshot`.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
+"""
 
 from typing import Annotated
 
@@ -21,12 +24,15 @@ class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     doubling
         The first snapshots are taken after 1, 2, 4, ... `doubling` learned rows.
     cadence
-        Later snapshots are taken at multiples of this number of rows, as long as no change is measured: while `target`
-        is 0, or fewer rows are learned, or the model is not compiled.
+        Later snapshots are taken at multiples of this number of learned rows while the learner does not measure how
+        much the model changes: if `target` is 0, before `cadence` rows are learned, or if the model is not compiled.
     target
-        Otherwise the learner chooses intervals in which the model changes by about this much.
-    shortest, longest
-        Smallest and largest interval, in rows, that `target` can lead to.
+        Once the learner measures the change of the model, it chooses intervals in which the model changes by about this
+        much. With 0, it measures no change.
+    shortest
+        Shortest interval, in rows, that `target` can lead to.
+    longest
+        Longest interval, in rows, that `target` can lead to.
 
     Examples
     --------

@@ -21,7 +21,7 @@ does not depend on the targets.
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.explain.variants import replaced
+from glasstream.explain.variants import written_out_replaced
 from glasstream.models.contract.predictor import REGRESSION, Output, Predictor
 
 MOST_ROWS = 50
@@ -49,7 +49,9 @@ def staleness(new: Predictor, old: Predictor, loss: str, rows: NDArray[np.float6
     if count == 0 or width == 0:
         return None
     others = np.roll(rows, -1, axis=0)[:, np.newaxis, :]
-    (new_row, new_variants), (old_row, old_variants) = replaced(new, rows, others), replaced(old, rows, others)
+    # Written out, because paths that variants share do not pay off for so few rows.
+    new_row, new_variants = written_out_replaced(new, rows, others)
+    old_row, old_variants = written_out_replaced(old, rows, others)
     plain = _distances(new, new_row, old, old_row, loss)
     perturbed = _distances(new, new_variants, old, old_variants, loss).reshape(count, width)
     # Sum in the order of the rows: the bits of numpy's own sums depend on the number of rows.

@@ -1,13 +1,17 @@
-"""Hoeffding trees and forests of River, learned in compiled code over flat arrays, bit for bit.
+"""Models of River, learned in compiled code over flat arrays, bit for bit.
 
-`live.take` turns a River model into a `LiveModel`. From then on a block of events is predicted and learned in one
-call, event by event, 50 to 77 times faster than in River (elec2, `tests/benchmarks/learning.py`). Every prediction,
-split, statistic, detector and draw equals River's (``==``). `LiveModel.to_river` returns the River model as of now, and
-`LiveModel.to_bytes` a checkpoint that executes nothing when it is read.
+`families` names the families and takes over a model of any of them. The subpackage `linear` learns linear models. The
+other modules, which the rest of this text describes, learn Hoeffding trees and forests.
+
+`live.take` turns a River model into a `LiveModel` or a `LiveRegressor`. From then on a block of events is predicted and
+learned in one call, event by event, 50 to 77 times faster than in River (elec2, `tests/benchmarks/learning.py`). Every
+prediction, split, statistic, detector and draw equals River's (``==``). `to_river` returns the River model as of now,
+and `to_bytes` a checkpoint that executes nothing when it is read.
 
 Families
 --------
-`HoeffdingTreeClassifier`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier`, with numeric and nominal features.
+`HoeffdingTreeClassifier`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier`, with numeric and nominal features, and
+`HoeffdingTreeRegressor` and `HoeffdingAdaptiveTreeRegressor`, whose leaves may be linear models of numeric features.
 `parameters` lists the supported values of every parameter. A model with any other value stays with River, and
 `NotCompilable` says why.
 
@@ -25,6 +29,8 @@ block      what a leaf watches: a slot a feature, in the order of River's dict `
 table      the categories of a nominal slot, and their weight in each class
 subset     the features that a leaf of a forest may watch
 detector   an ADWIN: its counters and rows of buckets
+target     of a regressor, in place of weights: statistics of the targets, and a leaf's linear model
+point      a node of the binary search tree with which a regressor's leaf watches a numeric feature
 =========  ==========================================================================================
 
 A leaf numbers its classes by itself, in order of appearance, so memory follows the classes that it has seen and not
@@ -53,6 +59,7 @@ Exactness
 - Weights of events are whole numbers, so sums of the weights of categories do not depend on their order.
 - Where two categories of a nominal feature are equally good binary splits, the one that the leaf saw first wins. River
   takes the first of a set, which for texts depends on PYTHONHASHSEED.
+- ``round`` is calculated from the exact product with a power of ten, for up to seven digits.
 - River's limit on memory (`max_size`) counts the bytes of Python objects and cannot be reproduced. It is not applied;
   models with a limit below the default stay with River.
 - The adaptive tree answers in the order of its ``classes``, so they must be ordered (`ClassesInOrder`), not a set.

@@ -62,9 +62,9 @@ Pool = Any
 
 _ANSWER_ROW = 7
 """Row of `room` with a leaf's answer, weighted by its error."""
-_WAKE = 0
-_COUNT = 1
-_KILL = 2
+WAKE = 0
+COUNT = 1
+KILL = 2
 
 
 @bare_kernel
@@ -200,7 +200,7 @@ def _observe(p: Pool, node: int, wrong: float) -> bool:
 
 
 @bare_kernel
-def _visit(p: Pool, root: int, what: int) -> int:
+def visit(p: Pool, root: int, what: int) -> int:
     """Go through the nodes below a branch; return how many leaves it has, without alternates.
 
     To wake them means to activate inactive leaves and alternates, as `_enforce_size_limit` does; to kill them, to take
@@ -219,18 +219,18 @@ def _visit(p: Pool, root: int, what: int) -> int:
         path[1, level] = sibling(p, path[0, level], child)
         if I[child + KIND] != LEAF:
             alternate = I[child + ALTERNATE]
-            if alternate != 0 and what == _WAKE:
+            if alternate != 0 and what == WAKE:
                 _wake_leaf(p, alternate)
-            elif alternate != 0 and what == _KILL:
+            elif alternate != 0 and what == KILL:
                 I[child + ALTERNATE] = 0
                 p.tree[0, PRUNED] += 1
             level += 1
             path[0, level], path[1, level] = child, I[child + LEFT]
             continue
         leaves += 1
-        if what == _WAKE:
+        if what == WAKE:
             _wake_leaf(p, child)
-        elif what == _KILL:
+        elif what == KILL:
             p.tree[0, ACTIVE_LEAVES if I[child + ACTIVE] == 1 else INACTIVE_LEAVES] -= 1
 
 
@@ -243,16 +243,16 @@ def _wake_leaf(p: Pool, leaf: int) -> None:
 
 
 @bare_kernel
-def _wake(p: Pool) -> None:
+def wake(p: Pool) -> None:
     root = p.tree[0, ROOT]
     if p.I[root + KIND] == LEAF:
         _wake_leaf(p, root)
     else:
-        _visit(p, root, _WAKE)
+        visit(p, root, WAKE)
 
 
 @bare_kernel
-def _replace(p: Pool, parent: int, node: int, by: int) -> None:
+def replace(p: Pool, parent: int, node: int, by: int) -> None:
     """Put a node in the place of another one; `parent` is 0 for the root."""
     F, I = p.F, p.I
     if parent == 0:
@@ -326,9 +326,9 @@ def _compare(p: Pool, node: int, parent: int, alternate: int) -> int:
     reciprocal = 1.0 / F[alternate + ERROR_COUNT] + 1.0 / F[node + ERROR_COUNT]
     bound = math.sqrt(2.0 * error * (1.0 - error) * p.number[SWITCH_LOG] * reciprocal)
     if bound < error - other:
-        p.tree[0, ACTIVE_LEAVES] += 1 - _visit(p, node, _COUNT)
-        _visit(p, node, _KILL)
-        _replace(p, parent, node, alternate)
+        p.tree[0, ACTIVE_LEAVES] += 1 - visit(p, node, COUNT)
+        visit(p, node, KILL)
+        replace(p, parent, node, alternate)
         p.I[node + ALTERNATE] = 0
         p.tree[0, SWITCHED] += 1
         return alternate if parent == 0 else 0
@@ -356,7 +356,7 @@ def _learn_leaf(
     if not seen - F[leaf + LAST] >= p.number[GRACE]:
         return
     if I[leaf + DEPTH] >= p.option[MAX_DEPTH]:
-        _deactivate(p, leaf)
+        deactivate(p, leaf)
     elif I[leaf + ACTIVE] == 1:
         children = attempt(p, leaf, seen)
         if children > 0:
@@ -364,18 +364,18 @@ def _learn_leaf(
             I[leaf + DETECTOR] = new_detector(p, 1)
             F[leaf + ERROR_COUNT], F[leaf + ERROR_MEAN] = 0.0, 0.0
             if is_alternate:
-                _replace(p, parent, owner, leaf)
+                replace(p, parent, owner, leaf)
                 I[owner + ALTERNATE] = 0
-            _wake(p)
+            wake(p)
             return
         F[leaf + LAST] = seen
         if children < 0:
-            _deactivate(p, leaf)
-            _wake(p)
+            deactivate(p, leaf)
+            wake(p)
 
 
 @inlined
-def _deactivate(p: Pool, leaf: int) -> None:
+def deactivate(p: Pool, leaf: int) -> None:
     p.I[leaf + ACTIVE] = 0
     forget_slots(p, leaf)
     p.tree[0, INACTIVE_LEAVES] += 1

@@ -6,11 +6,13 @@ from glasstream.jit import inlined
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
     BUCKETS_A_ROW,
+    CASES,
     CONTROL,
     DEMAND,
     DETECTOR_HEADER,
     FAMILY,
     FEW_ROWS,
+    FIRST_CATEGORIES,
     FOREST_FAMILY,
     HEADER,
     HEIGHT,
@@ -18,11 +20,15 @@ from glasstream.learning.layout import (
     MODELS,
     MOST_CATEGORIES,
     MOST_CLASSES,
+    MOST_ENTRIES,
     MOST_SLOTS,
     NODE,
     NOMINAL_FEATURES,
     PAIR,
+    POINT,
+    REGRESSION,
     ROW,
+    TARGET,
     USED,
 )
 
@@ -53,28 +59,59 @@ def detector_words(buckets: int, rows: int) -> int:
 
 
 @inlined
-def demand(p: Pool, columns: int) -> int:
-    """Return how many words an event with `columns` features takes at most."""
-    control = p.control
-    classes = wider(control[MOST_CLASSES])
-    slots = wider(control[MOST_SLOTS]) + columns
-    categories = wider(control[MOST_CATEGORIES])
-    nominal = min(slots, control[NOMINAL_FEATURES])
-    detectors = 0
+def _words_of_detectors(p: Pool) -> int:
+    words = 0
     for which in range(2):
         buckets = int(p.detector[which, BUCKETS_A_ROW])
-        detectors += detector_words(buckets, FEW_ROWS) + detector_words(buckets, MANY_ROWS)
-    node = NODE + PAIR * classes + detectors
+        words += detector_words(buckets, FEW_ROWS) + detector_words(buckets, MANY_ROWS)
+    return words
+
+
+@inlined
+def _words_of_classes(p: Pool, slots: float, categories: float, nominal: float) -> float:
+    """Return the `demand` of a classifier."""
+    control = p.control
+    classes = float(wider(control[MOST_CLASSES]))
+    node = NODE + PAIR * classes + _words_of_detectors(p)
     # Where a leaf learns: its block may be written for a new class and again for a new feature.
-    leaf = node + PAIR * classes + 2 * slots * (HEADER + ROW * classes) + slots
-    leaf += 2 * nominal * categories * (1 + classes)
+    words = node + PAIR * classes + 2 * slots * (HEADER + ROW * classes) + slots
+    words += 2 * nominal * categories * (1 + classes)
     # Where it splits: its children, and room to sort the categories.
-    leaf += max(2, categories) * (node + 1)
+    words += max(2.0, categories) * (node + 1)
     if p.option[FAMILY] == ADAPTIVE_FAMILY:
-        return (control[HEIGHT] + 2) * (leaf + node)
-    if p.option[FAMILY] == FOREST_FAMILY:
-        return p.option[MODELS] * 2 * leaf
-    return leaf
+        words = (control[HEIGHT] + 2) * (words + node)
+    elif p.option[FAMILY] == FOREST_FAMILY:
+        words = p.option[MODELS] * 2 * words
+    return words
+
+
+@inlined
+def _words_of_targets(p: Pool, columns: int, slots: float, categories: float, nominal: float) -> float:
+    """Return the `demand` of a regressor."""
+    node = NODE + TARGET + PAIR * float(wider(p.control[MOST_ENTRIES]) + columns) + _words_of_detectors(p)
+    words = 2 * node + slots * (HEADER + POINT + 1) + nominal * CASES * (categories + FIRST_CATEGORIES)
+    words += max(2.0, categories) * (node + 1)
+    if p.option[FAMILY] == ADAPTIVE_FAMILY:
+        words = (p.control[HEIGHT] + 2) * (words + node)
+    return words
+
+
+@inlined
+def demand(p: Pool, columns: int) -> int:
+    """Return how many words an event with `columns` features takes at most.
+
+    The largest numbers of classes, slots and categories may belong to different leaves, so their product can be far
+    larger than the arena. Floats cannot overflow; `state.moved` and `checkpoint.decode` refuse more than `MOST_DEMAND`.
+    """
+    control = p.control
+    slots = float(wider(control[MOST_SLOTS]) + columns)
+    categories = float(wider(control[MOST_CATEGORIES]))
+    nominal = min(slots, float(control[NOMINAL_FEATURES]))
+    if p.option[REGRESSION] == 1:
+        words = _words_of_targets(p, columns, slots, categories, nominal)
+    else:
+        words = _words_of_classes(p, slots, categories, nominal)
+    return int(min(words, 2.0**60))
 
 
 @inlined

@@ -10,12 +10,14 @@ from glasstream.learning import parameters as supported
 from glasstream.learning.copying import copy_trees
 from glasstream.learning.layout import (
     DEEPEST,
+    DEMAND,
     DRIFT,
     EXISTS,
     FIRST,
     FOREST_FAMILY,
     IS_TEXT,
     IS_UNKNOWN,
+    MOST_DEMAND,
     ROOT,
     TREE,
     USED,
@@ -79,7 +81,7 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
     trees, classes = state.rows(), len(state.labels)
     require(tree.shape == (trees, TREE), f"{trees} trees", _OF)
     require(seen.shape == (trees, classes) and np.all((seen == 0) | (seen == 1)), "the classes of each tree", _OF)
-    models = state.parameters["n_models"] if state.family == FOREST_FAMILY else 0
+    models = state.parameters["n_models"] if state.shape == FOREST_FAMILY else 0
     require(confusion.shape == (models, classes, classes + 1), "a confusion matrix for each tree", _OF)
     require(bool(np.all((confusion >= 0) & (confusion <= 2.0**53))), "counts in the confusion matrices", _OF)
     require(right.shape == (trees, 2) and bool(np.all((right >= 0) & (right <= 2.0**53))), "counts of a tree", _OF)
@@ -98,6 +100,7 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
     )
     sound = copy_trees(words.view(np.float64), words, words.size, pool)
     require(sound and pool.control[USED] == max(words.size, FIRST), "trees that fill the arena", _OF)
+    require(pool.control[DEMAND] <= MOST_DEMAND, f"trees of which an event needs {MOST_DEMAND:,} words at most", _OF)
     return state, pool
 
 
@@ -105,7 +108,7 @@ def _check_trees(state: State, tree: Array) -> None:
     exists = tree[:, EXISTS]
     require(bool(np.all((exists == 0) | (exists == 1))), "trees that exist or do not", _OF)
     require(bool(np.all(tree[exists == 0, ROOT] == 0)), "no nodes of trees that do not exist", _OF)
-    if state.family != FOREST_FAMILY:
+    if state.shape != FOREST_FAMILY:
         require(bool(exists[0] == 1) and not tree[:, [WARNING, DRIFT]].any(), "one tree", _OF)
         return
     models = state.parameters["n_models"]
@@ -134,6 +137,7 @@ def _state(meta: Mapping[str, Any]) -> State:
     for kind, texts in zip(kinds, categories, strict=True):
         require(isinstance(texts, list) and (kind == IS_TEXT or not texts), "texts of categories", _OF)
         require(all(type(text) is str for text in texts) and len(set(texts)) == len(texts), "distinct texts", _OF)
+    require(not (labels and state.is_regression), "no labels of a regressor", _OF)
     require(all(type(label) in (str, int, bool) for label in labels) and len(set(labels)) == len(labels), "labels", _OF)
     try:
         check_labels(labels)

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
-from glasstream.jit import bare_kernel, inlined
+from glasstream.jit import bare_kernel
 from glasstream.learning.adwin import copy_rows
-from glasstream.learning.arena import detector_words
+from glasstream.learning.arena import demand, detector_words, take
+from glasstream.learning.copying_targets import copy_observers, copy_target, is_category, outside
 from glasstream.learning.layout import (
     ACTIVE,
     ADAPTIVE_FAMILY,
@@ -23,6 +22,7 @@ from glasstream.learning.layout import (
     CLASSES,
     COUNT,
     DEEPEST,
+    DEMAND,
     DEPTH,
     DETECTED,
     DETECTIONS,
@@ -38,7 +38,6 @@ from glasstream.learning.layout import (
     HEADER,
     HEIGHT,
     IS_NUMBER,
-    IS_TEXT,
     KIND,
     KNOWN,
     LARGEST_COUNT,
@@ -49,6 +48,7 @@ from glasstream.learning.layout import (
     MOST_BUCKETS,
     MOST_CATEGORIES,
     MOST_CLASSES,
+    MOST_ENTRIES,
     MOST_ROWS,
     MOST_SLOTS,
     MULTIWAY,
@@ -57,6 +57,7 @@ from glasstream.learning.layout import (
     NUMERIC,
     ORDER,
     PAIR,
+    REGRESSION,
     RIGHT,
     ROOT,
     ROW,
@@ -100,7 +101,7 @@ def copy_trees(F: Array, I: Array, used: int, p: Pool) -> bool:
     p.control[USED] = FIRST
     p.control[BUDGET] = used
     p.control[MOST_CLASSES], p.control[MOST_SLOTS] = 2, 1
-    p.control[MOST_CATEGORIES], p.control[HEIGHT] = FIRST_CATEGORIES, 0
+    p.control[MOST_CATEGORIES], p.control[HEIGHT], p.control[MOST_ENTRIES] = FIRST_CATEGORIES, 0, 0
     for t in range(p.tree.shape[0]):
         if p.tree[t, ROOT] != 0:
             if p.tree[t, EXISTS] != 1:
@@ -119,29 +120,8 @@ def copy_trees(F: Array, I: Array, used: int, p: Pool) -> bool:
                     p.tree[t, field] = detector
         elif p.tree[t, WARNING] != 0 or p.tree[t, DRIFT] != 0:
             return False
+    p.control[DEMAND] = demand(p, 0)
     return True
-
-
-@inlined
-def _outside(p: Pool, at: int, words: int) -> bool:
-    """Return whether the source has no such object, or the copy would be larger than the source."""
-    used = p.control[BUDGET]
-    return at < FIRST or words < 0 or words > used or at > used - words or p.control[USED] > used - words
-
-
-@inlined
-def _allot(p: Pool, words: int) -> int:
-    at = p.control[USED]
-    p.control[USED] = at + words
-    return at
-
-
-@inlined
-def _is_category(p: Pool, feature: int, value: float) -> bool:
-    if p.kind[feature] != IS_TEXT:
-        return value == value
-    count = p.rank_start[feature + 1] - p.rank_start[feature]
-    return value >= 0.0 and value < count and value == np.floor(value)
 
 
 @bare_kernel
@@ -172,7 +152,7 @@ def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:
             if copy == _BAD:
                 return _BAD
             if kind == MULTIWAY:
-                if not _is_category(p, feature, F[child + CASE]):
+                if not is_category(p, feature, F[child + CASE]):
                     return _BAD
                 p.F[copy + CASE] = F[child + CASE]
             if before == 0:
@@ -200,9 +180,9 @@ def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:
 @bare_kernel
 def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
     """Copy a node without its children and its alternate, whose addresses stay those of the source."""
-    if _outside(p, at, NODE) or level > DEEPEST:
+    if outside(p, at, NODE) or level > DEEPEST:
         return _BAD
-    node = _allot(p, NODE)
+    node = take(p, NODE)
     for word in range(NODE):
         p.I[node + word] = I[at + word]
     p.I[node + NEXT] = 0
@@ -210,7 +190,8 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
     if I[at + DEPTH] != level or I[at + KIND] < LEAF or I[at + KIND] > MULTIWAY:
         return _BAD
     p.control[HEIGHT] = max(p.control[HEIGHT], level)
-    if not _copy_weights(I, p, at, node):
+    regression = p.option[REGRESSION] == 1
+    if not (copy_target(F, I, p, at, node) if regression else _copy_weights(I, p, at, node)):
         return _BAD
     if (I[at + DETECTOR] != 0) != (p.option[FAMILY] == ADAPTIVE_FAMILY):
         return _BAD
@@ -223,7 +204,9 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
         for word in range(FEATURE, NEXT):  # what only a branch has
             p.I[node + word] = 0
         p.I[node + ALTERNATE] = 0
-        if not _copy_slots(F, I, p, at, node) or not _copy_subset(I, p, at, node):
+        if not (copy_observers(F, I, p, at, node) if regression else _copy_slots(F, I, p, at, node)):
+            return _BAD
+        if not _copy_subset(I, p, at, node):
             return _BAD
         return node
     for word in range(BLOCK, SUBSET_SIZE + 1):  # what only a leaf has
@@ -233,7 +216,7 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
         return _BAD
     if I[at + KIND] == MULTIWAY:
         p.I[node + VALUE] = 0
-    elif I[at + KIND] != NUMERIC and not _is_category(p, feature, F[at + VALUE]):
+    elif I[at + KIND] != NUMERIC and not is_category(p, feature, F[at + VALUE]):
         return _BAD
     if I[at + ALTERNATE] != 0 and p.option[FAMILY] != ADAPTIVE_FAMILY:
         return _BAD
@@ -243,10 +226,10 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
 @bare_kernel
 def _copy_weights(I: Array, p: Pool, at: int, node: int) -> bool:
     count, classes = I[at + CLASSES], p.by_label.size
-    if count < 0 or count > classes or _outside(p, I[at + WEIGHTS], PAIR * count):
+    if count < 0 or count > classes or outside(p, I[at + WEIGHTS], PAIR * count):
         return False
     room = max(count, 2)
-    weights = _allot(p, PAIR * room)
+    weights = take(p, PAIR * room)
     p.I[node + WEIGHTS], p.I[node + CLASS_ROOM] = weights, room
     for c in range(classes):
         p.marks[0, c] = 0
@@ -272,9 +255,9 @@ def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
     if I[at + ACTIVE] == 0 or room < I[at + CLASSES] or room > p.control[BUDGET]:
         return False
     words, target_words = HEADER + ROW * room, HEADER + ROW * target_room
-    if _outside(p, I[at + BLOCK], count * words) or _outside(p, FIRST, count * target_words):
+    if outside(p, I[at + BLOCK], count * words) or outside(p, FIRST, count * target_words):
         return False
-    block = _allot(p, count * target_words)
+    block = take(p, count * target_words)
     p.I[node + BLOCK], p.I[node + SLOT_ROOM] = block, count
     for f in range(p.kind.size):
         p.marks[0, f] = 0
@@ -333,18 +316,18 @@ def _copy_table(
 ) -> bool:
     count, place = I[source + CATEGORIES], I[source + CATEGORY_ROOM]
     budget = p.control[BUDGET]
-    if count < 0 or count > place or place > budget or _outside(p, I[source + TABLE], place * (1 + room)):
+    if count < 0 or count > place or place > budget or outside(p, I[source + TABLE], place * (1 + room)):
         return False
     target_place = max(count, FIRST_CATEGORIES)
-    if _outside(p, FIRST, target_place * (1 + target_room)):
+    if outside(p, FIRST, target_place * (1 + target_room)):
         return False
-    table = _allot(p, target_place * (1 + target_room))
+    table = take(p, target_place * (1 + target_room))
     p.I[slot + TABLE], p.I[slot + CATEGORY_ROOM] = table, target_place
     for part in range(1 + classes):
         for q in range(count):
             p.F[table + part * target_place + q] = F[I[source + TABLE] + part * place + q]
     for q in range(count):
-        if not _is_category(p, I[source + SLOT_FEATURE], F[I[source + TABLE] + q]):
+        if not is_category(p, I[source + SLOT_FEATURE], F[I[source + TABLE] + q]):
             return False
     p.control[MOST_CATEGORIES] = max(p.control[MOST_CATEGORIES], target_place)
     return True
@@ -356,9 +339,9 @@ def _copy_subset(I: Array, p: Pool, at: int, node: int) -> bool:
     p.I[node + SUBSET] = 0
     if count == 0:
         return True
-    if count < 0 or count > p.kind.size or _outside(p, I[at + SUBSET], count):
+    if count < 0 or count > p.kind.size or outside(p, I[at + SUBSET], count):
         return False
-    subset = _allot(p, count)
+    subset = take(p, count)
     p.I[node + SUBSET] = subset
     for q in range(count):
         feature = I[I[at + SUBSET] + q]
@@ -370,7 +353,7 @@ def _copy_subset(I: Array, p: Pool, at: int, node: int) -> bool:
 
 @bare_kernel
 def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
-    if _outside(p, at, DETECTOR_HEADER):
+    if outside(p, at, DETECTOR_HEADER):
         return _BAD
     most, rows, room = int(p.detector[which, BUCKETS_A_ROW]), I[at + ROWS], I[at + ROW_ROOM]
     if rows < 1 or rows > room or rows > MOST_ROWS or (room != FEW_ROWS and room != MANY_ROWS):
@@ -381,7 +364,7 @@ def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
         if abs(I[at + field]) > LARGEST_COUNT:
             return _BAD
     target_room = FEW_ROWS if rows <= FEW_ROWS else MANY_ROWS
-    if _outside(p, at, detector_words(most, room)) or _outside(p, FIRST, detector_words(most, target_room)):
+    if outside(p, at, detector_words(most, room)) or outside(p, FIRST, detector_words(most, target_room)):
         return _BAD
     width = 0.0
     for row in range(rows):
@@ -391,6 +374,6 @@ def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
         width += float(used) * float(1 << row)
     if width != F[at + WIDTH]:
         return _BAD
-    detector = _allot(p, detector_words(most, target_room))
+    detector = take(p, detector_words(most, target_room))
     copy_rows(I, at, room, p.I, detector, target_room, most)
     return detector

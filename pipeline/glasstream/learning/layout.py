@@ -86,6 +86,36 @@ ORDER: Final = 7
 FIRST_CATEGORIES: Final = 4
 """Categories for which a new table has room."""
 
+# --- Target: what a node of a regressor has seen, at the address `WEIGHTS` -----------------------------------------
+TARGET: Final = 12
+SEEN: Final = 0
+"""The weight that the node has seen. A regressor's node has one class, of which this is the weight."""
+AVERAGE: Final = 2
+DEVIATION: Final = 3
+"""The sum of squared deviations from the average."""
+MEAN_LOSS: Final = 4
+MODEL_LOSS: Final = 5
+INTERCEPT: Final = 6
+STEPS: Final = 7
+ENTRIES: Final = 8
+"""The weights of the leaf's linear model: pairs of a float and a feature, in the order of River's dict."""
+ENTRY_COUNT: Final = 9
+ENTRY_ROOM: Final = 10
+ERROR_DEVIATION: Final = 11
+
+# --- Slot of a regressor: a header only; SEARCH is the root of the search tree of a numeric feature -----------------
+SEARCH: Final = 5
+CASES: Final = 4
+"""Words of a category in a table: the category, and the count, mean and deviation of its targets."""
+POINT: Final = 7
+"""Words of a node of a search tree."""
+POINT_VALUE: Final = 0
+POINT_SEEN: Final = 1
+"""The count, mean and deviation of the targets at this value, and of those that went to the left."""
+POINT_LEFT: Final = 4
+POINT_RIGHT: Final = 5
+POINT_ABOVE: Final = 6
+
 # --- Detector: a header, then the number of buckets, their totals and their variances, a row after the other ----------
 WIDTH: Final = 0
 TOTAL: Final = 1
@@ -132,9 +162,10 @@ MOST_SLOTS: Final = 3
 MOST_CATEGORIES: Final = 4
 HEIGHT: Final = 5
 DEMAND: Final = 6
-"""Free words that the next event needs at most, when a kernel returns early."""
+"""Free words that the next event needs at most: set when a kernel returns early, and after a copy."""
 NOMINAL_FEATURES: Final = 7
-CONTROL: Final = 8
+MOST_ENTRIES: Final = 8
+CONTROL: Final = 9
 
 # --- Options: int64 ---------------------------------------------------------------------------------------------------
 FAMILY: Final = 0
@@ -154,7 +185,10 @@ POOL_MOST: Final = 11
 LABEL_ONE: Final = 12
 LABEL_ZERO: Final = 13
 """The classes that equal 1 and 0, or -1: the Hellinger distance knows no other."""
-OPTIONS: Final = 14
+REGRESSION: Final = 14
+DIGITS: Final = 15
+"""Decimal places to which a regressor rounds features, or -1."""
+OPTIONS: Final = 16
 
 SILENT: Final = 0
 """How a kernel answers: it learns only."""
@@ -164,10 +198,18 @@ FINITE: Final = 2
 """The same, but it does not learn events with votes that are not finite."""
 REFUSED: Final = -2
 """In the place of a predicted class: the votes are not finite, and the event has not been learned."""
+ANSWERED: Final = 0
+"""Outcome of an event of a regressor; others are `REFUSED` and `RAISED`."""
+RAISED: Final = -3
+"""Learning the event raised River's OverflowError."""
+DIVIDED: Final = -4
+"""Learning the event raised River's ZeroDivisionError, at a branch of an adaptive tree."""
 
 TREE_FAMILY: Final = 0
 ADAPTIVE_FAMILY: Final = 1
 FOREST_FAMILY: Final = 2
+TREE_REGRESSOR: Final = 3
+ADAPTIVE_REGRESSOR: Final = 4
 
 GINI: Final = 0
 INFO_GAIN: Final = 1
@@ -176,6 +218,10 @@ HELLINGER: Final = 2
 MAJORITY: Final = 0
 BAYES: Final = 1
 BAYES_ADAPTIVE: Final = 2
+
+MEAN_LEAF: Final = 0
+MODEL_LEAF: Final = 1
+ADAPTIVE_LEAF: Final = 2
 
 # --- Numbers: float64 -------------------------------------------------------------------------------------------------
 GRACE: Final = 0
@@ -191,7 +237,15 @@ ROOT_TWO: Final = 9
 SWITCH_LOG: Final = 10
 SWITCH_WINDOW: Final = 11
 POISSON_LIMIT: Final = 12
-NUMBERS: Final = 13
+DECAY: Final = 13
+LEAST_SAMPLES: Final = 14
+RATE: Final = 15
+INTERCEPT_START: Final = 16
+INTERCEPT_RATE: Final = 17
+CLIP: Final = 18
+POWER_OF_TEN: Final = 19
+SIGNIFICANCE: Final = 20
+NUMBERS: Final = 21
 
 # --- Parameters of detectors: float64[2, 5], of warnings and of drifts ------------------------------------------------
 DELTA: Final = 0
@@ -214,7 +268,13 @@ SUGGESTIONS: Final = 2
 BEST_KIND: Final = 3
 BEST_SLOT: Final = 4
 BEST_VALUE: Final = 5
-BEST: Final = 6
+BEST_LEFT: Final = 6
+"""Of a regressor: the count, mean and deviation of the targets of the left child, then of the right one."""
+BEST_RIGHT: Final = 9
+BEST: Final = 12
+
+MOST_DEMAND: Final = 2**30
+"""Largest demand of one event, in words: 8 GiB, of which memory holds only what is written."""
 
 
 class Pool(NamedTuple):

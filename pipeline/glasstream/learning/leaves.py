@@ -166,7 +166,7 @@ def _add_slot(p: Pool, node: int, feature: int, expected: int) -> int:
         I[node + SLOT_ROOM] = expected
         p.control[MOST_SLOTS] = max(p.control[MOST_SLOTS], expected)
     elif count == I[node + SLOT_ROOM]:
-        _move_block(p, node, wider(count), classes)
+        _move_block(p, node, max(wider(count), count + expected), classes)  # at most once an event: see `demand`
     slot = I[node + BLOCK] + count * words
     I[slot + SLOT_FEATURE] = feature
     if p.kind[feature] != IS_NUMBER:
@@ -284,7 +284,7 @@ def _watch(p: Pool, node: int, guess: int, feature: int, j: int, value: float, w
 
 
 @bare_kernel
-def _draw_subset(p: Pool, node: int, X: Any, e: int) -> None:
+def draw_subset(p: Pool, node: int, X: Any, e: int) -> None:
     """Choose the features that a leaf of a forest may watch, of those that the event has, sorted by name."""
     present = 0
     for q in range(p.by_name.size):
@@ -333,7 +333,7 @@ def majority(p: Pool, node: int, out: int) -> int:
 
 
 @inlined
-def _square(x: float, two: float) -> float:
+def square(x: float, two: float) -> float:
     """``x ** 2`` as CPython calculates it, that is by libm's pow.
 
     pow errs by less than 0.55 units in the last place. Where the exact square is within 0.45 units of the product, pow
@@ -379,7 +379,7 @@ def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
             for j in range(count):
                 row = slot + HEADER + ROW * j
                 if F[row + CURVE] < 0.0 and F[weights + PAIR * j] > 0.0:
-                    term = _square(value - F[row + MEAN], two) / F[row + CURVE] - half_log_tau - F[row + PEAK]
+                    term = square(value - F[row + MEAN], two) / F[row + CURVE] - half_log_tau - F[row + PEAK]
                     if term > -math.inf:
                         p.room[out, j] += term
         else:
@@ -442,7 +442,7 @@ def learn_leaf(
     place = -1
     if p.option[FAMILY] == FOREST_FAMILY:
         if I[node + SUBSET_SIZE] == 0:
-            _draw_subset(p, node, X, e)
+            draw_subset(p, node, X, e)
         count = I[node + SUBSET_SIZE]
         for q in range(count):
             feature = I[I[node + SUBSET] + q]

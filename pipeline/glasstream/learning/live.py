@@ -1,39 +1,58 @@
 """Live models: they predict and learn in the place of a River model."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from glasstream.errors import ModelError
+from glasstream.errors import FrameError, ModelError
 from glasstream.ingest.features import FeatureTable
 from glasstream.jit import kernel
 from glasstream.learning import checkpoint
 from glasstream.learning.adaptive import adaptive_block
+from glasstream.learning.adaptive_regressor import adaptive_regressor_block
+from glasstream.learning.exchange import read_model, write_model
 from glasstream.learning.forest import forest_block
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
+    ADAPTIVE_REGRESSOR,
     ANSWERS,
+    DIVIDED,
     EXISTS,
     FINITE,
     FOREST_FAMILY,
+    RAISED,
     SILENT,
     TREE_FAMILY,
+    TREE_REGRESSOR,
     Array,
     Pool,
 )
 from glasstream.learning.parameters import most_features
-from glasstream.learning.river import check_labels, read_model, write_model
-from glasstream.learning.snapshots import compile_live
+from glasstream.learning.river import check_labels
+from glasstream.learning.snapshots import compile_live, compile_live_regressor
 from glasstream.learning.state import Label, State, moved
 from glasstream.learning.tree import tree_block
+from glasstream.learning.tree_regressor import tree_regressor_block
 from glasstream.models.compiler.slots import Slots
 from glasstream.models.contract.labels import Labels
-from glasstream.models.kernels.trees import ClassificationTrees
+from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
 
 LARGEST: Final = 1e100
 """Values beyond ±this are refused: squares of squares of them would be infinite."""
-_BLOCKS: Final = {TREE_FAMILY: tree_block, ADAPTIVE_FAMILY: adaptive_block, FOREST_FAMILY: forest_block}
+ERRORS: Final[dict[int, Exception]] = {
+    RAISED: OverflowError(34, "Numerical result out of range"),
+    DIVIDED: ZeroDivisionError("float division by zero"),
+}
+"""What River raises for outcomes."""
+_BLOCKS: Final = {
+    TREE_FAMILY: tree_block,
+    ADAPTIVE_FAMILY: adaptive_block,
+    FOREST_FAMILY: forest_block,
+    TREE_REGRESSOR: tree_regressor_block,
+    ADAPTIVE_REGRESSOR: adaptive_regressor_block,
+}
 
 
 class Columns(NamedTuple):
@@ -60,11 +79,23 @@ class Answers(NamedTuple):
     """
 
 
-class LiveModel:
-    """A tree or a forest that learns in compiled code.
+class Numbers(NamedTuple):
+    """What a regressor predicts, and what became of each event."""
 
-    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    values: Array
+    """float64[events]"""
+    outcomes: Array
+    """int64[events]: `layout.ANSWERED`, `REFUSED` for an event that was not learned because of its prediction, or
+    `RAISED` or `DIVIDED` where learning raised one of `ERRORS`, as in River.
     """
+
+
+class _Live:
+    """What live models of classifiers and of regressors share."""
+
+    least_block = 1
+    """Number of events from which on a block of them costs less than one after the other."""
+    is_regression = False
 
     def __init__(self, state: State, pool: Pool) -> None:
         self._state = state
@@ -74,6 +105,111 @@ class LiveModel:
         self._order = np.zeros(0, np.int64)
         """The numbers of its features."""
         self._in_order = True
+
+    def to_river(self) -> Any:
+        """Return a new River model that is what River's own would be now."""
+        return write_model(self._state, self._pool)
+
+    def to_bytes(self) -> bytes:
+        """Return a checkpoint; its bytes are a function of what the model has learned."""
+        return checkpoint.encode(self._state, self._pool)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> Self:
+        """Return the model of a checkpoint. Reading executes nothing.
+
+        Raises
+        ------
+        FrameError
+            The bytes are damaged, forged or of another release.
+        """
+        state, pool = checkpoint.decode(data)
+        if state.is_regression != cls.is_regression:
+            raise FrameError(f"checkpoint of a model: expected one of a {cls.__name__}")
+        return cls(state, pool)
+
+    def _rows(self, columns: Columns) -> tuple[Array, Array]:
+        """Return the events as rows of all features, and the numbers of the features that they name."""
+        names, values, state = tuple(columns.names), np.asarray(columns.values), self._state
+        if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
+            raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
+        values = _as_compiled(values)
+        if not _is_within(values, LARGEST):
+            raise ModelError(f"expected values within ±{LARGEST:g}")
+        if columns.categories or names != self._names:
+            values = self._numbered(names, values, columns.categories)
+        if len(names) == len(state.features) and self._in_order:
+            return values, self._order
+        X = np.full((len(values), len(state.features)), np.nan)
+        X[:, self._order] = values
+        return X, self._order
+
+    def _numbered(self, names: tuple[str, ...], values: Array, categories: Mapping[str, Sequence[str]]) -> Array:
+        """Number features and categories that are new; return the values with the numbers of their categories."""
+        state = self._state
+        if len(set(names)) != len(names):
+            raise ModelError("expected each feature once")
+        for place, name in enumerate(names):  # before anything changes
+            state.check_kind(name, name in categories)
+            if name in categories:
+                _check_places(name, values[:, place], len(categories[name]))
+        before = [*state.kinds], sum(map(len, state.categories))
+        numbers = [state.feature(name, name in categories) for name in names]
+        if categories:
+            values = values.copy()
+            for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
+                if name in categories:
+                    _translate(values[:, place], categories[name], state.categories[number])
+        if (state.kinds, sum(map(len, state.categories))) != before:
+            self._pool = state.fitted(self._pool)
+        self._names, self._order = None if categories else names, np.array(numbers, np.int64)
+        self._in_order = numbers == [*range(len(names))]
+        return values
+
+    def _weights(self, events: int, weights: Array | None) -> Array:
+        """Return the weights of events as kernels take them."""
+        if weights is None:
+            w = np.empty(events)
+            w.fill(1.0)  # np.ones costs a block of a single tree a fifth more
+            return w
+        w = _as_compiled(np.asarray(weights, np.float64))
+        if w.shape != (events,):
+            raise ModelError(f"expected a weight for each of {events} events")
+        if not np.all((w >= 1) & (w <= 2**31) & (w == np.floor(w))):
+            raise ModelError("expected weights to be whole numbers from 1 on")
+        return w
+
+    def _run(self, X: Array, order: Array, *rest: Any) -> None:
+        """Let the kernel of the family process all events, in a larger arena where it needs one."""
+        if len(X) == 0:
+            return
+        if self._state.shape == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
+            self._plant(int(np.count_nonzero(~np.isnan(X[0]))))
+        block = _BLOCKS[self._state.family]
+        y, w, *outputs = rest
+        done = 0
+        while True:
+            done = block(self._pool, X, y, w, order, done, *outputs)
+            if done == len(X):
+                return
+            self._pool = moved(self._pool)
+
+    def _plant(self, features: int) -> None:
+        """Make the trees of a forest, which know the number of features from the first event."""
+        state = self._state
+        state.subset_most = most_features(state.parameters["max_features"], features)
+        self._pool = state.fitted(self._pool)
+        self._pool.tree[: state.parameters["n_models"], EXISTS] = 1
+
+
+class LiveModel(_Live):
+    """A tree or a forest that learns to classify in compiled code.
+
+    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    """
+
+    takes_text = True
+    """Whether events may have texts."""
 
     @property
     def classes(self) -> list[Label]:
@@ -129,7 +265,7 @@ class LiveModel:
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, y, w, FINITE if only_finite else ANSWERS, answers)
+        self._run(X, order, y, w, FINITE if only_finite else ANSWERS, *answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -140,7 +276,7 @@ class LiveModel:
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, y, w, SILENT, self._answers(0))
+        self._run(X, order, y, w, SILENT, *self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -152,11 +288,6 @@ class LiveModel:
     def learn_one(self, x: Mapping[str, Any], y: Label, *, w: int = 1) -> None:
         """Learn one event, as River does."""
         self.learn_block(_one_row(x), self.numbers_of([y]), np.array([w]))
-
-    # --- Other forms --------------------------------------------------------------------------------------------------
-    def to_river(self) -> Any:
-        """Return a new River model that is what River's own would be now."""
-        return write_model(self._state, self._pool)
 
     def compiled(
         self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
@@ -175,109 +306,125 @@ class LiveModel:
         """
         return compile_live(self._state, self._pool, Slots.of(table, given), Labels(labels))
 
-    def to_bytes(self) -> bytes:
-        """Return a checkpoint; its bytes are a function of what the model has learned."""
-        return checkpoint.encode(self._state, self._pool)
-
-    @classmethod
-    def from_bytes(cls, data: bytes | memoryview) -> Self:
-        """Return the model of a checkpoint. Reading executes nothing.
-
-        Raises
-        ------
-        FrameError
-            The bytes are damaged, forged or of another release.
-        """
-        return cls(*checkpoint.decode(data))
-
-    # --- Inside -------------------------------------------------------------------------------------------------------
-    def _rows(self, columns: Columns) -> tuple[Array, Array]:
-        """Return the events as rows of all features, and the numbers of the features that they name."""
-        names, values, state = tuple(columns.names), np.asarray(columns.values), self._state
-        if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
-            raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
-        values = _as_compiled(values)
-        if not _is_within(values, LARGEST):
-            raise ModelError(f"expected values within ±{LARGEST:g}")
-        if columns.categories or names != self._names:
-            values = self._numbered(names, values, columns.categories)
-        if len(names) == len(state.features) and self._in_order:
-            return values, self._order
-        X = np.full((len(values), len(state.features)), np.nan)
-        X[:, self._order] = values
-        return X, self._order
-
-    def _numbered(self, names: tuple[str, ...], values: Array, categories: Mapping[str, Sequence[str]]) -> Array:
-        """Number features and categories that are new; return the values with the numbers of their categories."""
-        state = self._state
-        if len(set(names)) != len(names):
-            raise ModelError("expected each feature once")
-        for place, name in enumerate(names):  # before anything changes
-            state.check_kind(name, name in categories)
-            if name in categories:
-                _check_places(name, values[:, place], len(categories[name]))
-        before = [*state.kinds], sum(map(len, state.categories))
-        numbers = [state.feature(name, name in categories) for name in names]
-        if categories:
-            values = values.copy()
-            for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
-                if name in categories:
-                    _translate(values[:, place], categories[name], state.categories[number])
-        if (state.kinds, sum(map(len, state.categories))) != before:
-            self._pool = state.fitted(self._pool)
-        self._names, self._order = None if categories else names, np.array(numbers, np.int64)
-        self._in_order = numbers == [*range(len(names))]
-        return values
-
     def _checked(self, events: int, labels: Array, weights: Array | None) -> tuple[Array, Array]:
-        y = np.asarray(labels)
-        if weights is None:
-            w = np.empty(events)
-            w.fill(1.0)  # np.ones costs a block of a single tree a fifth more
-        else:
-            w = _as_compiled(np.asarray(weights, np.float64))
-        if y.shape != (events,) or w.shape != (events,) or y.dtype.kind not in "iu":
-            raise ModelError(f"expected a label, a whole number, and a weight for each of {events} events")
+        y, w = np.asarray(labels), self._weights(events, weights)
+        if y.shape != (events,) or y.dtype.kind not in "iu":
+            raise ModelError(f"expected a label, a whole number, for each of {events} events")
         if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
             raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
-        if weights is not None and not np.all((w >= 1) & (w <= 2**31) & (w == np.floor(w))):
-            raise ModelError("expected weights to be whole numbers from 1 on")
         return _as_compiled(y.astype(np.int64, copy=False)), w
 
     def _answers(self, events: int) -> Answers:
         classes = len(self._state.labels)
         return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.empty(events, np.int64))
 
-    def _run(self, X: Array, order: Array, y: Array, w: Array, says: int, answers: Answers) -> None:
-        if len(X) == 0:
-            return
-        if self._state.family == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
-            self._plant(int(np.count_nonzero(~np.isnan(X[0]))))
-        block = _BLOCKS[self._state.family]
-        done = 0
-        while True:
-            done = block(self._pool, X, y, w, order, done, says, *answers)
-            if done == len(X):
-                return
-            self._pool = moved(self._pool)
 
-    def _plant(self, features: int) -> None:
-        """Make the trees of a forest, which know the number of features from the first event."""
-        state = self._state
-        state.subset_most = most_features(state.parameters["max_features"], features)
-        self._pool = state.fitted(self._pool)
-        self._pool.tree[: state.parameters["n_models"], EXISTS] = 1
+class LiveRegressor(_Live):
+    """A tree that learns to predict numbers in compiled code.
+
+    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    """
+
+    is_regression = True
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether events may have texts; the linear models of leaves calculate with numbers only."""
+        return bool(self._state.parameters["leaf_prediction"] == "mean")
+
+    def predict_learn_numbers(
+        self, columns: Columns, targets: Array, weights: Array | None = None, *, within: float = math.nan
+    ) -> Numbers:
+        """Predict a number for each event, then learn the event, one after the other.
+
+        Parameters
+        ----------
+        columns
+            The events.
+        targets
+            float64[events]: the target of each event, or NaN of events that are predicted only.
+        weights
+            Whole numbers from 1 on; None means 1 each.
+        within
+            Learn only events whose prediction is within ±`within`; NaN for all events, as River does.
+
+        Raises
+        ------
+        ModelError
+            The events do not have this form. The model has learned none of them.
+        """
+        y, w = self._checked(len(columns.values), targets, weights)
+        X, order = self._rows(columns)
+        answers = Numbers(np.empty(len(X)), np.empty(len(X), np.int64))
+        self._run(X, order, y, w, ANSWERS if math.isnan(within) else FINITE, within, *answers)
+        return answers
+
+    def predict_block(self, columns: Columns) -> Array:
+        """Predict events, and learn none; errors as of `predict_learn_numbers`."""
+        return self.predict_learn_numbers(columns, np.full(len(columns.values), math.nan)).values
+
+    def learn_block(self, columns: Columns, targets: Array, weights: Array | None = None) -> Array:
+        """Learn events that were predicted before others, and return their outcomes.
+
+        Parameters and errors as of `predict_learn_numbers`.
+        """
+        y, w = self._checked(len(columns.values), targets, weights)
+        X, order = self._rows(columns)
+        outcomes = np.empty(len(X), np.int64)
+        self._run(X, order, y, w, SILENT, math.nan, np.empty(0), outcomes)
+        return outcomes
+
+    def predict_one(self, x: Mapping[str, Any]) -> float:
+        """Return the prediction of one event, as River does."""
+        return float(self.predict_block(_one_row(x))[0])
+
+    def learn_one(self, x: Mapping[str, Any], y: float, *, w: int = 1) -> None:
+        """Learn one event, as River does.
+
+        Raises
+        ------
+        OverflowError, ZeroDivisionError
+            River raises it too: a squared error is beyond the largest float, or the errors of a branch and of its
+            alternate have been constant.
+        """
+        outcome = int(self.learn_block(_one_row(x), np.array([y], np.float64), np.array([w]))[0])
+        if outcome in ERRORS:
+            raise type(ERRORS[outcome])(*ERRORS[outcome].args)
+
+    def compiled(
+        self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
+    ) -> RegressionTrees:
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+
+        Parameters and errors as of `LiveModel.compiled`; a regressor has no labels.
+        """
+        return compile_live_regressor(self._state, self._pool, Slots.of(table, given))
+
+    def _checked(self, events: int, targets: Array, weights: Array | None) -> tuple[Array, Array]:
+        y, w = np.asarray(targets, np.float64), self._weights(events, weights)
+        if y.shape != (events,):
+            raise ModelError(f"expected a target for each of {events} events")
+        y = _as_compiled(y)
+        if not _is_within(y, LARGEST):
+            raise ModelError(f"expected targets within ±{LARGEST:g}")
+        return y, w
+
+    def _numbered(self, names: tuple[str, ...], values: Array, categories: Mapping[str, Sequence[str]]) -> Array:
+        if categories and not self.takes_text:
+            raise ModelError(f"feature {min(categories)!r}: expected numbers, which the linear models of leaves need")
+        return super()._numbered(names, values, categories)
 
 
-def take(model: Any) -> LiveModel:
-    """Return a live model in the state of a River model, which does not change.
+def take(model: Any) -> Any:
+    """Return a `LiveModel` or `LiveRegressor` in the state of a River model, which does not change.
 
     Raises
     ------
     NotCompilable
         The model has to stay with River; the message says why.
     """
-    return LiveModel(*read_model(model))
+    state, pool = read_model(model)
+    return (LiveRegressor if state.is_regression else LiveModel)(state, pool)
 
 
 def _as_compiled(array: Array) -> Array:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from river import drift, forest, metrics, tree
-from river.tree.splitter import GaussianSplitter
+from river import drift, forest, linear_model, metrics, optim, tree
+from river.tree.splitter import EBSTSplitter, GaussianSplitter, TEBSTSplitter
 
 from glasstream.errors import ModelError, NotCompilable
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
+    ADAPTIVE_LEAF,
+    ADAPTIVE_REGRESSOR,
     BAYES,
     BAYES_ADAPTIVE,
     BAYES_WEIGHT,
@@ -18,8 +20,11 @@ from glasstream.learning.layout import (
     BOOTSTRAP,
     BRANCH_FRACTION,
     CANDIDATES,
+    CLIP,
     CRITERION,
+    DECAY,
     DEEPEST,
+    DIGITS,
     FAMILY,
     FOREST_FAMILY,
     GINI,
@@ -28,21 +33,31 @@ from glasstream.learning.layout import (
     HALF_LOG_TAU,
     HELLINGER,
     INFO_GAIN,
+    INTERCEPT_RATE,
+    INTERCEPT_START,
+    LEAST_SAMPLES,
     LOG_DELTA,
     MAJORITY,
     MAX_DEPTH,
+    MEAN_LEAF,
+    MODEL_LEAF,
     MODELS,
     NUMBERS,
     OPTIONS,
     POISSON_LIMIT,
+    POWER_OF_TEN,
     PREDICTION,
     PREPRUNE,
+    RATE,
+    REGRESSION,
     ROOT_TWO,
     SHARE,
+    SIGNIFICANCE,
     SWITCH_LOG,
     SWITCH_WINDOW,
     TAU,
     TREE_FAMILY,
+    TREE_REGRESSOR,
     TWO,
     WEIGHTED,
     Array,
@@ -55,9 +70,16 @@ FAMILIES: Final[Mapping[type, int]] = {
     tree.HoeffdingTreeClassifier: TREE_FAMILY,
     tree.HoeffdingAdaptiveTreeClassifier: ADAPTIVE_FAMILY,
     forest.ARFClassifier: FOREST_FAMILY,
+    tree.HoeffdingTreeRegressor: TREE_REGRESSOR,
+    tree.HoeffdingAdaptiveTreeRegressor: ADAPTIVE_REGRESSOR,
 }
 _CRITERIA: Final = {"gini": GINI, "info_gain": INFO_GAIN, "hellinger": HELLINGER}
 _PREDICTIONS: Final = {"mc": MAJORITY, "nb": BAYES, "nba": BAYES_ADAPTIVE}
+_TARGET_PREDICTIONS: Final = {"mean": MEAN_LEAF, "model": MODEL_LEAF, "adaptive": ADAPTIVE_LEAF}
+MOST_DIGITS: Final = 7
+"""Decimal places to which kernels round exactly."""
+EVERY_DIGIT: Final = -1
+"""In the place of decimal places: features are not rounded."""
 ADWIN: Final = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
 _MANY: Final = 10_000
 
@@ -80,6 +102,11 @@ def _names(value: Any) -> bool:
 
 def _adwin(value: Any) -> bool:
     limits = (_number(1e-300, 1.0), _whole(1, 2**31), _whole(2, 64), _whole(1, 2**31 - 1), _whole(0, 2**31 - 1))
+    return isinstance(value, list) and len(value) == len(limits) and all(map(_holds, limits, value))
+
+
+def _linear(value: Any) -> bool:
+    limits = (_number(-1e300, 1e300),) * 3 + (_number(0.0, 1e300),)
     return isinstance(value, list) and len(value) == len(limits) and all(map(_holds, limits, value))
 
 
@@ -107,15 +134,32 @@ OF_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "remove_poor_attrs": (_one_of(False), "False"),
     "merit_preprune": (_SWITCH, "a boolean"),
 }
+OF_REGRESSORS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    **{
+        name: check
+        for name, check in OF_TREES.items()
+        if name not in ("split_criterion", "nb_threshold", "min_branch_fraction", "max_share_to_split")
+    },
+    "leaf_prediction": (_one_of(*_TARGET_PREDICTIONS), "one of " + ", ".join(_TARGET_PREDICTIONS)),
+    "leaf_model": (_linear, "an untrained LinearRegression with SGD, constant rates, squared loss and no penalty"),
+    "model_selector_decay": (_number(0.0, 1.0), "in [0, 1]"),
+    "splitter": (_whole(EVERY_DIGIT, MOST_DIGITS), f"EBSTSplitter, or TEBSTSplitter with at most {MOST_DIGITS} digits"),
+    "min_samples_split": (_number(0, 2**53), "a number from 0 on"),
+}
+_OF_ADAPTIVE_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "bootstrap_sampling": (_SWITCH, "a boolean"),
+    "drift_window_threshold": (_number(-1e300, 1e300), "a number"),
+    "drift_detector": (_adwin, "ADWIN"),
+    "switch_significance": (_number(1e-300, 2.0), "in (0, 2]"),
+    "seed": (lambda value: value is None or type(value) is int, "a whole number"),
+}
 _OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
     TREE_FAMILY: OF_TREES,
+    TREE_REGRESSOR: OF_REGRESSORS,
+    ADAPTIVE_REGRESSOR: {**OF_REGRESSORS, **_OF_ADAPTIVE_TREES},
     ADAPTIVE_FAMILY: {
         **OF_TREES,
-        "bootstrap_sampling": (_SWITCH, "a boolean"),
-        "drift_window_threshold": (_number(-1e300, 1e300), "a number"),
-        "drift_detector": (_adwin, "ADWIN"),
-        "switch_significance": (_number(1e-300, 2.0), "in (0, 2]"),
-        "seed": (lambda value: value is None or type(value) is int, "a whole number"),
+        **_OF_ADAPTIVE_TREES,
     },
     FOREST_FAMILY: {
         **OF_TREES,
@@ -176,6 +220,17 @@ def plain(value: Any) -> Any:
         return None
     if type(value) is GaussianSplitter:
         return value.n_splits
+    if type(value) is TEBSTSplitter and value._root is None:
+        return value.digits
+    if type(value) is EBSTSplitter and value._root is None:
+        return EVERY_DIGIT
+    if type(value) is linear_model.LinearRegression and is_untrained(value):
+        return [
+            value.optimizer.lr.learning_rate,
+            value.intercept_init,
+            value.intercept_lr.learning_rate,
+            value.clip_gradient,
+        ]
     if type(value) is metrics.Accuracy and value.cm.n_samples == 0:
         return "Accuracy"
     if isinstance(value, list | tuple | set | frozenset):
@@ -183,10 +238,51 @@ def plain(value: Any) -> Any:
     return value
 
 
+def is_plain(model: linear_model.LinearRegression) -> bool:
+    """Return whether kernels learn a linear regression: SGD on the squared loss with constant rates, and no penalty."""
+    constant = optim.schedulers.Constant
+    return (
+        type(model.optimizer) is optim.SGD
+        and type(model.loss) is optim.losses.Squared
+        and type(model.optimizer.lr) is type(model.intercept_lr) is constant
+        and type(model.initializer) is optim.initializers.Zeros
+        and model.l1 == model.l2 == 0
+    )
+
+
+def is_untrained(model: linear_model.LinearRegression) -> bool:
+    """Return whether kernels learn a linear regression, and it has learned nothing yet."""
+    learned = model.weights or model.optimizer.n_iterations or model.intercept != model.intercept_init
+    return is_plain(model) and not learned
+
+
+def rates(model: linear_model.LinearRegression) -> list[Any]:
+    """Return the parameters of a leaf model as JSON has them."""
+    constants = model.optimizer.lr.learning_rate, model.intercept_lr.learning_rate
+    return [constants[0], model.intercept_init, constants[1], model.clip_gradient]
+
+
+def linear_regression(values: list[Any]) -> linear_model.LinearRegression:
+    """Return a new leaf model with these parameters."""
+    rate, intercept, intercept_rate, clip = values
+    return linear_model.LinearRegression(
+        optim.SGD(rate), intercept_init=intercept, intercept_lr=intercept_rate, clip_gradient=clip
+    )
+
+
+def shape(family: int) -> int:
+    """Return the family of the classifier that has the form of this family: a tree, an adaptive tree or a forest."""
+    return family % TREE_REGRESSOR
+
+
 def river_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what River's constructor is called with."""
     arguments = dict(parameters)
-    if arguments["splitter"] is not None:
+    if "leaf_model" in arguments:
+        digits = arguments["splitter"]
+        arguments["splitter"] = EBSTSplitter() if digits == EVERY_DIGIT else TEBSTSplitter(digits)
+        arguments["leaf_model"] = linear_regression(arguments["leaf_model"])
+    elif arguments["splitter"] is not None:
         arguments["splitter"] = GaussianSplitter(arguments["splitter"])
     for name in ("drift_detector", "warning_detector"):
         if name in arguments:
@@ -204,10 +300,15 @@ def adwin(values: list[Any] | None) -> Any:
 def options(family: int, parameters: Mapping[str, Any], max_depth: int) -> Array:
     """Return the options of kernels; those that depend on the stream are 0."""
     made = np.zeros(OPTIONS, np.int64)
-    made[FAMILY], made[MAX_DEPTH] = family, max_depth
-    made[CRITERION] = _CRITERIA[parameters["split_criterion"]]
-    made[PREDICTION] = _PREDICTIONS[parameters["leaf_prediction"]]
-    made[CANDIDATES] = GaussianSplitter().n_splits if parameters["splitter"] is None else parameters["splitter"]
+    made[FAMILY], made[MAX_DEPTH] = shape(family), max_depth
+    if family >= TREE_REGRESSOR:
+        made[REGRESSION] = 1
+        made[PREDICTION] = _TARGET_PREDICTIONS[parameters["leaf_prediction"]]
+        made[DIGITS] = parameters["splitter"]
+    else:
+        made[CRITERION] = _CRITERIA[parameters["split_criterion"]]
+        made[PREDICTION] = _PREDICTIONS[parameters["leaf_prediction"]]
+        made[CANDIDATES] = GaussianSplitter().n_splits if parameters["splitter"] is None else parameters["splitter"]
     made[BINARY_ONLY], made[PREPRUNE] = parameters["binary_split"], parameters["merit_preprune"]
     made[BOOTSTRAP] = parameters.get("bootstrap_sampling", False)
     made[MODELS] = parameters.get("n_models", 1)
@@ -220,11 +321,17 @@ def numbers(parameters: Mapping[str, Any]) -> Array:
     made = np.zeros(NUMBERS)
     made[GRACE], made[TAU] = parameters["grace_period"], parameters["tau"]
     made[LOG_DELTA] = math.log(1.0 / parameters["delta"])
-    made[BRANCH_FRACTION], made[SHARE] = parameters["min_branch_fraction"], parameters["max_share_to_split"]
-    made[BAYES_WEIGHT] = parameters["nb_threshold"]
+    if "leaf_model" in parameters:
+        made[DECAY], made[LEAST_SAMPLES] = parameters["model_selector_decay"], parameters["min_samples_split"]
+        made[RATE], made[INTERCEPT_START], made[INTERCEPT_RATE], made[CLIP] = parameters["leaf_model"]
+        made[POWER_OF_TEN] = 10.0 ** max(parameters["splitter"], 0)
+    else:
+        made[BRANCH_FRACTION], made[SHARE] = parameters["min_branch_fraction"], parameters["max_share_to_split"]
+        made[BAYES_WEIGHT] = parameters["nb_threshold"]
     made[TWO], made[HALF], made[ROOT_TWO] = 2.0, 0.5, math.sqrt(2.0)
     made[HALF_LOG_TAU] = 0.5 * math.log(math.tau)
     made[SWITCH_LOG] = math.log(2.0 / parameters.get("switch_significance", 2.0))
+    made[SIGNIFICANCE] = parameters.get("switch_significance", 0.0)
     made[SWITCH_WINDOW] = parameters.get("drift_window_threshold", 0)
     made[POISSON_LIMIT] = math.exp(-parameters.get("lambda_value", 1))
     return made

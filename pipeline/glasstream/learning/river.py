@@ -1,6 +1,6 @@
-"""From a River model to arrays and back."""
+"""From a River classifier to arrays and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,6 @@ from glasstream.learning.layout import (
     CLASS_ROOM,
     CLASSES,
     COUNT,
-    DEEPEST,
     DEPTH,
     DETECTED,
     DETECTOR,
@@ -101,7 +100,7 @@ _LEAVES: Final = {
     "nb": (htc_nodes.LeafNaiveBayes, arf_htc_nodes.RandomLeafNaiveBayes),
     "nba": (htc_nodes.LeafNaiveBayesAdaptive, arf_htc_nodes.RandomLeafNaiveBayesAdaptive),
 }
-_BRANCHES: Final = {NumericBinaryBranch: NUMERIC, NominalBinaryBranch: NOMINAL, NominalMultiwayBranch: MULTIWAY}
+BRANCHES: Final = {NumericBinaryBranch: NUMERIC, NominalBinaryBranch: NOMINAL, NominalMultiwayBranch: MULTIWAY}
 _ADAPTIVE_BRANCHES: Final = {
     hatc_nodes.AdaNumBinaryBranchClass: NUMERIC,
     hatc_nodes.AdaNomBinaryBranchClass: NOMINAL,
@@ -110,29 +109,10 @@ _ADAPTIVE_BRANCHES: Final = {
 
 
 # --- River to arrays --------------------------------------------------------------------------------------------------
-def read_model(model: Any) -> tuple[State, Pool]:
-    """Return a River model as arrays; the model itself does not change.
-
-    Raises
-    ------
-    NotCompilable
-        The model has to stay with River; the message says why.
-    """
-    if COMPENSATED:
-        raise NotCompilable("sum() of this Python compensates rounding, which the kernels do not")
-    parameters = supported.read(model)
-    family = supported.FAMILIES[type(model)]
-    if family == ADAPTIVE_FAMILY and not isinstance(model.classes, dict):
-        raise NotCompilable("classes: expected them in order, as `ClassesInOrder` keeps them, got a set")
-    max_depth = model._new_base_model().max_depth if family == FOREST_FAMILY else model.max_depth
-    if max_depth > DEEPEST - 2:
-        raise NotCompilable(f"max_depth: expected at most {DEEPEST - 2}, got {max_depth}")
-    reader = _Reader(model, State(family, parameters, max_depth))
-    return reader.state, reader.read()
-
-
-class _Reader:
+class Reader:
     """Writes one model into an arena of its own, which is then copied into the pool."""
+
+    adaptive_branches: Mapping[type, int] = _ADAPTIVE_BRANCHES
 
     def __init__(self, model: Any, state: State) -> None:
         self.model = model
@@ -143,15 +123,15 @@ class _Reader:
 
     def read(self) -> Pool:
         model, state = self.model, self.state
-        forest_of = model.data if state.family == FOREST_FAMILY else [model]
-        background = (model._background or []) if state.family == FOREST_FAMILY else []
+        forest_of = model.data if state.shape == FOREST_FAMILY else [model]
+        background = (model._background or []) if state.shape == FOREST_FAMILY else []
         self.trees = list(enumerate(forest_of))
         models = state.parameters.get("n_models", 1)
         self.trees += [(models + t, one) for t, one in enumerate(background) if one is not None]
         if len(forest_of) not in (0, models) or len(background) not in (0, models):
             raise NotCompilable(f"expected {models} trees, got {len(forest_of)}")
         self._read_labels()
-        if state.family == FOREST_FAMILY and forest_of:
+        if state.shape == FOREST_FAMILY and forest_of:
             if type(model.max_features) is not int or model.max_features < 0:
                 raise NotCompilable(f"max_features: expected a whole number, got {model.max_features!r}")
             state.subset_most = model.max_features
@@ -161,14 +141,14 @@ class _Reader:
             row = pool.tree[t]
             row[ROOT], row[EXISTS] = roots[t], 1
             row[ACTIVE_LEAVES], row[INACTIVE_LEAVES] = one._n_active_leaves, one._n_inactive_leaves
-            row[LEARNED] = _exact(one._train_weight_seen_by_model, "the weight that a tree has learned")
-            for label in one.classes:
+            row[LEARNED] = exact(one._train_weight_seen_by_model, "the weight that a tree has learned")
+            for label in self.classes_of(one):
                 pool.seen[t, state.labels[label]] = 1
-        if state.family == ADAPTIVE_FAMILY:
+        if state.shape == ADAPTIVE_FAMILY:
             pool.tree[0, ALTERNATES] = model._n_alternate_trees
             pool.tree[0, PRUNED] = model._n_pruned_alternate_trees
             pool.tree[0, SWITCHED] = model._n_switch_alternate_trees
-        if state.family == FOREST_FAMILY:
+        if state.shape == FOREST_FAMILY:
             self._read_forest(pool)
             pool = pool._replace(**self._larger(pool))
         if hasattr(model, "_rng"):
@@ -186,19 +166,25 @@ class _Reader:
         F, I = empty_arena(2 * self.used + 4_096)
         return {"F": F, "I": I}
 
+    def classes_of(self, tree: Any) -> Iterable[Label]:
+        """Return the classes that a tree has learned."""
+        classes: Iterable[Label] = tree.classes
+        return classes
+
     def _read_labels(self) -> None:
         state = self.state
         found: dict[Label, None] = {}
         for _, one in self.trees:
-            found.update(dict.fromkeys(one.classes))
-        if state.family == FOREST_FAMILY:
+            found.update(dict.fromkeys(self.classes_of(one)))
+        if state.shape == FOREST_FAMILY:
             for metric in self.model._metrics:
                 found.update(dict.fromkeys(label for label in metric.cm.data if label is not None))
         check_labels(found)
-        labels = found if state.family == ADAPTIVE_FAMILY else sorted(found)
+        labels = found if state.shape == ADAPTIVE_FAMILY else sorted(found)
         state.labels.update({label: number for number, label in enumerate(labels)})
 
-    def _take(self, words: int) -> int:
+    def take(self, words: int) -> int:
+        """Return the address of `words` zeroed words."""
         at = self.used
         self.used += words
         if self.used > self.F.size:
@@ -210,7 +196,7 @@ class _Reader:
 
     def _tree(self, one: Any) -> int:
         model, state = self.model, self.state
-        if state.family == FOREST_FAMILY:
+        if state.shape == FOREST_FAMILY:
             if type(one) is not BaseTreeClassifier or one.rng is not model._rng:
                 raise NotCompilable(f"a forest holds a {type(one).__name__} that is not its own")
             for name in supported.OF_TREES:
@@ -224,27 +210,35 @@ class _Reader:
         return self._node(one._root, one) if one._root is not None else 0
 
     def _node(self, node: Any, owner: Any) -> int:
-        at = self._take(NODE)
-        adaptive = self.state.family == ADAPTIVE_FAMILY
-        kinds = _ADAPTIVE_BRANCHES if adaptive else _BRANCHES
+        at = self.take(NODE)
+        adaptive = self.state.shape == ADAPTIVE_FAMILY
+        kinds = self.adaptive_branches if adaptive else BRANCHES
         kind = kinds.get(type(node), LEAF)
         self.I[at + KIND], self.I[at + DEPTH] = kind, node.depth
+        self.statistics(at, node)
+        if adaptive:
+            self.error(at, node)
+            self.I[at + DETECTOR] = self.detector(node.drift_detector, "drift_detector")
+        if kind == LEAF:
+            self.leaf(at, node, owner)
+        else:
+            self._branch(at, kind, node, owner)
+        return at
+
+    def statistics(self, at: int, node: Any) -> None:
+        """Write what a node has seen."""
         room = max(len(node.stats), 2)
-        weights = self._take(PAIR * room)
+        weights = self.take(PAIR * room)
         self.I[at + WEIGHTS], self.I[at + CLASSES], self.I[at + CLASS_ROOM] = weights, len(node.stats), room
         for j, (label, weight) in enumerate(node.stats.items()):
             self.F[weights + PAIR * j] = weight
             self.I[weights + PAIR * j + CLASS] = self._label(label)
-        if adaptive:
-            if type(node._mean_error) is not Mean:
-                raise NotCompilable("expected the mean error of a node to be a Mean")
-            self.F[at + ERROR_COUNT], self.F[at + ERROR_MEAN] = node._mean_error.n, node._mean_error._mean
-            self.I[at + DETECTOR] = self.detector(node.drift_detector, "drift_detector")
-        if kind == LEAF:
-            self._leaf(at, node, owner)
-        else:
-            self._branch(at, kind, node, owner)
-        return at
+
+    def error(self, at: int, node: Any) -> None:
+        """Write the error of a node of an adaptive tree."""
+        if type(node._mean_error) is not Mean:
+            raise NotCompilable("expected the mean error of a node to be a Mean")
+        self.F[at + ERROR_COUNT], self.F[at + ERROR_MEAN] = node._mean_error.n, node._mean_error._mean
 
     def _label(self, label: Label) -> int:
         number = self.state.labels.get(label)
@@ -253,14 +247,14 @@ class _Reader:
         return number
 
     def _branch(self, at: int, kind: int, node: Any, owner: Any) -> None:
-        name = _name(node.feature)
+        name = feature_name(node.feature)
         if kind == NUMERIC:
-            feature = self._feature(name, False)
+            feature = self.feature(name, False)
             self.F[at + VALUE] = node.threshold
         else:
             values = [node.value] if kind == NOMINAL else list(node._mapping)
-            feature = self._feature(name, isinstance(values[0], str))
-            codes = [self._category(feature, value) for value in values]
+            feature = self.feature(name, isinstance(values[0], str))
+            codes = [self.category(feature, value) for value in values]
             if kind == NOMINAL:
                 self.F[at + VALUE] = codes[0]
         self.I[at + FEATURE] = feature
@@ -276,23 +270,24 @@ class _Reader:
                 self.I[at + LEFT if before == 0 else before + NEXT] = address
                 before = address
             self.I[at + RIGHT] = before
-        if self.state.family == ADAPTIVE_FAMILY and node._alternate_tree is not None:
+        if self.state.shape == ADAPTIVE_FAMILY and node._alternate_tree is not None:
             self.I[at + ALTERNATE] = self._node(node._alternate_tree, owner)
 
-    def _leaf(self, at: int, leaf: Any, owner: Any) -> None:
+    def leaf(self, at: int, leaf: Any, owner: Any) -> None:
+        """Write what only a leaf has."""
         state = self.state
-        if state.family == ADAPTIVE_FAMILY:
+        if state.shape == ADAPTIVE_FAMILY:
             wanted: Any = hatc_nodes.AdaLeafClassifier
             shared = leaf.rng is self.model._rng
         else:
-            wanted = _LEAVES[state.parameters["leaf_prediction"]][state.family == FOREST_FAMILY]
-            shared = state.family != FOREST_FAMILY or (
+            wanted = _LEAVES[state.parameters["leaf_prediction"]][state.shape == FOREST_FAMILY]
+            shared = state.shape != FOREST_FAMILY or (
                 leaf.rng is self.model._rng and leaf.max_features == state.subset_most
             )
         if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
             raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
         active = leaf.splitters is not None
-        if not active and state.family != ADAPTIVE_FAMILY and leaf.depth < state.max_depth:
+        if not active and state.shape != ADAPTIVE_FAMILY and leaf.depth < state.max_depth:
             raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
         self.I[at + ACTIVE] = active
         self.F[at + LAST] = leaf._last_split_attempt_at
@@ -302,14 +297,14 @@ class _Reader:
         room = int(self.I[at + CLASS_ROOM])
         words = HEADER + ROW * room
         if splitters:
-            block = self._take(len(splitters) * words)
+            block = self.take(len(splitters) * words)
             self.I[at + BLOCK], self.I[at + SLOTS], self.I[at + SLOT_ROOM] = block, len(splitters), len(splitters)
             places = {label: j for j, label in enumerate(leaf.stats)}
             for s, (name, splitter) in enumerate(splitters.items()):
-                self._slot(block + s * words, _name(name), splitter, places, room)
-        if state.family == FOREST_FAMILY and leaf.feature_indices:
-            features = [state.unknown_feature(_name(name)) for name in leaf.feature_indices]
-            subset = self._take(len(features))
+                self._slot(block + s * words, feature_name(name), splitter, places, room)
+        if state.shape == FOREST_FAMILY and leaf.feature_indices:
+            features = [state.unknown_feature(feature_name(name)) for name in leaf.feature_indices]
+            subset = self.take(len(features))
             self.I[subset : subset + len(features)] = features
             self.I[at + SUBSET], self.I[at + SUBSET_SIZE] = subset, len(features)
 
@@ -333,7 +328,7 @@ class _Reader:
         wanted = self.state.parameters["splitter"]
         if splitter.n_splits != (GaussianSplitter().n_splits if wanted is None else wanted):
             raise NotCompilable(f"feature {name!r}: expected a splitter with {wanted} splits, got {splitter.n_splits}")
-        self.I[slot + SLOT_FEATURE] = self._feature(name, False)
+        self.I[slot + SLOT_FEATURE] = self.feature(name, False)
         distributions = splitter._att_dist_per_class
         for row, (label, one) in zip(
             self._known(slot, distributions, places, COUNT), distributions.items(), strict=True
@@ -352,28 +347,30 @@ class _Reader:
         weights = splitter._att_dist_per_class
         if not values or splitter._missing_weight_observed:
             raise NotCompilable(f"feature {name!r}: the leaf has learned a missing value")
-        feature = self._feature(name, isinstance(values[0], str))
+        feature = self.feature(name, isinstance(values[0], str))
         codes = {value: q for q, value in enumerate(values)}
         place = max(len(values), FIRST_CATEGORIES)
-        table = self._take(place * (1 + room))
+        table = self.take(place * (1 + room))
         self.I[slot + SLOT_FEATURE], self.I[slot + TABLE] = feature, table
         self.I[slot + CATEGORIES], self.I[slot + CATEGORY_ROOM] = len(values), place
         for q, value in enumerate(values):
-            self.F[table + q] = self._category(feature, value)
+            self.F[table + q] = self.category(feature, value)
         for row, (label, one) in zip(self._known(slot, weights, places, KNOWN), weights.items(), strict=True):
             self.F[row + KNOWN] = 1.0
             self.F[row + COUNT] = sum(one.values())
             for value, weight in one.items():
-                _exact(weight, f"feature {name!r}: the weight of a category")
+                exact(weight, f"feature {name!r}: the weight of a category")
                 self.F[table + (1 + places[label]) * place + codes[value]] = weight
 
-    def _feature(self, name: str, is_text: bool) -> int:
+    def feature(self, name: str, is_text: bool) -> int:
+        """Return the number of a feature."""
         number = self.state.features.get(name)
         if number is not None and (self.state.kinds[number] == IS_TEXT) != is_text and self.state.kinds[number] >= 0:
             raise NotCompilable(f"feature {name!r} has texts and numbers")
         return self.state.feature(name, is_text)
 
-    def _category(self, feature: int, value: Any) -> float:
+    def category(self, feature: int, value: Any) -> float:
+        """Return the number that stands for a category of a feature."""
         kind = self.state.kinds[feature]
         if isinstance(value, str) != (kind == IS_TEXT) or kind == IS_NUMBER:
             raise NotCompilable("a nominal feature has texts and numbers, or is not among nominal_attributes")
@@ -391,7 +388,7 @@ class _Reader:
             raise NotCompilable(f"{name}: expected the model's parameters in each node and tree")
         if parameters is None:
             return 0
-        at = self._take(detector_words(parameters[supported.ADWIN.index("max_buckets")], MANY_ROWS))
+        at = self.take(detector_words(parameters[supported.ADWIN.index("max_buckets")], MANY_ROWS))
         try:
             adwin.read_river(one._helper.__getstate__(), self.F, self.I, at)
         except Exception as error:  # struct.error is no ValueError
@@ -413,7 +410,7 @@ class _Reader:
             for truth, row in matrix.data.items():
                 for said, weight in row.items():
                     column = len(labels) if said is None else labels[said]
-                    pool.confusion[t, labels[truth], column] = _exact(weight, "a confusion matrix")
+                    pool.confusion[t, labels[truth], column] = exact(weight, "a confusion matrix")
             pool.right[t] = matrix._total_true_positives, matrix.total_weight
 
 
@@ -431,25 +428,26 @@ def check_labels(labels: Iterable[Label]) -> None:
         raise NotCompilable(f"expected the classes to be all texts, all whole numbers or all booleans, got {names}")
 
 
-def _name(name: Any) -> str:
+def feature_name(name: Any) -> str:
+    """Refuse the name of a feature that is no text."""
     if not isinstance(name, str):
         raise NotCompilable(f"expected the names of features to be texts, got {name!r}")
     return name
 
 
-def _exact(weight: float, what: str) -> int:
+def exact(weight: float, what: str) -> int:
+    """Refuse a weight that is no whole number."""
     if not (weight == int(weight) and 0 <= weight <= _LARGEST_EXACT):
         raise NotCompilable(f"{what}: expected whole numbers, got {weight}")
     return int(weight)
 
 
 # --- Arrays to River --------------------------------------------------------------------------------------------------
-def write_model(state: State, pool: Pool) -> Any:
-    """Return a new River model in the state of the arrays."""
-    return _Writer(state, pool).write()
+class Writer:
+    """Makes a River model of a model's arrays."""
 
+    adaptive_branches: Mapping[type, int] = _ADAPTIVE_BRANCHES
 
-class _Writer:
     def __init__(self, state: State, pool: Pool) -> None:
         self.state = state
         self.pool = pool
@@ -465,12 +463,13 @@ class _Writer:
         if hasattr(model, "_rng"):
             words = (*pool.twister.tolist(), int(pool.position[0]))
             model._rng.setstate((_TWISTER, words, None))
-        if state.family == FOREST_FAMILY:
+        if state.shape == FOREST_FAMILY:
             self._write_forest()
             return model
         model.max_depth = state.max_depth
-        if state.family == ADAPTIVE_FAMILY:
-            model.classes = ClassesInOrder()
+        if state.shape == ADAPTIVE_FAMILY:
+            if not state.is_regression:
+                model.classes = ClassesInOrder()
             model._n_alternate_trees = int(pool.tree[0, ALTERNATES])
             model._n_pruned_alternate_trees = int(pool.tree[0, PRUNED])
             model._n_switch_alternate_trees = int(pool.tree[0, SWITCHED])
@@ -509,7 +508,7 @@ class _Writer:
                 (DRIFT, "_drift_detectors", model._drift_tracker, DRIFTED),
             ):
                 if row[field]:
-                    getattr(model, each)[t] = self._detector(int(row[field]), 0 if field == WARNING else 1)
+                    getattr(model, each)[t] = self.detector(int(row[field]), 0 if field == WARNING else 1)
                 if row[count]:
                     tracker[t] = int(row[count])
             matrix = model._metrics[t].cm
@@ -521,45 +520,54 @@ class _Writer:
 
     def _node(self, at: int, owner: Any) -> Any:
         kind = int(self.I[at + KIND])
-        weights = int(self.I[at + WEIGHTS])
-        places = [weights + PAIR * j for j in range(self.I[at + CLASSES])]
-        stats = {self.labels[self.I[place + CLASS]]: float(self.F[place]) for place in places}
-        node = self._leaf(at, stats, owner) if kind == LEAF else self._branch(at, kind, stats, owner)
-        if self.state.family == ADAPTIVE_FAMILY:
-            node._mean_error = Mean._from_state(float(self.F[at + ERROR_COUNT]), float(self.F[at + ERROR_MEAN]))
+        stats = self.statistics(at)
+        node = self.leaf(at, stats, owner) if kind == LEAF else self._branch(at, kind, stats, owner)
+        if self.state.shape == ADAPTIVE_FAMILY:
+            self.write_error(at, node)
         return node
 
-    def _branch(self, at: int, kind: int, stats: dict[Label, float], owner: Any) -> Any:
+    def statistics(self, at: int) -> Any:
+        """Return what a node has seen."""
+        weights = int(self.I[at + WEIGHTS])
+        places = [weights + PAIR * j for j in range(self.I[at + CLASSES])]
+        return {self.labels[self.I[place + CLASS]]: float(self.F[place]) for place in places}
+
+    def write_error(self, at: int, node: Any) -> None:
+        """Set the error of a node of an adaptive tree."""
+        node._mean_error = Mean._from_state(float(self.F[at + ERROR_COUNT]), float(self.F[at + ERROR_MEAN]))
+
+    def _branch(self, at: int, kind: int, stats: Any, owner: Any) -> Any:
         feature = int(self.I[at + FEATURE])
         children, values = [], []
         child = int(self.I[at + LEFT])
         if kind == MULTIWAY:
             while child:
                 children.append(self._node(child, owner))
-                values.append(self._value(feature, self.F[child + CASE]))
+                values.append(self.value(feature, self.F[child + CASE]))
                 child = int(self.I[child + NEXT])
         else:
             children = [self._node(child, owner), self._node(int(self.I[at + RIGHT]), owner)]
         info: Any = values
         if kind == NOMINAL:
-            info = self._value(feature, self.F[at + VALUE])
+            info = self.value(feature, self.F[at + VALUE])
         elif kind == NUMERIC:
             info = float(self.F[at + VALUE])
-        adaptive = self.state.family == ADAPTIVE_FAMILY
-        makes = {number: one for one, number in (_ADAPTIVE_BRANCHES if adaptive else _BRANCHES).items()}
-        attributes = {"drift_detector": self._detector(int(self.I[at + DETECTOR]), 1)} if adaptive else {}
+        adaptive = self.state.shape == ADAPTIVE_FAMILY
+        makes = {number: one for one, number in (self.adaptive_branches if adaptive else BRANCHES).items()}
+        attributes = {"drift_detector": self.detector(int(self.I[at + DETECTOR]), 1)} if adaptive else {}
         depth = int(self.I[at + DEPTH])
         node = makes[kind](stats, self.names[feature], info, depth, *children, **attributes)
         if adaptive and self.I[at + ALTERNATE]:
             node._alternate_tree = self._node(int(self.I[at + ALTERNATE]), owner)
         return node
 
-    def _leaf(self, at: int, stats: dict[Label, float], owner: Any) -> Any:
+    def leaf(self, at: int, stats: Any, owner: Any) -> Any:
+        """Return a leaf."""
         state, depth = self.state, int(self.I[at + DEPTH])
-        if state.family == ADAPTIVE_FAMILY:
-            detector = self._detector(int(self.I[at + DETECTOR]), 1)
+        if state.shape == ADAPTIVE_FAMILY:
+            detector = self.detector(int(self.I[at + DETECTOR]), 1)
             leaf = hatc_nodes.AdaLeafClassifier(stats, depth, owner.splitter, detector, self.model._rng)
-        elif state.family == FOREST_FAMILY:
+        elif state.shape == FOREST_FAMILY:
             make = _LEAVES[state.parameters["leaf_prediction"]][1]
             leaf = make(stats, depth, owner.splitter, state.subset_most, self.model._rng)
             subset = int(self.I[at + SUBSET])
@@ -595,7 +603,7 @@ class _Writer:
             return numeric
         nominal = NominalSplitterClassif()
         feature, table, place = int(I[slot + SLOT_FEATURE]), int(I[slot + TABLE]), int(I[slot + CATEGORY_ROOM])
-        values = [self._value(feature, F[table + q]) for q in range(I[slot + CATEGORIES])]
+        values = [self.value(feature, F[table + q]) for q in range(I[slot + CATEGORIES])]
         for value in values:
             nominal._att_values.add(value)
         for j in known:
@@ -606,10 +614,12 @@ class _Writer:
             nominal._total_weight_observed += float(F[slot + HEADER + ROW * j + COUNT])
         return nominal
 
-    def _value(self, feature: int, code: float) -> Any:
+    def value(self, feature: int, code: float) -> Any:
+        """Return the category that a number stands for."""
         return self.texts[feature][int(code)] if self.state.kinds[feature] == IS_TEXT else float(code)
 
-    def _detector(self, at: int, which: int) -> Any:
+    def detector(self, at: int, which: int) -> Any:
+        """Return a detector: 0 is one of warnings, 1 one of drifts."""
         parameters = self.state.parameters["warning_detector" if which == 0 else "drift_detector"]
         made = supported.adwin(parameters)
         made._helper.__setstate__(adwin.write_river(self.pool.detector[which], self.F, self.I, at))

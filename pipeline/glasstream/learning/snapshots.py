@@ -10,11 +10,12 @@ import numpy as np
 
 from glasstream.errors import NotCompilable
 from glasstream.ingest.features import Kind
-from glasstream.jit import inlined, kernel
+from glasstream.jit import bare_kernel, inlined
 from glasstream.learning.descent import sibling
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
     ALTERNATE,
+    AVERAGE,
     BLOCK,
     CASE,
     CATEGORIES,
@@ -23,12 +24,15 @@ from glasstream.learning.layout import (
     CLASS_ROOM,
     CLASSES,
     COUNT,
+    ENTRIES,
+    ENTRY_COUNT,
     ERROR_MEAN,
     EXISTS,
     FAMILY,
     FEATURE,
     FOREST_FAMILY,
     HEADER,
+    INTERCEPT,
     IS_TEXT,
     KIND,
     KNOWN,
@@ -39,6 +43,7 @@ from glasstream.learning.layout import (
     NOMINAL,
     NUMERIC,
     PAIR,
+    REGRESSION,
     ROOT,
     ROW,
     SLOT_FEATURE,
@@ -53,12 +58,13 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.leaves import total
 from glasstream.learning.state import State
+from glasstream.learning.targets import answers_mean
 from glasstream.learning.votes import says_bayes
 from glasstream.models.compiler.slots import ABSENT, Slots
-from glasstream.models.contract.arrays import fields, sealed
+from glasstream.models.contract.arrays import fields, sealed, sealed_tuple
 from glasstream.models.contract.labels import Labels
 from glasstream.models.kernels import walk
-from glasstream.models.kernels.trees import ClassificationTrees
+from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
 
 _LOG_TAU: Final = math.log(math.tau)
 _RULES: Final = {ADAPTIVE_FAMILY: "scaled", FOREST_FAMILY: "shares"}
@@ -98,6 +104,8 @@ class _Written(NamedTuple):
     """int64[nodes]: where each node lies in the arena."""
     weight: Array
     """float64[nodes]: the weight that it has seen, without alternates."""
+    place: Array
+    """int64[categories]: the place of each category in its table."""
     used: Array
     """int64[8]: how many there are of each kind."""
 
@@ -113,7 +121,7 @@ def compile_live(state: State, pool: Pool, slots: Slots, labels: Labels) -> Clas
     trees = [t for t in range(state.parameters.get("n_models", 1)) if pool.tree[t, EXISTS]]
     places: dict[int, int] = {}
     for t in trees:
-        order = range(len(state.labels)) if state.family == ADAPTIVE_FAMILY else pool.by_label.tolist()
+        order = range(len(state.labels)) if state.shape == ADAPTIVE_FAMILY else pool.by_label.tolist()
         for number in order:
             if pool.seen[t, number]:
                 places.setdefault(number, len(places))
@@ -125,13 +133,25 @@ def compile_live(state: State, pool: Pool, slots: Slots, labels: Labels) -> Clas
     roots = pool.tree[trees, ROOT]
     _write_trees(pool, roots, place, slot_of, starts, values, _LOG_TAU, written)
     weights = [1.0] * len(trees)
-    if state.family == FOREST_FAMILY and not state.parameters["disable_weighted_vote"]:
+    if state.shape == FOREST_FAMILY and not state.parameters["disable_weighted_vote"]:
         accuracies = [right / seen if seen > 0 else 0.0 for right, seen in pool.right[trees].tolist()]
         weights = [accuracy if accuracy > 0.0 else 1.0 for accuracy in accuracies]
     branches, votes = _taken(written, roots)
     columns = labels.columns(names[number] for number in places)
     rule = _RULES.get(state.family, "as they are")
     return ClassificationTrees(slots.names, labels.classes, columns, branches, votes, weights, rule)
+
+
+def compile_live_regressor(state: State, pool: Pool, slots: Slots) -> RegressionTrees:
+    """Return the arrays of a live regressor as it is now; errors as of `compile_live`."""
+    slot_of, starts, values = _inputs(state, slots)
+    written = _room(int(pool.control[USED]))
+    roots = pool.tree[:1, ROOT].copy()
+    _write_trees(pool, roots, np.zeros(0, np.int64), slot_of, starts, values, _LOG_TAU, written)
+    leaves, entries = int(written.used[_LEAVES]), int(written.used[_ENTRIES])
+    arrays = (written.error[:leaves], written.start[: leaves + 1], written.label[:entries], written.vote[:entries])
+    means = sealed_tuple(walk.Means, [array.copy() for array in arrays])
+    return RegressionTrees(slots.names, _taken(written, roots)[0], means, [1.0], "mean")
 
 
 def _inputs(state: State, slots: Slots) -> tuple[Array, Array, Array]:
@@ -157,7 +177,9 @@ def _room(words: int) -> _Written:
     sizes = [nodes] * 9 + [nodes + 1, pairs, pairs, nodes, nodes, nodes + 1] + [rows] * 7 + [words, words]
     written = (*fields(walk.Branches)[:-1], *fields(walk.Votes))
     arrays = [np.empty(size, dtype) for size, (_, dtype, _) in zip(sizes, written, strict=True)]
-    made = _Written(*[*arrays, np.empty(nodes, np.int64), np.empty(nodes), np.zeros(8, np.int64)])
+    made = _Written(
+        *[*arrays, np.empty(nodes, np.int64), np.empty(nodes), np.empty(words, np.int64), np.zeros(8, np.int64)]
+    )
     made.start[0] = made.term_start[0] = 0
     return made
 
@@ -172,7 +194,7 @@ def _taken(written: _Written, roots: Array) -> tuple[walk.Branches, walk.Votes]:
     return branches, walk.Votes(*arrays[others:])
 
 
-@kernel
+@bare_kernel
 def _write_trees(
     p: Pool, roots: Any, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
@@ -181,7 +203,7 @@ def _write_trees(
         roots[t] = _write_tree(p, roots[t], place, slot_of, starts, values, log_tau, out)
 
 
-@kernel
+@bare_kernel
 def _write_tree(
     p: Pool, root: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> int:
@@ -204,7 +226,10 @@ def _write_tree(
             out.kind[at] = walk.LEAF
             out.first[at], out.last[at], out.common[at] = out.used[_LEAVES], 0, 0
             out.weight[at] = total(p, node)
-            _write_leaf(p, node, place, slot_of, starts, values, log_tau, out)
+            if p.option[REGRESSION] == 1:
+                _write_target_leaf(p, node, slot_of, out)
+            else:
+                _write_leaf(p, node, place, slot_of, starts, values, log_tau, out)
             at += 1
             continue
         first = end
@@ -248,23 +273,36 @@ def _value(p: Pool, feature: int, category: float, starts: Any, values: Any) -> 
     return category
 
 
-@kernel
+@bare_kernel
 def _write_cases(p: Pool, at: int, first: int, end: int, feature: int, starts: Any, values: Any, out: Any) -> None:
     """Write the cases of a multiway branch, sorted by value."""
-    found = np.empty(end - first)
+    begin = to = out.used[_CASES]
     for child in range(first, end):
-        found[child - first] = _value(p, feature, p.F[out.address[child] + CASE], starts, values)
-    to = out.used[_CASES]
-    out.first[at] = to
-    for child in np.argsort(found):
-        if found[child] == found[child]:
-            out.case_value[to], out.case_child[to] = found[child], first + child
+        value = _value(p, feature, p.F[out.address[child] + CASE], starts, values)
+        if value == value:
+            out.case_value[to], out.case_child[to] = value, child
             to += 1
-    out.last[at] = to
+    _sort(out.case_value, out.case_child, begin, to)
+    out.first[at], out.last[at] = begin, to
     out.used[_CASES] = to
 
 
-@kernel
+@inlined
+def _sort(values: Any, numbers: Any, begin: int, end: int) -> None:
+    """Sort different values in place, and the numbers beside them alike."""
+    gap = (end - begin) // 2
+    while gap > 0:
+        for at in range(begin + gap, end):
+            value, number = values[at], numbers[at]
+            to = at
+            while to - gap >= begin and values[to - gap] > value:
+                values[to], numbers[to] = values[to - gap], numbers[to - gap]
+                to -= gap
+            values[to], numbers[to] = value, number
+        gap //= 2
+
+
+@bare_kernel
 def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
     """Write the children that have seen most. A branch has seen the sum of its children, in their order."""
     child = end
@@ -285,7 +323,29 @@ def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
         out.common[at] = best
 
 
-@kernel
+@bare_kernel
+def _write_target_leaf(p: Pool, node: int, slot_of: Any, out: Any) -> None:
+    """Write the mean of a leaf as `error`, or its linear model: the intercept, and the weights sorted by slot."""
+    F, I = p.F, p.I
+    leaf, target, begin = out.used[_LEAVES], I[node + WEIGHTS], out.used[_ENTRIES]
+    end = begin
+    if answers_mean(p, node):
+        out.error[leaf] = F[target + AVERAGE]
+    else:
+        out.error[leaf] = F[target + INTERCEPT]
+        for q in range(I[target + ENTRY_COUNT]):
+            entry = I[target + ENTRIES] + PAIR * q
+            slot = slot_of[I[entry + CLASS]]
+            if slot >= 0:
+                out.label[end], out.vote[end] = slot, F[entry]
+                end += 1
+        _sort(out.label, out.vote, begin, end)
+    out.used[_LEAVES], out.used[_ENTRIES] = leaf + 1, end
+    out.start[leaf + 1] = end
+    out.term_start[leaf + 1] = 0
+
+
+@bare_kernel
 def _write_leaf(
     p: Pool, node: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
@@ -349,7 +409,7 @@ def _write_shares(p: Pool, node: int, seen: float, adaptive: bool, error: float,
             out.vote[entry] *= scale
 
 
-@kernel
+@bare_kernel
 def _write_term(
     p: Pool, node: int, slot: int, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
@@ -375,27 +435,31 @@ def _write_term(
                     out.curvature[density] = -0.5 / variance
                     out.peak[density] = -0.5 * (log_tau + math.log(variance))
         return
-    table, room, many = I[slot + TABLE], I[slot + CATEGORY_ROOM], I[slot + CATEGORIES]
-    found = np.empty(many)
-    for q in range(many):
-        found[q] = np.nan
+    table, room = I[slot + TABLE], I[slot + CATEGORY_ROOM]
+    first = to = out.used[_CATEGORIES]
+    for q in range(I[slot + CATEGORIES]):
+        value = _value(p, feature, F[table + q], starts, values)
+        if value == value and _is_known(p, node, slot, q):
+            out.category[to], out.place[to] = value, q
+            to += 1
+    _sort(out.category, out.place, first, to)
+    out.term_first[term], out.term_last[term], out.term_log[term] = first, to, out.used[_LOGS]
+    for entry in range(first, to):
         for j in range(I[node + CLASSES]):
-            if _share(p, slot, weights, table, room, j, q) > 0.0:
-                found[q] = _value(p, feature, F[table + q], starts, values)
-    first = out.used[_CATEGORIES]
-    out.term_log[term] = out.used[_LOGS]
-    to = first
-    for q in np.argsort(found):
-        if found[q] != found[q]:
-            continue
-        out.category[to] = found[q]
-        to += 1
-        for j in range(I[node + CLASSES]):
-            share = _share(p, slot, weights, table, room, j, q)
+            share = _share(p, slot, weights, table, room, j, out.place[entry])
             out.log[out.used[_LOGS]] = math.log(share) if share > 0.0 else 0.0
             out.used[_LOGS] += 1
     out.used[_CATEGORIES] = to
-    out.term_first[term], out.term_last[term] = first, to
+
+
+@inlined
+def _is_known(p: Pool, node: int, slot: int, q: int) -> bool:
+    """Return whether a category has a share in any class."""
+    weights, table, room = p.I[node + WEIGHTS], p.I[slot + TABLE], p.I[slot + CATEGORY_ROOM]
+    for j in range(p.I[node + CLASSES]):  # noqa: SIM110 - numba knows no `any`
+        if _share(p, slot, weights, table, room, j, q) > 0.0:
+            return True
+    return False
 
 
 @inlined

@@ -24,11 +24,13 @@ from glasstream.learning.layout import (
     LABEL_ZERO,
     MOST_CATEGORIES,
     MOST_CLASSES,
+    MOST_DEMAND,
     MOST_SLOTS,
     NOMINAL_FEATURES,
     POOL_MOST,
     SUBSET_MOST,
     TREE,
+    TREE_REGRESSOR,
     USED,
     Array,
     Pool,
@@ -56,6 +58,16 @@ class State:
     categories: list[dict[str, int]] = field(default_factory=list)
     """Per feature: text to number, in order of appearance."""
     labels: dict[Label, int] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> int:
+        """The family of classifiers with the same form."""
+        return supported.shape(self.family)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model predicts numbers."""
+        return self.family >= TREE_REGRESSOR
 
     def check_kind(self, name: str, is_text: bool) -> None:
         """Refuse a feature that comes as a text and was a number, or the reverse.
@@ -95,7 +107,7 @@ class State:
     def rows(self) -> int:
         """Return how many trees there may be."""
         models = int(self.parameters.get("n_models", 1))
-        return 2 * models if self.family == FOREST_FAMILY else models
+        return 2 * models if self.shape == FOREST_FAMILY else models
 
     def pool(self, words: int = _FIRST_WORDS) -> Pool:
         """Return a pool without trees."""
@@ -148,7 +160,7 @@ class State:
         pool.option[LABEL_ONE], pool.option[LABEL_ZERO] = self.labels.get(1, -1), self.labels.get(0, -1)
         pool.option[SUBSET_MOST] = self.subset_most
         pool.option[POOL_MOST] = supported.pool_most(self.subset_most)
-        models = self.parameters["n_models"] if self.family == FOREST_FAMILY else 0
+        models = self.parameters["n_models"] if self.shape == FOREST_FAMILY else 0
         return pool._replace(
             kind=kind,
             rank_start=start,
@@ -194,9 +206,14 @@ def moved(pool: Pool) -> Pool:
     Raises
     ------
     ModelError
-        The arena is damaged: this is an error of the kernels.
+        The next event may need more than `MOST_DEMAND`, or the arena is damaged: this is an error of the kernels.
     """
     used, demand = int(pool.control[USED]), int(pool.control[DEMAND])
+    if demand > MOST_DEMAND:
+        raise ModelError(
+            f"expected a model of which an event changes at most {8 * MOST_DEMAND:,} bytes, got {8 * demand:,}; lower "
+            "limits.categories or limits.classes, or choose model.name=linear"
+        )
     F, I = empty_arena(2 * used + _FIRST_WORDS + demand)
     target = pool._replace(F=F, I=I, tree=pool.tree.copy())
     if not copy_trees(pool.F, pool.I, used, target):

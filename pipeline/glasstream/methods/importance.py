@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from glasstream.aggregator.intervals import normal
+from glasstream.aggregator.intervals import Interval, normal
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.methods.method import Arrays, Moment, OutputRecord, Signals
@@ -37,6 +37,14 @@ class ImportanceAggregator:
     def count(self) -> int:
         return self.smoothing.count
 
+    def biased(self, loss: str) -> bool:
+        """Return whether the values have a bias of unknown size, so that no interval can be given."""
+        return False
+
+    def interval(self, level: float) -> Interval | None:
+        """Return the interval of the values at a level, or None while there are too few rows."""
+        return normal(self.smoothing, level)
+
     @property
     def totals(self) -> Mapping[str, float] | None:
         """Values that belong to all features together, if there are any."""
@@ -49,7 +57,8 @@ class ImportanceAggregator:
 
     def records(self, moment: Moment) -> Iterator[OutputRecord]:
         smoothing, explain = self.smoothing, self.settings.explain
-        value, ends = smoothing.value, normal(smoothing, explain.level)
+        biased = self.biased(moment.loss)
+        value, ends = smoothing.value, None if biased else self.interval(explain.level)
         yield OutputRecord(
             importance.TOPIC.name,
             importance.key(moment.stream),
@@ -72,7 +81,7 @@ class ImportanceAggregator:
                 variance=smoothing.variance.tolist(),
                 low=ends[0].tolist() if ends else None,
                 high=ends[1].tolist() if ends else None,
-                interval_kind="normal" if ends else None,
+                interval_kind="biased" if biased else "normal" if ends else None,
                 interval_level=explain.level if ends else None,
                 staleness=moment.staleness,
                 totals=self.totals,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.aggregator.intervals import Interval
 from glasstream.aggregator.isage import SageAggregator
 from glasstream.background.orders import orders
 from glasstream.background.reservoir import Drawn, Wanted
@@ -70,6 +71,16 @@ class _Aggregator(ImportanceAggregator):
         sage = self.sage
         return {"marginal_loss": sage.marginal_loss, "model_loss": sage.model_loss, "total": sage.total}
 
+    def biased(self, loss: str) -> bool:
+        sage, explain = self.settings.isage, self.settings.explain
+        if not (sage.corrected and sage.removal == "marginal"):
+            return True
+        rows = sage.inner_samples
+        return not isage.correctable(loss, rows) or rows > min(explain.reservoir, explain.first_row)
+
+    def interval(self, level: float) -> Interval | None:
+        return self.sage.interval(level)
+
     def update(self, block: Contributions, rows: slice) -> Signals:
         values = block.values
         contributions = isage.OpenContributions(
@@ -78,6 +89,7 @@ class _Aggregator(ImportanceAggregator):
             model_losses=values["isage.model_loss"][rows],
             predictions=values["isage.prediction"][rows],
             targets=values["isage.target"][rows],
+            remainders=values.get("isage.remainder", np.empty((block.count, 0)))[rows],
         )
         return {"importance": self.sage.update(block.loss, contributions)}
 
@@ -105,7 +117,8 @@ class Isage(Method):
             sage = isage.contributions(
                 predictor, block.loss, block.x[rows], targets[rows], order[rows], background[rows], block.corrected
             )
-            return {
+            remainders = {"isage.remainder": sage.remainders} if sage.remainders.shape[1] else {}
+            return remainders | {
                 "isage": sage.contributions,
                 "isage.first": sage.first,
                 "isage.model_loss": sage.model_losses,

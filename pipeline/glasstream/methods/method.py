@@ -164,6 +164,7 @@ class Method(ABC):
         checks = [
             (np.abs(values[name]) <= LARGEST).reshape(len(values[name]), -1).all(axis=1)
             for name in METHODS[self.name].values
+            if name in values
         ]
         return np.asarray(np.logical_and.reduce(checks))
 

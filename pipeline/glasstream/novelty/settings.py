@@ -32,19 +32,25 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Age in events at which a labelled event leaves the window; 0 means never.
     held
         Share of a window that calibrates the threshold. These events are neither fitted nor used as neighbours.
-    learners, beta, ridge, iterations
-        Parameters of the map: number m of learners, β of the softplus, ridge penalty λ, iterations of L-BFGS. The
-        defaults are those of the paper's out-of-distribution experiment.
+    learners
+        Number m of learners of the map. The defaults of `learners`, `beta`, `ridge` and `iterations` are those of the
+        GBMAP paper's out-of-distribution experiment.
+    beta
+        Sharpness β of the softplus function of each learner.
+    ridge
+        Ridge penalty λ on the weights of each learner.
+    iterations
+        Largest number of L-BFGS iterations with which each learner is fitted.
     neighbours
-        Number k of nearest neighbours.
+        Number k of nearest labelled events with which an event is compared.
     rate
         Share of in-distribution events that may be flagged.
     categories
-        Largest number of categories of a text feature that a map distinguishes: the most frequent of the window.
+        Number of categories of a text feature that a map distinguishes: the most frequent ones in the window.
     classes
-        Largest number of classes that a map distinguishes: the most frequent of the window.
+        Number of classes that a map distinguishes: the most frequent ones in the window.
     attribution
-        Add to each flagged event the features in which the map is steep.
+        Name, for each flagged event, the features to which the map is most sensitive.
     delta
         Significance level δ of ADWIN on the flags.
     test_interval
@@ -52,9 +58,8 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     grace
         Number of events before ADWIN's first test, and before the next test after an alarm.
     anchor
-        Number of events of a partition between two records of a stream's whole state. Streams take turns. A restart
-        reads about this many events, times the number of streams, again without publishing them. This changes no
-        number.
+        Number of events of a partition after which the detector records the whole state of one stream; the streams
+        take turns. After a restart, it reads about this many events per stream again, without publishing them.
 
     Raises
     ------

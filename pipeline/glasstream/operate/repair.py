@@ -196,7 +196,7 @@ def _value(letter: Letter, function: RepairFunction | None) -> bytes | None:
     listed = letter.said.rejected if letter.said.rejected_count is None else None
     chosen = sorted(index for index, _ in (listed or enumerate(elements)))
     if beyond := [index for index in chosen if index >= len(elements)]:
-        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)}")
+        raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)} elements")
     left = [elements[index] for index in chosen]
     if function is not None:
         left = [content for element in left if (content := _as_bytes(function(_content(element)))) is not None]

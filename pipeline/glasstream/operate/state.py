@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from glasstream.errors import BrokerError, RecordError
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS, Partition, latest, offsets, read_records
+from glasstream.runner.monitor import PROGRESS
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
 from glasstream.transport.connection import Connection, connection
@@ -27,6 +28,9 @@ from glasstream_topics import (
 from glasstream_topics.chunks import room_for
 
 R = TypeVar("R")
+
+COMMITTED = (*PROGRESS, checkpoints.TOPIC.name)
+"""Topics that hold the committed state of the stages."""
 
 _COUNTED = 100
 """Largest lag that is counted message by message, because most of it may be transaction markers."""
@@ -124,19 +128,15 @@ def state(settings: Settings) -> State:
         The progress cannot be read.
     """
     link, count, width = connection(settings), settings.topics.events, settings.topics.requests
-    committed = (
-        *(progress_learner.TOPIC.name, progress_aggregator.TOPIC.name, progress_novelty.TOPIC.name),
-        checkpoints.TOPIC.name,
-    )
     inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, requests.TOPIC.name: width}
-    wanted = {**dict.fromkeys(committed, count), **inputs}
+    wanted = {**dict.fromkeys(COMMITTED, count), **inputs}
     check_topics(link, {topic(settings, name): number for name, number in wanted.items()})
-    found = latest(link, [(topic(settings, name), number) for name in committed for number in range(count)])
+    found = latest(link, [(topic(settings, name), number) for name in COMMITTED for number in range(count)])
     places: list[Place] = []
     streams: list[Stream] = []
     notes: list[str] = []
     for number in range(count):
-        values = {name: found[topic(settings, name), number] for name in committed}
+        values = {name: found[topic(settings, name), number] for name in COMMITTED}
         one = _Partition(settings, number, values, notes)
         places += one.places
         streams += one.streams()
@@ -152,21 +152,21 @@ class _Partition:
     ) -> None:
         self._settings, self._number, self._values, self._notes = settings, number, values, notes
         self.places: list[Place] = []
-        self._learner: dict[str, progress_learner.StreamProgress] = {}
-        self._aggregator: dict[str, progress_aggregator.StreamProgress] = {}
-        self._novelty: dict[str, progress_novelty.StreamProgress] = {}
+        self._learner: dict[str, progress_learner.LearnerStreamProgress] = {}
+        self._aggregator: dict[str, progress_aggregator.AggregatorStreamProgress] = {}
+        self._novelty: dict[str, progress_novelty.NoveltyStreamProgress] = {}
         for learned in self._read(progress_learner.TOPIC.name, progress_learner.decode):
-            if isinstance(learned, progress_learner.StreamProgress):
+            if isinstance(learned, progress_learner.LearnerStreamProgress):
                 self._learner[learned.stream] = learned
             else:
                 self._place("learner", events.TOPIC.name, learned.epoch, learned.offset)
         for aggregated in self._read(progress_aggregator.TOPIC.name, progress_aggregator.decode):
-            if isinstance(aggregated, progress_aggregator.StreamProgress):
+            if isinstance(aggregated, progress_aggregator.AggregatorStreamProgress):
                 self._aggregator[aggregated.stream] = aggregated
             elif aggregated is not None:
                 self._place("aggregator", contributions.TOPIC.name, aggregated.epoch, aggregated.offset)
         for watched in self._read(progress_novelty.TOPIC.name, progress_novelty.decode):
-            if isinstance(watched, progress_novelty.StreamProgress):
+            if isinstance(watched, progress_novelty.NoveltyStreamProgress):
                 self._novelty[watched.stream] = watched
             elif watched is not None:
                 self._place("novelty", events.TOPIC.name, watched.epoch, watched.offset)

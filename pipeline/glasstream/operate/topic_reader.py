@@ -58,7 +58,9 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
             except KafkaException as error:
                 cause = error.args[0]
                 if not (cause.retriable() or cause.code() in _ELECTION) or time.monotonic() > until:
-                    raise BrokerError(f"no offsets of {place.topic}[{place.partition}]: {cause.str()}") from error
+                    raise BrokerError(
+                        f"{place.topic}[{place.partition}]: its offsets cannot be read: {cause.str()}"
+                    ) from error
                 left.append(place)
         places = left
         if places:

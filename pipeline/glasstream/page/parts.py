@@ -1,6 +1,7 @@
 """Parts of the JSON messages to a viewer."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from math import isnan
 from typing import Any
 
@@ -36,6 +37,7 @@ def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[
 def quality_part(history: StreamHistory) -> dict[str, Any]:
     """Return how well the model predicts, without the bins."""
     quality = history.quality
+    standing = quality.baselines.standing()
     return {
         "loss_name": quality.loss_name,
         "metric_name": quality.metric_name,
@@ -45,6 +47,7 @@ def quality_part(history: StreamHistory) -> dict[str, Any]:
         "last_seq": quality.last_seq if quality.events else None,
         "recent_loss": sum(quality.recent) / len(quality.recent) if quality.recent else None,
         "recent_events": len(quality.recent),
+        "standing": None if standing is None else {**asdict(standing), "beaten": standing.beaten},
     }
 
 

@@ -9,6 +9,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.consume.baselines import Baselines
 from glasstream.page.history import Bins, Thinned
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
@@ -148,6 +149,7 @@ class Quality:
     labelled: int = 0
     bins: Bins = field(default_factory=lambda: Bins(_BIN_EVENTS, _BINS))
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    baselines: Baselines = field(default_factory=lambda: Baselines(_RECENT))
     last_seq: int = -1
 
     def take(self, record: Prediction) -> bool:
@@ -158,6 +160,7 @@ class Quality:
         self.events += 1
         self.labelled += record.target is not None
         self.loss_name, self.metric_name = record.loss_name, record.metric.name
+        self.baselines.add(record.prediction, record.target)
         if record.metric.value is not None:
             self.metric = record.metric.value
         if record.loss is not None:

@@ -2,6 +2,8 @@
 
 It is a naive baseline for explaining a stream. Its values do not change within an interval, and they lag by one
 interval.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections.abc import Mapping
@@ -10,15 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.errors import SettingsError
+from glasstream.background.reservoir import Reservoir
+from glasstream.draws import stream_key
+from glasstream.errors import ModelError, SettingsError
 from glasstream.estimators.live_model import LiveModel
+from glasstream.explain.ipfi import contributions
 from glasstream.explain.losses import Loss, loss_for
 from glasstream.ingest.admission import Task
 from glasstream.research.batch_pfi import batch_pfi
 
 
 class IntervalPFI:
-    """Batch PFI of each interval's events, with the model as it is at the interval's end.
+    """PFI of each interval's events.
+
+    By default, it is the batch PFI of the model as it is at the interval's end. That model has learned all events of
+    the interval but the last. Its importances therefore also show how well it remembers these events. In the
+    prequential mode, each event is judged by the model that has not learned it, as iPFI does.
 
     Parameters
     ----------
@@ -30,6 +39,10 @@ class IntervalPFI:
         Number of events that are explained together, at least 2.
     permutations, seed
         Parameters of `batch_pfi`.
+    prequential
+        Whether to judge each event with the model at this event, before the model learns it. The values for a feature
+        come from `permutations` rows drawn from the `interval` events before this one, since later ones are not known
+        yet. So the first event of all is not judged.
 
     Raises
     ------
@@ -57,6 +70,7 @@ class IntervalPFI:
         interval: int = 1_000,
         permutations: int = 10,
         seed: int = 0,
+        prequential: bool = False,
     ) -> None:
         if interval < 2 or permutations < 1:
             raise SettingsError(
@@ -65,8 +79,14 @@ class IntervalPFI:
         self._live = model if isinstance(model, LiveModel) else LiveModel(model)
         self.loss: Loss = loss_for(Task(self._live.task), loss)
         self._interval, self._permutations, self._seed = interval, permutations, seed
+        self._next = self._live.events
         self._rows: list[NDArray[np.float64]] = []
         self._targets: list[float] = []
+        self._reservoir: Reservoir | None = None
+        self._judged: list[NDArray[np.float64]] = []
+        self._seen = 0
+        if prequential:
+            self._reservoir = Reservoir.empty(interval, "window", stream_key(seed, "interval PFI"))
         self.intervals = 0
         """Number of intervals explained so far."""
         self.importance: dict[str, float] = {}
@@ -83,16 +103,39 @@ class IntervalPFI:
         ------
         ModelError
             The event or its target is invalid and was ignored; or the model raised an error, and the interval was
-            skipped.
+            skipped (in the prequential mode: the event was not judged).
         """
-        row, target = self._live.event(x, y)
-        self._rows.append(row[0])
-        self._targets.append(target)
-        if len(self._rows) == self._interval:
-            self._explain()
+        row, target = self._live.event(x, y, self._next)
+        self._next += 1
+        self._seen += 1
+        try:
+            if self._reservoir is not None:
+                self._judge(self._reservoir, row, target)
+            else:
+                self._rows.append(row[0])
+                self._targets.append(target)
+        finally:
+            if self._seen % self._interval == 0:
+                self._explain()
         return self.importance
 
+    def _judge(self, reservoir: Reservoir, row: NDArray[np.float64], target: float) -> None:
+        draws = reservoir.pass_through(row, self._seen - 1, 1, self._permutations)
+        if not len(draws):
+            return
+        judged = contributions(self._live.predictor, self.loss, row, np.array([target]), draws)
+        if not np.isfinite(judged).all():
+            raise ModelError("expected finite predictions, got one that is not; scale the features")
+        self._judged.append(judged[0])
+
     def _explain(self) -> None:
+        if self._reservoir is not None:
+            total = np.zeros(len(self._live.names))
+            for judged in self._judged:  # a feature that is new has contributed 0 before
+                total[: len(judged)] += judged
+            self._end(total / max(len(self._judged), 1))
+            self._judged.clear()
+            return
         rows = np.full((self._interval, len(self._live.names)), np.nan)
         for place, row in zip(rows, self._rows, strict=True):
             place[: len(row)] = row
@@ -109,5 +152,8 @@ class IntervalPFI:
             # a feature that is new moves the numbers on, never back
             first_permutation=self.intervals * self._permutations,
         )
+        self._end(values)
+
+    def _end(self, values: NDArray[np.float64]) -> None:
         self.intervals += 1
         self.importance = dict(zip(self._live.names, values.tolist(), strict=True))

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 
 from glasstream.errors import BrokerError, GlasstreamError, StageDiedError
@@ -34,6 +36,8 @@ class _Child:
     """Time of the next start."""
     deaths: int = 0
     quick_deaths: int = 0
+    built: Path | None = None
+    """File that the worker creates when it has compiled its kernels."""
 
 
 @dataclass(slots=True)
@@ -54,10 +58,12 @@ class Children:
     restart: bool
     say: Callable[[str], None]
     _children: list[_Child] = field(default_factory=list)
+    _folder: "TemporaryDirectory[str]" = field(default_factory=lambda: TemporaryDirectory(prefix="glasstream-run-"))
 
     def add(self, stage: str, instance: str) -> None:
         """Start a worker."""
-        self._add(_Child(stage, instance, ("worker", stage)))
+        built = Path(self._folder.name, instance)
+        self._add(_Child(stage, instance, ("worker", stage, "--built", str(built)), built=built))
 
     def add_page(self, *, show: bool) -> None:
         """Start the page; with `show`, open it in a browser."""
@@ -74,6 +80,10 @@ class Children:
             for child in self._children
             if child.stage == stage and child.process is not None and child.process.poll() is None
         ]
+
+    def compiling(self) -> list[str]:
+        """Return the names of the workers that compile kernels, or load them, before they start."""
+        return [one.instance for one in self._children if one.process and one.built and not one.built.exists()]
 
     def check(self) -> None:
         """Check for dead workers, and restart explainers.

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 PUBLIC = tuple(topic.name for topic in ALL if topic.published)
 """Public topics that Glasstream writes."""
-_PROGRESS = ("progress.learner", "progress.aggregator")
-_OF_NOVELTY = "progress.novelty"
+PROGRESS = tuple(topic.name for topic in ALL if "glasstream run" in topic.read_by)
+"""Topics of the stages' progress on the partitions of `events`."""
 _BATCH = 1_000
 _ASK_SECONDS = 10.0
 
@@ -58,24 +58,24 @@ class Progress:
     """Row of the newest importance record, per stream."""
 
     def take(self, topic: str, message: Message) -> None:
-        """Read one record of `progress.learner`, `progress.aggregator` or `progress.novelty`."""
+        """Read one record of a topic in `PROGRESS`."""
         key, value = message.key(), message.value()
         if key is None or value is None:
             return
-        if topic == "progress.learner":
+        if topic == progress_learner.TOPIC.name:
             record = progress_learner.decode(key, value)
-            if isinstance(record, progress_learner.StreamProgress):
+            if isinstance(record, progress_learner.LearnerStreamProgress):
                 self.rows[record.stream] = record.rows
             else:
                 self.consumed[message.partition()] = record.offset
             return
-        if topic == _OF_NOVELTY:
+        if topic == progress_novelty.TOPIC.name:
             watching = progress_novelty.decode(key, value)
-            if isinstance(watching, progress_novelty.PartitionProgress):
+            if isinstance(watching, progress_novelty.NoveltyPartitionProgress):
                 self.watched[message.partition()] = watching.offset
             return
         aggregator = progress_aggregator.decode(key, value)
-        if isinstance(aggregator, progress_aggregator.StreamProgress):
+        if isinstance(aggregator, progress_aggregator.AggregatorStreamProgress):
             self.aggregated[aggregator.stream] = aggregator.next_row
             self.published[aggregator.stream] = aggregator.published_row
 
@@ -120,7 +120,7 @@ class Monitor:
         """Number of records of the public topics that have been read."""
         self._largest: Counter[str] = Counter()
         self._keys: dict[str, set[bytes | None]] = {topic: set() for topic in public}
-        progress = (*_PROGRESS, _OF_NOVELTY) if "novelty" in public else _PROGRESS
+        progress = [name for name in PROGRESS if "novelty" in public or name != progress_novelty.TOPIC.name]
         for topic in (*public, *progress):
             self._partitions += [(topic, partition) for partition in range(settings.topics.events)]
         start: list[TopicPartition] = []

@@ -11,26 +11,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.gbmap.neighbours import LARGE
 from glasstream.ingest.message import Message
+from glasstream.learn.warm_up import PER_MESSAGE, ROWS, messages
 from glasstream.models.codec.warm_up import warm_up
 from glasstream.models.contract.arrays import Array
 from glasstream.novelty.stream import StreamDetector
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.fitter import warm_up as warm_up_fitter
-from glasstream_topics import contributions, events, frames, requests
+from glasstream.stages.warm_up import warm_up_aggregator, warm_up_explainer
+from glasstream_topics import contributions, frames, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import METHODS
 from glasstream_topics.requests import ExplainRequest
-
-ROWS: Final = 240
-"""Number of rows of each stream: enough for snapshots, full windows, a map, and some rows after each restart."""
-_PER_MESSAGE: Final = 20
 
 _SMALL: Final = {
     "explain.reservoir": "10",
@@ -79,7 +75,7 @@ CASES: Final = (
                 "explain.sampling": "window",
                 "explain.loss": "brier",
                 "ipdp.grid": "quantiles",
-                "isage.corrected": "true",
+                "isage.corrected": "false",
             },
             {"isage.removal": "conditional", "drift.detector": "page_hinkley"},
             {"isage.fresh": "true", "drift.detector": "kswin", "drift.values": "smoothed"},
@@ -108,6 +104,8 @@ def precompile() -> None:
     warm_up_fitter()
     for case in CASES:
         run(case)
+        warm_up_explainer(settings_of(case))
+        warm_up_aggregator(settings_of(case))
 
 
 def settings_of(case: Case) -> Settings:
@@ -118,24 +116,7 @@ def settings_of(case: Case) -> Settings:
 def run(case: Case) -> Counter[str]:
     """Run the stream of a case through all stages, restart each half-way, and count the published records by topic."""
     pipeline = _Restarting(settings_of(case))
-    return Counter(topic for message in _messages(case) for topic, _ in pipeline.feed(message))
-
-
-def _messages(case: Case) -> Iterator[Message]:
-    key = events.key("small")
-    for offset, first in enumerate(range(0, case.rows, _PER_MESSAGE)):
-        rows = [_event(number, case.target) for number in range(first, first + _PER_MESSAGE)]
-        yield Message(events.TOPIC.name, 0, offset, key, orjson.dumps(rows))
-
-
-def _event(number: int, target: str) -> dict[str, Any]:
-    a, b = float(number * 37 % 101), float(number * 53 % 97)
-    x: dict[str, Any] = {"a": a, "b": b, "text": "uvw"[number % 3], "boolean": number % 2 == 0}
-    if number % 7:
-        x["sometimes"] = a - b
-    high = (a > 50) != (number > ROWS // 2)  # a change of the concept, to raise alarms
-    y = {"two": "high" if high else "low", "three": "none" if b > 60 else str(high), "number": a + 2 * b}[target]
-    return {"id": number, "x": x, "y": y}
+    return Counter(topic for message in messages(case.target, case.rows) for topic, _ in pipeline.feed(message))
 
 
 class _Restarting(Reference):
@@ -143,7 +124,7 @@ class _Restarting(Reference):
 
     def feed(self, message: Message) -> Iterator[tuple[str, bytes]]:
         """Process one message, as `Reference` does."""
-        if message.offset == ROWS // _PER_MESSAGE // 2:
+        if message.offset == ROWS // PER_MESSAGE // 2:
             self._restart(message.partition)
         yield from super().feed(message)
 

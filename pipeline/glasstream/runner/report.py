@@ -10,6 +10,7 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
+from glasstream.consume.baselines import Baselines, Standing
 from glasstream.errors import InputError
 from glasstream.runner.divergence import Divergence
 from glasstream.runner.tables import History, effects_table, importance_table, number
@@ -31,6 +32,7 @@ class _Predicted(msgspec.Struct):
 
     epoch: int
     stream: str
+    prediction: str | float | None
     target: str | float | None
     metric: Metric
 
@@ -74,6 +76,7 @@ class _Stream:
     unlabelled: int = 0
     metric: Metric | None = None
     divergence: Divergence = field(default_factory=Divergence)
+    baselines: Baselines = field(default_factory=Baselines)
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
     """Newest curve of each feature and output."""
@@ -201,8 +204,24 @@ class Report:
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
             f"dead letters: {self._dead.total()}"
         )
+        self._tell_standing(stream.baselines.standing())
         self._say(f"drift alarms: {_alarms(stream.alarms)}")
         self._tell_novelty(stream)
+
+    def _tell_standing(self, standing: Standing | None) -> None:
+        """Print how good the baselines are. A model that does not beat them explains little."""
+        if standing is None:
+            return
+        if standing.of_classes:
+            always = f"always '{standing.most_frequent}' is right in {standing.constant:.1%}"
+            line = f"the model is right in {standing.model:.1%}, {always}, the label before in {standing.no_change:.1%}"
+        else:
+            means = f"the mean so far {number(standing.constant)}, the label before {number(standing.no_change)}"
+            line = f"mean absolute error of the model {number(standing.model)}, {means}"
+        if standing.beaten:
+            self._say(f"baselines: {line}")
+        else:
+            self._say(f"warning: the model is no better than a baseline: {line}", style="yellow")
 
     def _tell_novelty(self, stream: _Stream) -> None:
         if not self._novelty:
@@ -237,6 +256,7 @@ class Report:
         stream = self._stream(prediction.stream, prediction.epoch)
         stream.predicted += 1
         stream.metric = metric = prediction.metric
+        stream.baselines.add(prediction.prediction, prediction.target)
         if prediction.target is None:
             stream.unlabelled += 1
         elif isinstance(prediction.target, float) and metric.value is not None:

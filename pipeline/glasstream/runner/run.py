@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import inf
@@ -43,10 +43,13 @@ class Patience:
     end
         Seconds after which the run ends. By then the learner has repeated what may have been lost three times:
         after 15, 45 and 105 seconds (see `glasstream.stages.standstill`).
+    compiling
+        Seconds between two lines that report that workers compile kernels. That is no standstill.
     """
 
     notice: float = 60.0
     end: float = 240.0
+    compiling: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,18 @@ class Moves:
         self._say = say
         self._clock = clock
         self._place: Hashable = None
-        self._moved = self._told = clock()
+        self._began = self._moved = self._told = clock()
+
+    def wait(self, compiling: Sequence[str]) -> None:
+        """Record that workers compile, which takes as long as it takes, and say so from time to time."""
+        now = self._clock()
+        if now - self._told >= self._patience.compiling:
+            self._told = now
+            self._say(
+                f"{', '.join(compiling)}: compiling numerical kernels for {now - self._began:.0f} s; only the first "
+                "run on a machine does this, for one to several minutes"
+            )
+        self._moved = now
 
     def look(self, place: Hashable, where: Callable[[], str]) -> None:
         """Record the progress of the run.
@@ -281,6 +295,9 @@ def _replay(
         started = drained = time.monotonic()
 
         def look() -> None:
+            if compiling := children.compiling():
+                moves.wait(compiling)
+                return
             progress = monitor.progress
             counts = (progress.consumed, progress.watched, progress.rows, progress.aggregated, progress.published)
             place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))

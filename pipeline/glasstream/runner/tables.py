@@ -1,6 +1,6 @@
 """Tables at the end of a run: importance of each feature with its largest change, and effects on the prediction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -18,11 +18,13 @@ _FOLDED = ("feature", "between rows")
 """Columns that may wrap on a narrow terminal; numbers stay whole."""
 _NARROWEST = 12
 """Smallest width of a feature's name in characters, on any terminal."""
+_LONGEST = 30
+"""Largest number of rows of a table. The topics have all features."""
 _EFFECT_COLUMNS = ("feature", "output", "importance", "lowest", "at", "highest", "at")
 
 
 def importance_table(stream: str, newest: Importance, history: History) -> Table:
-    """Build a table with one row per feature by rank. Names and headings wrap where there is no room."""
+    """Build a table of the most important features by rank. Names and headings wrap where there is no room."""
     rows = []
     for feature, values in sorted(newest.features.items(), key=lambda item: item[1].rank):
         change = largest_change(feature, history)
@@ -40,12 +42,11 @@ def importance_table(stream: str, newest: Importance, history: History) -> Table
     title = f"{stream}: importance after row {newest.row:,} ({newest.method}, {newest.loss}, α = {newest.alpha:g}, "
     table = Table(title=Text(f"{title}{newest.sampling})"), title_justify="left")
     for place, name in enumerate(_COLUMNS):
-        narrowest = max((len(row[place]) for row in rows), default=0)
+        narrowest = max((len(row[place]) for row in rows[:_LONGEST]), default=0)
         if name in _FOLDED:
             narrowest = min(narrowest, _NARROWEST)
         table.add_column(name, overflow="fold", min_width=narrowest, justify="left" if name == "feature" else "right")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+    _fill(table, rows, "features")
     return table
 
 
@@ -56,6 +57,7 @@ def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
     table = Table(title=Text(f"{stream}: effects after row {newest:,} (ipdp)"), title_justify="left")
     for place, name in enumerate(_EFFECT_COLUMNS):
         table.add_column(name, overflow="fold", justify="left" if place < 2 else "right")
+    rows = []
     for effect in ordered:
         ends = (min, max)
         places = [end(range(len(effect.curve)), key=effect.curve.__getitem__) for end in ends]
@@ -63,8 +65,18 @@ def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
         for place in places:
             at = effect.grid[place]
             cells += [number(effect.curve[place]), f"{at:.6g}" if isinstance(at, float) else str(at)]
-        table.add_row(*(Text(cell) for cell in cells))
+        rows.append(cells)
+    _fill(table, rows, "curves")
     return table
+
+
+def _fill(table: Table, rows: Sequence[Sequence[str]], things: str) -> None:
+    """Add the first rows, and a line below the table that counts the others."""
+    for row in rows[:_LONGEST]:
+        table.add_row(*(Text(cell) for cell in row))
+    if len(rows) > _LONGEST:
+        table.caption = f"and {len(rows) - _LONGEST:,} {things} of less importance, which the topic holds"
+        table.caption_justify = "left"
 
 
 def number(value: float, decimals: int = 4) -> str:

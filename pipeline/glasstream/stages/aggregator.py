@@ -18,12 +18,12 @@ from glasstream.explain.losses import LOSSES
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.settings import Settings
-from glasstream.stages.names import agreed_epoch, fingerprint, known_state, topic
+from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_other_topic, known_state, no_identity, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import method_of
-from glasstream_topics.progress_aggregator import AggregatorState, PartitionProgress, StreamProgress
+from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,22 @@ committed in turn.
 
 
 class AggregatorTask:
-    """State of the aggregator for one partition of `contributions`."""
+    """State of the aggregator for one partition of `contributions`.
 
-    def __init__(self, partition: int, settings: Settings) -> None:
+    Parameters
+    ----------
+    partition
+        Number of the partition.
+    settings
+        Configuration.
+    identify
+        Function that returns the id of the topic `contributions`.
+    """
+
+    def __init__(self, partition: int, settings: Settings, identify: Identify = no_identity) -> None:
         self.partition = partition
+        self._identify = identify
+        self._topic_id: str | None = None
         self._use(settings)
         self.damaged = 0
         """Number of messages that were not contributions."""
@@ -69,14 +81,24 @@ class AggregatorTask:
         where = f"{topic(self.settings, 'progress.aggregator')}[{self.partition}]"
         with known_state(where):
             restored = progress_aggregator.restore(records)
+        self._topic_id = self._identify()
         if restored.partition is None:
             self.core.next_offset = low
             return low
         found = restored.partition
         epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
+        begin = found.offset
+        if is_other_topic(found.topic_id, self._topic_id):
+            begin = low
+            log.warning(
+                "%s: the topic %s was deleted and created again (its id was %s, and is %s now); reading it from offset "
+                "%d on, and the learner sends requests for the missing rows again",
+                where, topic(self.settings, contributions.TOPIC.name), found.topic_id, self._topic_id, begin,
+            )  # fmt: skip
+        self._topic_id = self._topic_id or found.topic_id
         if epoch > found.epoch:
-            log.info("%s: epoch %d begins at offset %d", where, epoch, found.offset)
+            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
         for name, progress in restored.streams.items():
             self._chunks[name] = restored.chunks(name)
             if progress.epoch >= epoch:
@@ -84,8 +106,9 @@ class AggregatorTask:
                     state = restored.state(name)
                 mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
                 self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
-        self.core.next_offset = self._sent_offset = found.offset
-        return found.offset
+        self.core.next_offset = begin
+        self._sent_offset = found.offset
+        return begin
 
     async def feed(self, message: ConsumerRecord) -> None:
         """Aggregate one block."""
@@ -161,14 +184,16 @@ class AggregatorTask:
             return Outputs()
         self._sent_offset = offset
         key, value = progress_aggregator.encode_partition(
-            PartitionProgress(epoch=self.settings.epoch, offset=offset, fingerprint=self._fingerprint)
+            AggregatorPartitionProgress(
+                epoch=self.settings.epoch, offset=offset, fingerprint=self._fingerprint, topic_id=self._topic_id
+            )
         )
         return Outputs(records=records, progress=[ProducerRecord("", key, value), *states])
 
     def _state_records(self, stream: StreamAggregator) -> list[ProducerRecord]:
         meta, arrays = stream.state()
         state = AggregatorState(
-            progress=StreamProgress(
+            progress=AggregatorStreamProgress(
                 stream=stream.stream,
                 epoch=stream.settings.epoch,
                 next_row=stream.next_row,

@@ -84,7 +84,7 @@ class AggregatorProgress:
         except RecordError as error:
             log.warning("skipping unreadable record progress.aggregator[%d]@%d: %s", partition, offset, error)
             return
-        if not isinstance(record, progress_aggregator.StreamProgress):
+        if not isinstance(record, progress_aggregator.AggregatorStreamProgress):
             return
         at = record.epoch, record.next_row, record.published_row
         if at > self._at.get(record.stream, _NOWHERE):

@@ -2,9 +2,11 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
+
+import numpy as np
 
 from glasstream.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
@@ -16,7 +18,7 @@ from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.names import topic
 from glasstream.transport.records import ProducerRecord
 from glasstream_topics import requests, snapshots
-from glasstream_topics.progress_learner import StreamProgress
+from glasstream_topics.progress_learner import LearnerStreamProgress
 from glasstream_topics.requests import ExplainRequest
 
 
@@ -35,11 +37,12 @@ class _Sent:
     """Block that has been sent and is not aggregated yet."""
 
     block: ExplainRequest
-    """Block that was sent. After `shed` has forgotten its record, a refused block of the same rows."""
+    """Refused block of the rows that were sent. After `shed` has forgotten the record, of adjacent blocks together."""
     record: ProducerRecord | None
     """Record of the block; None if its bytes are forgotten."""
     size: int
-    """Bytes that count against the limit: the block's own, or those of all its contributions at most, if larger."""
+    """Bytes that count against the limit: the block's own, or those of all its contributions at most, if larger. After
+    the record is forgotten, what the refused block takes in memory."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,11 @@ class _Stream:
 _SHED: Final = (
     "the learner ran too far ahead of the aggregator and forgot the block before it was explained (limits.lag is shed)"
 )
+
+_FORGOTTEN_BYTES: Final = 2 * 1024
+"""Memory of a forgotten block beside its arrays."""
+_FORGOTTEN_ROWS: Final = 32 * 1024
+"""Largest number of rows of forgotten blocks that are joined. Their record has 16 bytes a row: a broker takes it."""
 
 
 class Backlog:
@@ -88,13 +96,13 @@ class Backlog:
         self._request_records: list[ProducerRecord] = []
         self._seen = -1
 
-    def inherit(self, streams: Mapping[str, StreamProgress]) -> None:
+    def inherit(self, streams: Mapping[str, LearnerStreamProgress]) -> None:
         """Take over the predecessor's snapshots, and end those that learning again does not need."""
         for name, stream in streams.items():
             self._epochs[name] = stream.epoch
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
 
-    def supersede(self, streams: Mapping[str, StreamProgress]) -> None:
+    def supersede(self, streams: Mapping[str, LearnerStreamProgress]) -> None:
         """Take over snapshots of an earlier epoch, and end them when the aggregator has left that epoch."""
         for name, stream in streams.items():
             chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
@@ -134,9 +142,9 @@ class Backlog:
         data = codec.encode(snapshot.predictor, stream=stream, epoch=epoch, version=version, key=self._key)
         if len(data) > self._settings.limits.snapshot_largest:
             raise BrokerError(
-                f"stream {stream!r}: a snapshot of {len(data):,} bytes is more than the "
-                f"{self._settings.limits.snapshot_largest:,} that this broker can hold; use --broker local, "
-                "or a smaller model"
+                f"stream {stream!r}: expected a snapshot of the model of at most "
+                f"{self._settings.limits.snapshot_largest:,} bytes (limits.snapshot_largest), got {len(data):,}; raise "
+                "the limit (on the embedded broker: use --broker local), or use a smaller model"
             )
         name = topic(self._settings, "snapshots")
         records = [ProducerRecord(name, key, value, 0) for key, value in snapshots.split(stream, epoch, version, data)]
@@ -227,7 +235,8 @@ class Backlog:
     def shed(self) -> int:
         """Get below the bounds without waiting for the aggregator, and return the number of snapshots that were ended.
 
-        Forget the oldest blocks and end the oldest snapshots.
+        Forget the oldest blocks and end the oldest snapshots. The rows' numbers remain, so that `repair` can send them
+        as unexplained. When these numbers alone exceed the bound, the backlog is `exhausted`.
         """
         limits, ended = self._settings.limits, 0
         while self._request_bytes > limits.request_bytes and self._forget_block():
@@ -240,17 +249,32 @@ class Backlog:
                 ended += 1
         return ended
 
+    @property
+    def exhausted(self) -> bool:
+        """Return whether there are too many bytes of requests, and `shed` can forget nothing more."""
+        return self._request_bytes > self._settings.limits.request_bytes and not self._some_to_forget()
+
+    def _some_to_forget(self) -> list[_Stream]:
+        return [stream for stream in self._requests.values() if len(stream.blocks) > stream.forgotten]
+
     def _forget_block(self) -> bool:
         """Forget the bytes of the oldest block of the stream that has most, and return whether there was one."""
-        streams = [stream for stream in self._requests.values() if len(stream.blocks) > stream.forgotten]
+        streams = self._some_to_forget()
         if not streams:
             return False
         stream = max(streams, key=lambda one: one.request_bytes)
         sent = stream.blocks[stream.forgotten]
-        stream.forgotten += 1
-        stream.request_bytes -= sent.size
-        self._request_bytes -= sent.size
-        sent.record, sent.size = None, 0
+        before = sent.size
+        if stream.forgotten and (joined := _joined(stream.blocks[stream.forgotten - 1].block, sent.block)):
+            del stream.blocks[stream.forgotten]
+            sent = stream.blocks[stream.forgotten - 1]
+            before += sent.size
+            sent.block = joined
+        else:
+            stream.forgotten += 1
+        sent.record, sent.size = None, _FORGOTTEN_BYTES + sent.block.seqs.nbytes + sent.block.y.nbytes
+        stream.request_bytes += sent.size - before
+        self._request_bytes += sent.size - before
         return True
 
     def live(self, stream: str) -> dict[str, int]:
@@ -305,3 +329,13 @@ class Backlog:
         name = topic(self._settings, "snapshots")
         keys = snapshots.tombstones(stream, self._epoch(stream) if epoch is None else epoch, version, chunks)
         self._records += [ProducerRecord(name, key, None, 0) for key in keys]
+
+
+def _joined(block: ExplainRequest, following: ExplainRequest) -> ExplainRequest | None:
+    """Return two refused blocks as one that names the model of the first; None if they must stay apart."""
+    count = block.count + following.count
+    adjacent = block.epoch == following.epoch and block.first_row + block.count == following.first_row
+    if not (adjacent and block.count and following.count) or following.flush_before or count > _FORGOTTEN_ROWS:
+        return None
+    seqs = np.concatenate([block.seqs, following.seqs])
+    return replace(block, seqs=seqs, x=np.empty((count, 0)), y=np.zeros(count))

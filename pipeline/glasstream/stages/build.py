@@ -5,7 +5,8 @@ Modules that only one stage needs are imported when that stage is built: River a
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from functools import partial
+from typing import NoReturn, TypeVar
 
 from glasstream.errors import SettingsError
 from glasstream.models.codec.authentication import Key
@@ -22,9 +23,10 @@ from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import PartitionState, StatefulStage, StateLane
 from glasstream.transport.stateless import StatelessStage
+from glasstream.transport.topic_identity import TopicIdentity
 from glasstream.transport.topic_sizes import SizeCheck
 from glasstream.transport.watch import Follower
-from glasstream.transport.worker import ExitCode, run_worker
+from glasstream.transport.worker import run_worker
 from glasstream_topics import progress_aggregator
 
 State = TypeVar("State")
@@ -32,8 +34,12 @@ State = TypeVar("State")
 STAGES = ("learner", "explainer", "aggregator", "novelty", "labels")
 
 
-def run(stage: str, settings: Settings) -> ExitCode:
-    """Run one worker of a stage until it is told to stop or cannot go on."""
+def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
+    """Run one worker of a stage until it is told to stop or cannot go on. Then end the process.
+
+    `built` is called when the stage is ready to start. Before that, kernels are compiled, which takes a minute or more
+    on a machine that has none in numba's cache.
+    """
     key = hmac_key(os.environ)
     makers = {
         "learner": _learner,
@@ -46,12 +52,15 @@ def run(stage: str, settings: Settings) -> ExitCode:
 
     def build() -> Stage:
         connection(settings).expect_usable()
-        return make(settings, key)
+        made = make(settings, key)
+        built()
+        return made
 
-    return run_worker(build, options(stage, settings), secrets_of(settings.kafka, key))
+    run_worker(build, options(stage, settings), secrets_of(settings.kafka, key))
 
 
 def _learner(settings: Settings, key: Key | None) -> Stage:
+    from glasstream.learn.warm_up import warm_up
     from glasstream.stages import learner
     from glasstream.stages.learner import LearnerTask
 
@@ -70,12 +79,14 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         wanted = progress_aggregator.is_progress if name == progress_aggregator.TOPIC.name else lambda key: True
         return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout, wanted)
 
+    warm_up(settings)
+    identify = TopicIdentity(link, topic(settings, "events"))
     stage = StatefulStage(
         link,
         presence,
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
-        make_state=lambda partition: LearnerTask(partition, settings, key, progress, read),
+        make_state=lambda partition: LearnerTask(partition, settings, key, progress, read, identify=identify),
         topics=needed_topics("learner", settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
@@ -92,9 +103,11 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 def _explainer(settings: Settings, key: Key | None) -> Stage:
     from glasstream.models.codec.warm_up import warm_up
     from glasstream.stages.explainer import ExplainerTask
+    from glasstream.stages.warm_up import warm_up_explainer
 
     worker = ExplainerTask(settings, key, AggregatorProgress())
     warm_up()
+    warm_up_explainer(settings)
     stage = StatelessStage(
         connection(settings),
         options("explainer", settings),
@@ -118,11 +131,11 @@ def _explainer(settings: Settings, key: Key | None) -> Stage:
 def _aggregator(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages import aggregator
     from glasstream.stages.aggregator import AggregatorTask
+    from glasstream.stages.warm_up import warm_up_aggregator
 
+    warm_up_aggregator(settings)
     needed = needed_topics("aggregator", settings)
-    stage = _stateful(
-        "aggregator", settings, "contributions", lambda partition: AggregatorTask(partition, settings), needed
-    )
+    stage = _stateful("aggregator", settings, "contributions", partial(AggregatorTask, settings=settings), needed)
     stage.replaceable = _replaceable(settings)
     watch_over(stage, settings, lambda: aggregator.samples(_states(stage, AggregatorTask)))
     return stage
@@ -135,7 +148,7 @@ def _novelty(settings: Settings, key: Key | None) -> Stage:
 
     fitter = Fitter()
     needed = needed_topics("novelty", settings)
-    stage = _stateful("novelty", settings, "events", lambda partition: NoveltyTask(partition, settings, fitter), needed)
+    stage = _stateful("novelty", settings, "events", partial(NoveltyTask, settings=settings, fitter=fitter), needed)
     stage.remedy = LOST_EVENTS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "events")))
     stage.services.append(fitter)
@@ -148,7 +161,7 @@ def _labels(settings: Settings, key: Key | None) -> Stage:
     from glasstream.stages.labels import LOST_LABELS, LabelsTask
 
     needed = needed_topics("labels", settings)
-    stage = _stateful("labels", settings, "labels", lambda partition: LabelsTask(partition, settings), needed)
+    stage = _stateful("labels", settings, "labels", partial(LabelsTask, settings=settings), needed)
     stage.remedy = LOST_LABELS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))
     watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsTask)))
@@ -159,15 +172,16 @@ def _stateful(
     name: str,
     settings: Settings,
     reads: str,
-    make_state: Callable[[int], PartitionState],
+    make_state: Callable[..., PartitionState],
     needed: dict[str, int | None],
 ) -> StatefulStage:
+    link = connection(settings)
     return StatefulStage(
-        connection(settings),
+        link,
         options(name, settings),
         input_topic=topic(settings, reads),
         state_topic=topic(settings, f"progress.{name}"),
-        make_state=make_state,
+        make_state=partial(make_state, identify=TopicIdentity(link, topic(settings, reads))),
         topics=needed,
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,

@@ -16,7 +16,7 @@ from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message, Oversized, Rejections
 from glasstream.learn.dead_letters import dead_letter, origin_only
 from glasstream.settings import Settings
-from glasstream.stages.names import known_state, topic
+from glasstream.stages.names import Identify, expect_same_topic, known_state, no_identity, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import events, events_dead, labels, progress_labels
 from glasstream_topics.events_dead import Reason
@@ -40,10 +40,14 @@ class LabelsTask:
         Number of the partition.
     settings
         Configuration.
+    identify
+        Function that returns the id of the topic `labels`.
     """
 
-    def __init__(self, partition: int, settings: Settings) -> None:
+    def __init__(self, partition: int, settings: Settings, identify: Identify = no_identity) -> None:
         self.partition = partition
+        self._identify = identify
+        self._topic_id: str | None = None
         self.settings = settings
         self.moved = 0
         """Number of messages that this worker moved, including those that `events` refused."""
@@ -64,6 +68,11 @@ class LabelsTask:
         where = f"{topic(self.settings, progress_labels.TOPIC.name)}[{self.partition}]"
         with known_state(where):
             found = progress_labels.restore(records)
+        self._topic_id = self._identify()
+        if found is not None:
+            name = topic(self.settings, labels.TOPIC.name)
+            expect_same_topic(where, name, found.topic_id, self._topic_id, LOST_LABELS)
+            self._topic_id = self._topic_id or found.topic_id
         start = low if found is None else found.offset
         if start < low:
             raise LostInputError(
@@ -123,7 +132,7 @@ class LabelsTask:
             return Outputs()
         self._sent_offset = self._next_offset
         records, self._records = self._records, []
-        key, value = progress_labels.encode(progress_labels.PartitionProgress(offset=self._sent_offset))
+        key, value = progress_labels.encode(progress_labels.LabelsPartitionProgress(self._sent_offset, self._topic_id))
         return Outputs(records=records, progress=[ProducerRecord("", key, value)])
 
     def committed(self) -> None:

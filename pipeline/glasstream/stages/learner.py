@@ -33,7 +33,18 @@ from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
 from glasstream.stages.backlog import Backlog
 from glasstream.stages.checkpoints import Checkpoints, Read
 from glasstream.stages.dead_letters import dead_record
-from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, fingerprint, known_state, topic
+from glasstream.stages.names import (
+    LOST_EVENTS,
+    Identify,
+    agreed_epoch,
+    expect_later,
+    expect_same_topic,
+    fingerprint,
+    is_other_topic,
+    known_state,
+    no_identity,
+    topic,
+)
 from glasstream.stages.standstill import Standstill
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import (
@@ -86,6 +97,8 @@ class LearnerTask:
         Function that reads a partition of one of our topics to its end.
     clock
         Clock in seconds that measures standstills of the aggregator.
+    identify
+        Function that returns the id of the topic `events`.
     """
 
     def __init__(
@@ -96,8 +109,11 @@ class LearnerTask:
         progress: AggregatorProgress,
         read: Read,
         clock: Callable[[], float] = monotonic,
+        identify: Identify = no_identity,
     ) -> None:
         self.partition = partition
+        self._identify = identify
+        self._topic_id: str | None = None
         self._key = key
         self._progress = progress
         self._use(settings)
@@ -117,6 +133,8 @@ class LearnerTask:
         self._stalls: dict[str, _Stall] = {}
         self._stalls_sent: dict[str, str] = {}
         """Description of the standstill in the progress record, per stream."""
+        self._stalled_before: set[str] = set()
+        """Streams with which the aggregator stood still when the predecessor committed last."""
         self._aggregated: Mapping[bytes, bytes] = {}
         """Committed state of the aggregator at the take-over, until the learner looks at it."""
         progress.follow(partition)
@@ -141,6 +159,7 @@ class LearnerTask:
         with known_state(where):
             restored = progress_learner.restore(records)
         found = restored.partition
+        self._topic_id = self._identify()
         if found is None:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self.settings, first_offset=low)
@@ -150,7 +169,8 @@ class LearnerTask:
             expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if epoch > found.epoch:
-            begin = found.offset if low <= found.offset <= high else low
+            known = not is_other_topic(found.topic_id, self._topic_id) and low <= found.offset <= high
+            begin = found.offset if known else low
             log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
             self._backlog.supersede(restored.streams)
             if self.settings.checkpoint.seconds:
@@ -158,6 +178,8 @@ class LearnerTask:
             self._first_offset = begin
             self.core = PartitionLearner(self.partition, self.settings, first_offset=begin)
             return begin
+        expect_same_topic(where, topic(self.settings, "events"), found.topic_id, self._topic_id, LOST_EVENTS)
+        self._topic_id = self._topic_id or found.topic_id
         if found.offset > high:
             raise LostInputError(
                 f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
@@ -167,6 +189,8 @@ class LearnerTask:
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
         self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})
+        self._stalls_sent = {name: stream.stalled for name, stream in streams.items() if stream.stalled}
+        self._stalled_before = set(self._stalls_sent)
         self._aggregated = self._read(progress_aggregator.TOPIC.name, self.partition)
         self._first_offset = found.first_offset
         sent = self._sent_position = Position(found.offset, found.used)
@@ -195,7 +219,7 @@ class LearnerTask:
         return begin
 
     def _states(
-        self, streams: Mapping[str, progress_learner.StreamProgress], sent: Position
+        self, streams: Mapping[str, progress_learner.LearnerStreamProgress], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
         """Return the checkpoints from which the learner can resume; empty if checkpoints are off."""
         if not self.settings.checkpoint.seconds:
@@ -239,7 +263,7 @@ class LearnerTask:
                 if self._backlog.full(learner.stream, learner.rows + self._look_every):
                     if self.settings.limits.lag == "shed":
                         self._shed(learner)
-                    else:
+                    if self.settings.limits.lag == "wait" or self._backlog.exhausted:
                         await self._hold_back(learner)
                         last = loop.time()
             self.core.block_events = self._look_every - since_look
@@ -252,7 +276,11 @@ class LearnerTask:
             self._checkpoints.end(ended.stream, ended.epoch)
 
     async def _end(self, learner: StreamLearner) -> None:
-        """Wait until the aggregator has all rows that a reset mark ends, before any row of the next epoch."""
+        """Wait until the aggregator has all rows that a reset mark ends, before any row of the next epoch.
+
+        What the outbox holds belongs to the ended epoch: after `Backlog.end` it would count as that of the next one.
+        """
+        self._take()
         log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
@@ -339,7 +367,8 @@ class LearnerTask:
         for name in outstanding:
             standstill = self._standstills.get(name)
             if standstill is None:
-                standstill = self._standstills[name] = Standstill(self._clock)
+                standstill = self._standstills[name] = Standstill(self._clock, known=name in self._stalled_before)
+                self._stalled_before.discard(name)
             lasted = standstill.lasts(self._progress.place(name))
             if not standstill.times:
                 self._stalls.pop(name, None)
@@ -405,18 +434,19 @@ class LearnerTask:
     def _progress_records(self) -> list[ProducerRecord]:
         position = self.core.position
         key, value = progress_learner.encode(
-            progress_learner.PartitionProgress(
+            progress_learner.LearnerPartitionProgress(
                 epoch=self.settings.epoch,
                 first_offset=self._first_offset,
                 offset=position.offset,
                 used=position.used,
                 fingerprint=self._fingerprint,
+                topic_id=self._topic_id,
             )
         )
         records = [ProducerRecord("", key, value)]
         for name, stream in self.core.streams.items():
             key, value = progress_learner.encode(
-                progress_learner.StreamProgress(
+                progress_learner.LearnerStreamProgress(
                     stream=name,
                     epoch=stream.learner.epoch,
                     seqs=stream.learner.seqs,

@@ -1,11 +1,11 @@
 """Full names of topics, and the fingerprint to which state is bound."""
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
-from glasstream.errors import ContractError, StateError
+from glasstream.errors import ContractError, LostInputError, StateError
 from glasstream.settings import Settings
 from glasstream_topics import ALL
 from glasstream_topics.progress import Setting
@@ -21,6 +21,14 @@ LOST_EVENTS = (
     "(--set epoch=N on every stage, with N above the epoch that `glasstream state show` prints), or use another "
     "--prefix"
 )
+
+
+Identify = Callable[[], str | None]
+"""Function that returns the current id of the topic that a stage reads; None if the brokers give no ids."""
+
+
+def no_identity() -> None:
+    """Return None, where a topic has no id."""
 
 
 def topic(settings: Settings, name: str) -> str:
@@ -114,6 +122,37 @@ def agreed_epoch(
             "--prefix"
         )
     return epoch + 1 if changed else epoch
+
+
+def is_other_topic(saved: str | None, current: str | None) -> bool:
+    """Return whether the ids are those of two topics. An unknown id (None) may be any."""
+    return saved is not None and current is not None and saved != current
+
+
+def expect_same_topic(where: str, name: str, saved: str | None, current: str | None, remedy: str) -> None:
+    """Check that a topic was not deleted and created again since the state was saved.
+
+    Parameters
+    ----------
+    where
+        Position of the state, for error messages.
+    name
+        Full name of the topic.
+    saved, current
+        Id of the topic in the state, and its current id.
+    remedy
+        Remedy if it was.
+
+    Raises
+    ------
+    LostInputError
+        It was. The offsets of the state mean nothing in the new topic, however long it is.
+    """
+    if is_other_topic(saved, current):
+        raise LostInputError(
+            f"{where}: the topic {name} was deleted and created again since this state was saved (its id was {saved}, "
+            f"and is {current} now), so the messages that follow the state are gone; {remedy}"
+        )
 
 
 def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:

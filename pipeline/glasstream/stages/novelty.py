@@ -24,10 +24,21 @@ from glasstream.novelty.partition import PartitionDetector
 from glasstream.novelty.stream import StreamDetector
 from glasstream.settings import Settings
 from glasstream.stages.fitter import Fitter, fitter_died
-from glasstream.stages.names import LOST_EVENTS, agreed_epoch, expect_later, known_state, novelty_fingerprint, topic
+from glasstream.stages.names import (
+    LOST_EVENTS,
+    Identify,
+    agreed_epoch,
+    expect_later,
+    expect_same_topic,
+    is_other_topic,
+    known_state,
+    no_identity,
+    novelty_fingerprint,
+    topic,
+)
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import novelty, progress_novelty
-from glasstream_topics.progress_novelty import Anchor, PartitionProgress, Restored, StreamProgress
+from glasstream_topics.progress_novelty import Anchor, NoveltyPartitionProgress, NoveltyStreamProgress, Restored
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +57,14 @@ class NoveltyTask:
         Configuration.
     fitter
         Process that fits maps.
+    identify
+        Function that returns the id of the topic `events`.
     """
 
-    def __init__(self, partition: int, settings: Settings, fitter: Fitter) -> None:
+    def __init__(self, partition: int, settings: Settings, fitter: Fitter, identify: Identify = no_identity) -> None:
         self.partition = partition
+        self._identify = identify
+        self._topic_id: str | None = None
         self._fitter = fitter
         self._fingerprint = novelty_fingerprint(settings)
         self._fits: dict[tuple[str, int], Future[bytes]] = {}
@@ -90,6 +105,7 @@ class NoveltyTask:
         with known_state(where):
             restored = progress_novelty.restore(records)
         found = restored.partition
+        self._topic_id = self._identify()
         if found is None:
             self.core = PartitionDetector(self.settings, first_offset=low)
             return low
@@ -98,18 +114,21 @@ class NoveltyTask:
             expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if epoch > found.epoch:
-            begin = found.offset if low <= found.offset <= high else low
+            known = not is_other_topic(found.topic_id, self._topic_id) and low <= found.offset <= high
+            begin = found.offset if known else low
             log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
             self.core = PartitionDetector(self.settings, first_offset=begin)
             for name in {**restored.parts, **restored.streams}:
                 ended = progress_novelty.tombstones(name, restored.chunks(name))
                 self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
+        expect_same_topic(where, topic(self.settings, "events"), found.topic_id, self._topic_id, LOST_EVENTS)
+        self._topic_id = self._topic_id or found.topic_id
         if found.offset > high:
             raise LostInputError(
                 f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
-                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
-                f"and created again; {LOST_EVENTS}"
+                f"{found.offset}, but the topic ends at {high}: the broker lost the end of the log, or the topic was "
+                f"deleted and created again; {LOST_EVENTS}"
             )
         self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
@@ -233,8 +252,12 @@ class NoveltyTask:
         name = topic(self.settings, novelty.TOPIC.name)
         records = [ProducerRecord(name, novelty.key(stream), value) for stream, value in self.core.take_records()]
         key, value = progress_novelty.encode(
-            PartitionProgress(
-                epoch=self.settings.epoch, offset=position.offset, used=position.used, fingerprint=self._fingerprint
+            NoveltyPartitionProgress(
+                epoch=self.settings.epoch,
+                offset=position.offset,
+                used=position.used,
+                fingerprint=self._fingerprint,
+                topic_id=self._topic_id,
             )
         )
         progress = [*self._superseded, ProducerRecord("", key, value)]
@@ -294,7 +317,7 @@ class NoveltyTask:
         watched = self.core.streams[name]
         _, anchored = self._anchors.get(name, (None, -1))
         return progress_novelty.encode(
-            StreamProgress(
+            NoveltyStreamProgress(
                 stream=name,
                 epoch=watched.detector.settings.epoch,
                 first_offset=watched.first_offset,

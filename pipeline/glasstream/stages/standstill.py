@@ -16,14 +16,17 @@ class Standstill:
     ----------
     clock
         Clock in seconds.
+    known
+        Whether the predecessor reported a standstill, so that the first repetition is due at once.
     """
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic, *, known: bool = False) -> None:
         self._clock = clock
         self._place: Hashable = None
         self._begun = 0.0
         self._since = 0.0
         self._patience = PATIENCE
+        self._known = known
         self.times = 0
         """Number of times that the current standstill has been reported; 0 without one."""
 
@@ -38,9 +41,11 @@ class Standstill:
         now = self._clock()
         if place != self._place or place is None:
             self._place, self._begun, self._since, self._patience, self.times = place, now, now, PATIENCE, 0
-            return None
+            if place is None or not self._known:
+                return None
+            self._known, self._patience = False, 0.0
         if now - self._since < self._patience:
             return None
-        self._since, self._patience = now, min(2 * self._patience, LONGEST)
+        self._since, self._patience = now, min(max(PATIENCE, 2 * self._patience), LONGEST)
         self.times += 1
         return now - self._begun

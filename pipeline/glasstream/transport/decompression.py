@@ -84,7 +84,7 @@ def gzip(payload: Any, limit: int = LIMIT) -> bytes:
         if size > limit:
             raise InflatesTooMuch(len(payload))
         if not inflater.eof:
-            raise EOFError("the gzip stream of a batch ends before its end")
+            raise EOFError("the gzip stream of a batch is truncated")
         rest = inflater.unused_data
     return b"".join(parts)
 

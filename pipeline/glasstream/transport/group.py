@@ -225,7 +225,9 @@ def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Un
     except KafkaException as error:
         cause = error.args[0]
         # If one of several brokers is away, the client has the answers of the others but does not return them.
-        return Unknown(f"the group {group} is unknown: {cause.str()}", away=cause.code() != KafkaError._PARTIAL)
+        # The embedded broker answers, but lists no groups.
+        away = cause.code() not in (KafkaError._PARTIAL, KafkaError._UNSUPPORTED_FEATURE)
+        return Unknown(f"the group {group} is unknown: {cause.str()}", away=away)
     if not found:
         return Unknown(f"no broker that answered knows the group {group}")
     members = [member for one in found for member in one.members]

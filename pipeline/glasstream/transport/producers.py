@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import threading
 import time
@@ -15,8 +16,23 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.patience import Patience
 from glasstream.transport.records import ProducerRecord
 
+log = logging.getLogger(__name__)
+
+#: Errors after which librdkafka writes nothing more with an idempotent producer. The log of a partition was truncated
+#: (an unclean election), or the topic was created again, so that the broker does not know the newest records.
+_ENDS_CLIENT = frozenset(
+    {
+        KafkaError._FATAL, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.UNKNOWN_PRODUCER_ID,
+        KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT,
+    }
+)  # fmt: skip
+
 #: Callback that receives None when a whole batch is acknowledged, or the first error.
 Done = Callable[[BrokerError | None], None]
+
+
+class _ClientEndedError(BrokerError):
+    """The client of a producer writes nothing more. Another client may write the records."""
 
 
 class _Batch:
@@ -30,7 +46,8 @@ class _Batch:
     def report(self, error: KafkaError | None, message: Any) -> None:
         """Process the delivery report of one record."""
         if error is not None and self._error is None:
-            self._error = BrokerError(
+            kind = _ClientEndedError if error.code() in _ENDS_CLIENT else BrokerError
+            self._error = kind(
                 f"a record for {message.topic()} was not accepted: {error.str()}; nothing after it is acknowledged"
             )
         self._left -= 1
@@ -43,6 +60,10 @@ class ConfirmedProducer:
 
     Records keep their order within a partition. A thread of its own polls for the acknowledgements. Any thread and the
     event loop may use it.
+
+    With patience, a producer outlives its client: when librdkafka ends the client because the broker has lost records,
+    the producer opens another client and writes unacknowledged batches again. Some of their records are then written
+    twice, perhaps after later ones.
 
     Parameters
     ----------
@@ -67,10 +88,15 @@ class ConfirmedProducer:
         self._under_way = 0
         self._counting = threading.Lock()
         limit = 0 if patience is not None else int(deadline * 1000)  # no limit
-        settings = connection.producer(linger_ms=linger_ms, delivery_timeout_ms=limit)
+        self._settings = connection.producer(linger_ms=linger_ms, delivery_timeout_ms=limit)
         if patience is not None:
-            settings["error_cb"] = lambda error: patience.note(error.str())
-        self._producer = Producer(settings)
+            self._settings["error_cb"] = lambda error: patience.note(error.str())
+        self._producer = Producer(self._settings)
+        #: Held while a record is handed to the client, and while the client is replaced.
+        self._handing = threading.Lock()
+        #: Whether the client writes nothing more.
+        self._ended = False
+        self._again: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="delivery-reports", daemon=True)
         self._thread.start()
@@ -86,10 +112,26 @@ class ConfirmedProducer:
 
     async def begin(self, records: Iterable[ProducerRecord]) -> "asyncio.Future[None]":
         """Send `records` in order, and return a future that completes when all of them are acknowledged."""
+        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch = list(records)
+        if not batch:
+            confirmed.set_result(None)
+            return confirmed
+        with self._begun(batch):
+            await self._send(batch, confirmed)
+        return confirmed
+
+    async def _send(self, batch: Sequence[ProducerRecord], confirmed: "asyncio.Future[None]") -> None:
+        """Hand a batch that is under way to the client."""
         loop = asyncio.get_running_loop()
-        confirmed: asyncio.Future[None] = loop.create_future()
 
         def settle(error: BrokerError | None) -> None:
+            if error is not None and self._goes_on(error) and not confirmed.cancelled():
+                task = loop.create_task(self._send_again(batch, confirmed))
+                self._again.add(task)
+                task.add_done_callback(self._again.discard)
+                return
+            self._settled()
             if confirmed.done():
                 return
             if error is None:
@@ -98,21 +140,25 @@ class ConfirmedProducer:
                 confirmed.set_exception(error)
 
         def done(error: BrokerError | None) -> None:
-            self._settled()
-            if not loop.is_closed():
+            if loop.is_closed():
+                self._settled()
+            else:
                 loop.call_soon_threadsafe(settle, error)
 
-        batch = list(records)
-        if not batch:
-            confirmed.set_result(None)
-            return confirmed
         counter = _Batch(len(batch), done)
         until = time.monotonic() + self._deadline
-        with self._begun(batch):
-            for record in batch:
-                while not self._try(record, counter, until):
-                    await asyncio.sleep(_FULL_PAUSE)
-        return confirmed
+        for record in batch:
+            while not self._try(record, counter, until):
+                await asyncio.sleep(_FULL_PAUSE)
+
+    async def _send_again(self, batch: Sequence[ProducerRecord], confirmed: "asyncio.Future[None]") -> None:
+        await asyncio.sleep(_AGAIN_PAUSE)
+        try:
+            await self._send(batch, confirmed)
+        except BrokerError as error:
+            self._settled()
+            if not confirmed.done():
+                confirmed.set_exception(error)
 
     def deliver(self, records: Iterable[ProducerRecord], patience: Patience | None = None) -> None:
         """Write `records` and wait until all of them are acknowledged, blocking.
@@ -131,29 +177,42 @@ class ConfirmedProducer:
         batch = list(records)
         if not batch:
             return
+        with self._begun(batch):
+            while True:
+                error = self._deliver(batch, patience)
+                if error is None:
+                    break
+                if not self._goes_on(error):
+                    raise error
+                _expect_patience(patience)
+                time.sleep(_AGAIN_PAUSE)
+        self._settled()
+
+    def _deliver(self, batch: Sequence[ProducerRecord], patience: Patience | None) -> BrokerError | None:
+        """Hand a batch to the client, and return the first error when all its records are reported."""
         finished = threading.Event()
-        outcome: list[BrokerError] = []
+        outcome: list[BrokerError | None] = []
 
         def done(error: BrokerError | None) -> None:
-            self._settled()
-            if error is not None:
-                outcome.append(error)
+            outcome.append(error)
             finished.set()
 
         counter = _Batch(len(batch), done)
         until = time.monotonic() + self._deadline
-        with self._begun(batch):
-            for record in batch:
-                while not self._try(record, counter, until):
-                    _expect_patience(patience)
-                    time.sleep(_FULL_PAUSE)
+        for record in batch:
+            while not self._try(record, counter, until):
+                _expect_patience(patience)
+                time.sleep(_FULL_PAUSE)
         # librdkafka reports every record within the delivery time-out. The extra second lets the report arrive.
         while not finished.wait(min(_LOOK, self._deadline)):
             _expect_patience(patience)
             if time.monotonic() > until + 1.0:
                 raise BrokerError(f"no acknowledgement of {len(batch)} records within {self._deadline:g} s")
-        if outcome:
-            raise outcome[0]
+        return outcome[0]
+
+    def _goes_on(self, error: BrokerError) -> bool:
+        """Return whether another client writes the records that this error prevented."""
+        return isinstance(error, _ClientEndedError) and self._patience is not None and not self._closing.is_set()
 
     @contextlib.contextmanager
     def _begun(self, batch: Sequence[ProducerRecord]) -> Iterator[None]:
@@ -165,7 +224,7 @@ class ConfirmedProducer:
                 self._patience.begin(_UNSAID)
         try:
             yield
-        except BaseException:  # refused, or given up by a released lane: not all records will be reported
+        except BaseException:  # refused, or given up by a released lane
             self._settled()
             raise
 
@@ -187,21 +246,27 @@ class ConfirmedProducer:
         self._producer.purge()
 
     def _try(self, record: ProducerRecord, counter: _Batch, until: float) -> bool:
+        """Hand a record to the client. Return False if its queue is full, or if it is about to be replaced."""
         try:
-            self._producer.produce(
-                record.topic,
-                value=record.value,
-                key=record.key,
-                partition=-1 if record.partition is None else record.partition,
-                headers=list(record.headers) or None,
-                on_delivery=counter.report,
-            )
+            with self._handing:
+                self._producer.produce(
+                    record.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=-1 if record.partition is None else record.partition,
+                    headers=list(record.headers) or None,
+                    on_delivery=counter.report,
+                )
         except BufferError:
             if time.monotonic() >= until:
                 raise BrokerError("the queue of the producer stayed full: the broker does not answer") from None
             return False
         except KafkaException as error:
-            raise BrokerError(f"a record for {record.topic} cannot be written: {error.args[0].str()}") from error
+            cause = error.args[0]
+            if cause.code() == KafkaError._FATAL and self._patience is not None and not self._closing.is_set():
+                self._ended = True
+                return False
+            raise BrokerError(f"a record for {record.topic} cannot be written: {cause.str()}") from error
         return True
 
     def _poll(self) -> None:
@@ -209,6 +274,21 @@ class ConfirmedProducer:
             # Polling raises an error that is fatal to the producer once. The reports of its records say the same.
             with contextlib.suppress(KafkaException):
                 self._producer.poll(0.2)
+            if self._ended:
+                self._replace()
+
+    def _replace(self) -> None:
+        """Replace the client, which writes nothing more. Its unacknowledged records are reported as errors."""
+        log.warning(
+            "the Kafka client of this producer cannot continue, because the broker lost records that were written "
+            "before; opening another client and writing the unacknowledged records again"
+        )
+        with self._handing:
+            ended, self._producer = self._producer, Producer(self._settings)
+            self._ended = False
+        ended.purge()
+        with contextlib.suppress(KafkaException):
+            ended.flush(_REPORTS)
 
 
 def _expect_patience(patience: Patience | None) -> None:
@@ -226,3 +306,9 @@ _LOOK = 0.5
 
 #: Seconds to wait for a full queue to drain before the next attempt.
 _FULL_PAUSE = 0.005
+
+#: Seconds before a batch is written again with another client.
+_AGAIN_PAUSE = 0.5
+
+#: Seconds within which a replaced client reports its records as failed. It needs no broker for that.
+_REPORTS = 5.0

@@ -95,9 +95,9 @@ def read_to_end(
             if left <= 0:
                 _watermarks(reader, topic, partition, _ANSWER)  # check that a broker still answers
                 raise UnavailableError(
-                    f"{topic}[{partition}] was read to offset {position} of {high} and for {timeout:g} s no further: "
-                    "the broker is too slow, or another producer's transaction is still open there until the broker "
-                    "times it out"
+                    f"{topic}[{partition}] was read to offset {position} of {high}, and no further within "
+                    f"{timeout:g} s: the broker is too slow, or another producer's transaction is still open there "
+                    "until the broker times it out"
                 )
             message = reader.poll(min(left, _POLL))
             if message is None:

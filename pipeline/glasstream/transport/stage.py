@@ -97,6 +97,8 @@ class Stage(ABC):
         self.revocations = 0
         self.view = View(options.group, input_topic)
         self._draining = False
+        self._losses: dict[int | None, str] = {}
+        """Why a partition cannot be continued although its state can be read; None as key stands for all partitions."""
         self._patiences: set[Patience] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -226,12 +228,16 @@ class Stage(ABC):
             lane = self.lanes.get(cut.partition)
             if lane is not None and lane.sequence is not None and lane.sequence.next_offset > cut.now:
                 self._has_changed(lane, found)
+                if lane.stall is not None:
+                    self._losses.setdefault(lane.partition, lane.stall)
         elif cut.topic not in self.replaceable:
+            loss = self._losses.setdefault(
+                None,
+                f"{cut.topic}[{cut.partition}]: {found}; a restart continues without the lost messages; to process "
+                "all of the log again, use another --prefix",
+            )
             for lane in self.lanes.values():
-                lane.give_up(
-                    f"{cut.topic}[{cut.partition}]: {found}; a restart continues without the lost messages; to process "
-                    "all of the log again, use another --prefix"
-                )
+                lane.give_up(loss)
 
     def _has_changed(self, lane: Lane, what: str) -> None:
         if not self.replaceable_input:
@@ -308,6 +314,10 @@ class Stage(ABC):
             if self.view.remade is not None and not self.replaceable_input:
                 for lane in taken.values():
                     self._has_changed(lane, self.view.remade)
+            for lane in taken.values():
+                loss = self._losses.get(None) or self._losses.get(lane.partition)
+                if loss is not None:
+                    lane.give_up(loss)
             self.settled = self.failure is None
 
     async def _look(self) -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import multiprocessing.util
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 import uvloop
 from aiokafka.errors import KafkaError
@@ -91,8 +93,8 @@ def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> Non
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
 
-def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> ExitCode:
-    """Run the stage that `build` makes until a signal or an error ends it. Never raise. Then the process ends.
+def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> NoReturn:
+    """Run the stage that `build` makes until a signal or an error ends it. Then end the process with an `ExitCode`.
 
     SIGTERM and SIGINT stop it in order: the worker commits the work in progress, leaves the group, and exits with 0. A
     second signal ends it at once. `secrets` are never written to the log.
@@ -103,7 +105,23 @@ def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Seque
         code = runner.run(_live(build))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # closing the loop restored the default; the exit code is settled
-    return code
+    _end_process(code)
+
+
+def _end_process(code: ExitCode) -> NoReturn:
+    """Write what is buffered, and end the process without finalising the interpreter.
+
+    After a fatal error, some clients of librdkafka cannot be closed in time. Their threads call Python to report logs
+    and errors. In an interpreter that is being finalised, such a call ends the process with SIGSEGV, and the exit code,
+    which says what to do, is lost.
+    """
+    # Semaphores of other processes that stay are reported as leaked. The standard library has no public function.
+    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 async def _live(build: Callable[[], Stage]) -> ExitCode:

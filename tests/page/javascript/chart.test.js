@@ -4,7 +4,7 @@ import { read } from "../../../pipeline/glasstream/page/static/address.js";
 import { around, eventRange, fitted, ink, ticks, tint } from "../../../pipeline/glasstream/page/static/chart.js";
 import { aligned, newestUpTo, tight } from "../../../pipeline/glasstream/page/static/effects.js";
 import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
-import { axis, listed, sums } from "../../../pipeline/glasstream/page/static/reliance.js";
+import { axis, band, listed, sums } from "../../../pipeline/glasstream/page/static/reliance.js";
 import { quality, ranking, state } from "./messages.js";
 
 test("neighbouring ticks have different texts, all with the same number of decimals", () => {
@@ -133,6 +133,12 @@ test("the ranking keeps its order, and drawn features take precedence when there
     ["Sensor_2", ...Array.from({ length: 10 }, (_, at) => `Sensor_2${at}`)],
   );
   assert.deepEqual(listed(all, "nobody", drawn, 100), { shown: [], hidden: 0 });
+});
+
+test("the caption says where there can be no interval", () => {
+  assert.equal(band({ kind: "normal", level: 0.95 }), "; shaded: 95 % interval");
+  assert.equal(band({ kind: null, level: null }), "");
+  assert.match(band({ kind: "biased", level: null }), /no intervals.*bias of unknown size/);
 });
 
 test("the axis of the ranking spans 0, all values and all intervals, and keeps their order", () => {

@@ -22,7 +22,7 @@ export function quality(width, from, mean) {
   const last_seq = last.at(-1) ?? null;
   const events = (last_seq ?? -1) + 1;
   const numbers = { metric: 0.5, events, labelled: events, last_seq, recent_loss: 0.5, recent_events: events, bins };
-  return { loss_name: "zero_one", metric_name: "accuracy", ...numbers };
+  return { loss_name: "zero_one", metric_name: "accuracy", standing: null, ...numbers };
 }
 
 /**

@@ -1,11 +1,13 @@
 """Compile the kernels ahead, so that the first block does not wait for them."""
 
+from collections.abc import Iterator
 from importlib.resources import files
 
 import numpy as np
 import orjson
 
 from glasstream.models.codec import snapshot
+from glasstream.models.contract.predictor import Predictor
 from glasstream_topics import frames
 
 SAMPLES = "samples.json"
@@ -14,7 +16,13 @@ River has just learned: an explainer need not import River for this."""
 
 
 def warm_up() -> None:
-    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk.
+    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk."""
+    for _, predictor in predictors():
+        predictor.evaluate(np.zeros((1, 1)))
+
+
+def predictors() -> Iterator[tuple[str, Predictor]]:
+    """Yield a small model of each form that has kernels, and the name of the form.
 
     The models are read from the bytes of a snapshot, because numba compiles anew for arrays of another kind. Explainers
     have arrays of snapshots, and a learner's arrays have the same form (see `arrays.sealed`).
@@ -22,4 +30,4 @@ def warm_up() -> None:
     for meta, arrays in orjson.loads(files(__package__).joinpath(SAMPLES).read_bytes()):
         given = {name: np.array(values, dtype).reshape(shape) for name, (dtype, shape, values) in arrays.items()}
         frame = frames.encode(snapshot.KIND, snapshot.VERSION, meta, given)
-        snapshot.from_frame(frame, key=None).predictor.evaluate(np.zeros((1, 1)))
+        yield meta["form"], snapshot.from_frame(frame, key=None).predictor

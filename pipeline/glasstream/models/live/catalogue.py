@@ -25,7 +25,7 @@ def takes_text(name: str, task: Task) -> bool:
 
     A linear model cannot calculate with text. Neither can River's trees for regression, whose leaves are linear models.
     """
-    return name not in _NAMED or (name != "linear" and task is Task.CLASSIFICATION)
+    return name not in BUNDLED or (name != "linear" and task is Task.CLASSIFICATION)
 
 
 class ClassesInOrder(dict[Any, None]):
@@ -76,7 +76,7 @@ def _linear(task: Task, seed: int) -> RiverModel:
     return compose.Pipeline(preprocessing.StandardScaler(), make())
 
 
-_NAMED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
+BUNDLED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,11 +85,12 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes
     ----------
     name
-        ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, a callable that returns a River model.
+        ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, your function that returns a River model.
     task
-        ``classification`` or ``regression``. If unset, the first labelled event of a stream decides.
+        What the model predicts: a class or a number. If unset, the first label of a stream decides: text and booleans
+        mean classification, numbers regression.
     many_classes
-        Expect more than two classes: wrap a binary model in one-vs-rest from the start.
+        Wrap a model for two classes in one-vs-rest from the start, because more than two classes are expected.
     """
 
     name: ChangesExplanations[str] = "forest"
@@ -120,8 +121,8 @@ def model_factory(name: str, seed: int) -> ModelFactory:
     ModelError
         There is no such model, or what FACTORY returns is not a River model for the stream's task.
     """
-    if name in _NAMED:
-        named = _NAMED[name]
+    if name in BUNDLED:
+        named = BUNDLED[name]
         return lambda task: named(task, seed)
     return _own_model(name)
 
@@ -130,7 +131,7 @@ def _own_model(name: str) -> ModelFactory:
     """Return a user's factory, with a check of what it returns."""
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise ModelError(f"model.name: expected one of {', '.join(_NAMED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
+        raise ModelError(f"model.name: expected one of {', '.join(BUNDLED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

@@ -4,7 +4,7 @@ Trees, forests and linear models predict and learn in compiled code, with River'
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +12,11 @@ from river import base, multiclass
 
 from glasstream.errors import ModelRaised, NotCompilable
 from glasstream.ingest.admission import Task
+from glasstream.learning import families
 from glasstream.learning.layout import REFUSED
-from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.learning.live import ERRORS, Columns
 from glasstream.models.live import event_memo
 from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
-from glasstream.models.live.linear_learning import CompiledLinear
 from glasstream_topics.events import LARGEST
 
 
@@ -33,6 +33,13 @@ class Prediction(NamedTuple):
 
 NOTHING = Prediction(None, None, None)
 """Prediction of a classifier before its first class."""
+
+
+class NotLearned(NamedTuple):
+    """The prediction for an event that the model could not learn."""
+
+    prediction: Prediction
+    error: ModelRaised
 
 
 class StreamModel:
@@ -53,6 +60,8 @@ class StreamModel:
 
     _live: RiverModel
     """Model that predicts and learns: the River model, or a compiled equivalent."""
+    live: families.Live | None
+    """The model itself, if it learns in compiled code."""
 
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
         self.task = task
@@ -78,19 +87,17 @@ class StreamModel:
     @property
     def river(self) -> RiverModel:
         """Return the River model as of the last event. Only read it."""
-        if isinstance(self._live, LiveModel):
-            return self._live.to_river()
-        return self._live.river if isinstance(self._live, CompiledLinear) else self._live
+        return self._live if self.live is None else self.live.to_river()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__}
-        live = state.pop("_live")
-        return state | ({"arrays": live.to_bytes()} if isinstance(live, LiveModel) else {"river": self.river})
+        river, live = state.pop("_live"), state.pop("live")
+        return state | ({"river": river} if live is None else {"arrays": families.write(live)})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "arrays" in state:
-            self._live = LiveModel.from_bytes(self.__dict__.pop("arrays"))
+            self._live = self.live = families.read(*self.__dict__.pop("arrays"))
         else:
             self._take_over(self.__dict__.pop("river"))
 
@@ -98,14 +105,11 @@ class StreamModel:
         """Use a compiled equivalent of a River model if there is one."""
         self.stays_in_river: str | None = None
         """Reason why the model predicts and learns in River itself; None for a compiled model."""
-        self._live = CompiledLinear.of(river) or river
-        if self._live is river and self.task is Task.REGRESSION:
-            self.stays_in_river = "of regressors only linear ones learn in compiled code"
-        elif self._live is river:
-            try:
-                self._live = take(river)
-            except NotCompilable as reason:
-                self.stays_in_river = str(reason)
+        self._live, self.live = river, None
+        try:
+            self._live = self.live = families.take(river)
+        except NotCompilable as reason:
+            self.stays_in_river = str(reason)
         self._asks_repeatedly = self._live is river and event_memo.asks_repeatedly(river)
 
     @property
@@ -138,11 +142,16 @@ class StreamModel:
             raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
 
     @property
-    def live(self) -> LiveModel | None:
-        """The model itself, if it learns in compiled code; `predict_and_learn` then takes blocks of events."""
-        return self._live if isinstance(self._live, LiveModel) else None
+    def least_block(self) -> int | None:
+        """Smallest number of events that `predict_and_learn` should get; None if it takes none now."""
+        live = self.live
+        if live is None or (self._binary is not None and len(self._names) < 2):
+            return None
+        return live.least_block
 
-    def predict_and_learn(self, columns: Columns, targets: Sequence[str | None]) -> list[Prediction | ModelRaised]:
+    def predict_and_learn(
+        self, columns: Columns, targets: Sequence[str | float | None]
+    ) -> list[Prediction | NotLearned | ModelRaised]:
         """Predict each event of a block, and learn it before the next one if it has a target.
 
         Parameters
@@ -150,18 +159,29 @@ class StreamModel:
         columns
             The events.
         targets
-            Class of each event, among those that the model has learned; None for an event without a label.
+            Class of each event, among those that the model has learned, or its number; None for an event without one.
 
         Returns
         -------
-        For each event what `predict` would return or raise. An event for which it would raise has not been learned.
+        For each event what `predict` would return or raise, together with what `learn` would raise. An event for which
+        `predict` would raise has not been learned.
         """
         live = self._live
-        numbers: dict[str | None, int] = {None: -1, **live.numbers}
+        predictions: list[Prediction | NotLearned | ModelRaised] = []
+        if self.task is Task.REGRESSION:
+            wanted = np.array([nan if target is None else target for target in targets], np.float64)
+            values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST)
+            predictions += [Prediction(None, None, value) for value in values.tolist()]
+            for place in np.flatnonzero(outcomes).tolist():
+                predictions[place] = _not_learned(float(values[place]), int(outcomes[place]))
+            return predictions
+        if self._binary is None and not live.numbers.keys() >= {*targets} - {None}:
+            # One-vs-rest that has replaced a binary model meets the known classes again.
+            live.numbers_of([target for target in targets if target is not None])
+        names: list[str] = live.classes if self._binary is None else [self._names[key] for key in live.classes]
+        numbers: dict[Any, int] = {None: -1, **{name: number for number, name in enumerate(names)}}
         labels = np.array([numbers[target] for target in targets], np.int64)
         answers = live.predict_learn_block(columns, labels, only_finite=True)
-        names: list[str] = live.classes
-        predictions: list[Prediction | ModelRaised] = []
         rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
         for votes, sequence, label in rows:
             probabilities = {names[number]: votes[number] for number in sequence if number >= 0}
@@ -207,7 +227,7 @@ class StreamModel:
             return NOTHING
         value = float(value)
         if not abs(value) <= LARGEST:
-            raise ArithmeticError(f"expected a prediction within ±{LARGEST:g}, got {value}; scale the features")
+            raise ArithmeticError(_not_within(value))
         return Prediction(None, None, value)
 
     def _two(self, x: Mapping[str, Any]) -> Prediction:
@@ -251,10 +271,18 @@ class StreamModel:
             self._names[len(self.classes) == 2] = name
 
     def _use_one_vs_rest(self) -> None:
-        self._live = multiclass.OneVsRestClassifier(self._binary)
+        self._take_over(multiclass.OneVsRestClassifier(self._binary))
         self._binary = None
         self._ask = self._many
         self._label_from_votes = True
+
+
+def _not_learned(value: float, outcome: int) -> NotLearned | ModelRaised:
+    """Return what becomes of an event that a regressor has not learned."""
+    if (error := ERRORS.get(outcome)) is not None:
+        raised = ModelRaised(f"learn: {type(error).__name__}: {error}")
+        return NotLearned(Prediction(None, None, value), raised)
+    return ModelRaised(f"predict: ArithmeticError: {_not_within(value)}")
 
 
 def _expect_finite(votes: Mapping[Any, float]) -> None:
@@ -264,6 +292,10 @@ def _expect_finite(votes: Mapping[Any, float]) -> None:
 
 def _not_finite(votes: Mapping[Any, float]) -> str:
     return f"expected finite probabilities, got {dict(votes)}; scale the features"
+
+
+def _not_within(value: float) -> str:
+    return f"expected a prediction within ±{LARGEST:g}, got {value}; scale the features"
 
 
 def _default_predict_one(model: RiverModel) -> bool:

@@ -10,7 +10,7 @@ from glasstream.errors import FrameError, GlasstreamError, RecordError, StateErr
 from glasstream.learn.checkpoint import newly_sealed, verified
 from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
-from glasstream.operate.state import State, state
+from glasstream.operate.state import COMMITTED, State, state
 from glasstream.operate.topic_reader import Partition, latest, offsets, read_records
 from glasstream.secret import hmac_key
 from glasstream.settings import Settings
@@ -45,13 +45,9 @@ def progress(context: DoctorContext) -> list[Finding]:
     found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     found += _lag(settings, there, members)
     found += _restart(settings, there)
-    names = (
-        *(progress_learner.TOPIC.name, progress_aggregator.TOPIC.name, progress_novelty.TOPIC.name),
-        checkpoints.TOPIC.name,
-    )
     read = latest(
         connection(settings),
-        [(topic(settings, name), number) for name in names for number in range(settings.topics.events)],
+        [(topic(settings, name), number) for name in COMMITTED for number in range(settings.topics.events)],
     )
     found += _fingerprints(settings, read, {place.stage for place in there.partitions})
     found += _sealed(context, read)
@@ -159,7 +155,7 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
                 do = f"set them back, or start every stage with --new-epoch; this {stage} would not start"
                 found.append(fail("state", said, do))
                 break  # the other partitions repeat it
-    return found or [ok("state", f"{compared} partitions have state of these settings")]
+    return found or [ok("state", f"{compared} partitions have state that was saved under these settings")]
 
 
 def _theirs(

@@ -12,7 +12,7 @@ from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress import Setting
-from glasstream_topics.progress_learner import StreamProgress
+from glasstream_topics.progress_learner import LearnerStreamProgress
 
 _VERSION = "version."
 _INCLUDED = ("forest", "tree", "linear")
@@ -37,7 +37,7 @@ class StreamEpoch:
 
     stream: str
     partition: int
-    progress: StreamProgress
+    progress: LearnerStreamProgress
     settings: Settings
     differing: tuple[str, ...]
 
@@ -101,4 +101,4 @@ def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
     try:
         return msgspec.convert(values, Settings)
     except msgspec.ValidationError as error:
-        raise SettingsError([f"the settings that the stream was learned under: {error}"]) from error
+        raise SettingsError([f"the settings under which the stream was learned cannot be used: {error}"]) from error

@@ -63,6 +63,17 @@
  */
 
 /**
+ * The model beside baselines, over recent events: shares of right predictions, or mean absolute errors of numbers.
+ * @typedef {object} Standing
+ * @property {number} events
+ * @property {number | null} model
+ * @property {number | null} constant
+ * @property {number | null} no_change
+ * @property {string | null} most_frequent null for numbers
+ * @property {boolean} beaten whether the model is better than both baselines
+ */
+
+/**
  * @typedef {object} Quality
  * @property {string} loss_name
  * @property {string} metric_name
@@ -72,6 +83,7 @@
  * @property {number | null} last_seq
  * @property {number | null} recent_loss
  * @property {number} recent_events
+ * @property {Standing | null} standing
  * @property {Bins} bins
  */
 

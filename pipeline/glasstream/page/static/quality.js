@@ -5,8 +5,26 @@ import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
 /** @import { Shared } from "./main.js" */
-/** @import { Known } from "./messages.js" */
+/** @import { Known, Standing } from "./messages.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
+
+/**
+ * The tile that shows the model beside its baselines; none before the first event that can be compared.
+ * @param {Standing | null} standing
+ * @returns {[name: string, value: string, remark: string][]}
+ */
+export function beside(standing) {
+  if (!standing) return [];
+  const of = `last ${count(standing.events)}`;
+  const verdict = standing.beaten ? "" : "no better than a baseline: ";
+  if (standing.most_frequent === null) {
+    const others = `mean so far ${number(standing.constant)}, value before ${number(standing.no_change)}`;
+    return [[`mean absolute error, ${of}`, number(standing.model), verdict + others]];
+  }
+  const always = `always “${standing.most_frequent}” ${percent(standing.constant)}`;
+  const others = `${always}, label before ${percent(standing.no_change)}`;
+  return [[`right, ${of}`, percent(standing.model), verdict + others]];
+}
 
 export class QualityPanel {
   /** @param {Shared} shared */
@@ -33,12 +51,8 @@ export class QualityPanel {
     const name = named(quality.loss_name);
     const share = quality.loss_name === "zero_one";
     tiles("quality-tiles", [
-      share
-        ? [
-            `right, of the last ${count(quality.recent_events)}`,
-            percent(quality.recent_loss == null ? null : 1 - quality.recent_loss),
-          ]
-        : [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
+      ...beside(quality.standing),
+      [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
       [
         `${named(quality.metric_name)} since the start`,
         number(quality.metric),

@@ -94,9 +94,9 @@ export class ReliancePanel {
     }
     const names = Object.keys(known.features);
     for (const name of this.#slots.keys()) if (!names.includes(name)) this.#slots.delete(name);
-    const band = known.interval.level ? `; shaded: ${percent(known.interval.level)} interval` : "";
     const thinned = known.kept_every > 1 ? `; of older records every ${count(known.kept_every)}th` : "";
-    this.caption.textContent = `${known.meaning}${view.mode === "lines" ? band : "; below 0 drawn as 0"}${thinned}`;
+    const drawn = view.mode === "lines" ? band(known.interval) : "; below 0 drawn as 0";
+    this.caption.textContent = `${known.meaning}${drawn}${thinned}`;
     if (view.mode === "stacked") this.#stack(known, names);
     else this.#lines(known, names);
     this.#legend(view.mode === "stacked" ? [...names, null] : names);
@@ -297,6 +297,15 @@ class Row {
     this.value.textContent = fixed(value, 4);
     this.interval.textContent = low == null || high == null ? "" : `${fixed(low)} … ${fixed(high)}`;
   }
+}
+
+/**
+ * What the caption says about intervals.
+ * @param {Importance["interval"]} interval
+ */
+export function band({ kind, level }) {
+  if (kind === "biased") return "; no intervals: these values have a bias of unknown size";
+  return level ? `; shaded: ${percent(level)} interval` : "";
 }
 
 /** @param {{stroke: string, dash?: number[]}} line */

@@ -96,7 +96,7 @@ class Finished:
         try:
             lines = file.read_bytes().splitlines(keepends=True)
         except OSError as error:
-            raise InputError(f"{file}: expected a file of results, got {error.strerror}") from error
+            raise InputError(f"{file}: cannot be read: {error.strerror}") from error
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 continue  # the interruption cut off this line

@@ -11,8 +11,7 @@ from glasstream.errors import InputError
 from glasstream.gbmap.rows import Floats
 from glasstream.gbmap.settings import GbmapSettings
 from glasstream.gbmap.table import Table
-from glasstream.research.gbmap_paper.contestants import CONTESTANTS, Fitted, name_of
-from glasstream.research.gbmap_paper.table4 import parted
+from glasstream.research.papers.gbmap_contestants import CONTESTANTS, Fitted, name_of, parted
 
 _FEWEST: Final = 10
 """Smallest number of rows that can be split into training and test rows."""

@@ -8,9 +8,12 @@ pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 from glasstream.errors import InputError
 from glasstream.gbmap.settings import PAPER_DRIFT
 from glasstream.gbmap.table import Table
-from glasstream.research.gbmap_paper.contestants import CONTESTANTS, Contestant, Fitted
-from glasstream.research.gbmap_paper.drift import FEWEST, area, drift
-from glasstream.research.gbmap_paper.table4 import STAGED, drawn, parted, score
+from glasstream.research.papers.experiment import Request
+from glasstream.research.papers.gbmap_contestants import CONTESTANTS, Contestant, Fitted, parted
+from glasstream.research.papers.gbmap_drift import FEWEST, Drift, area, drift
+from glasstream.research.papers.gbmap_knn import PAPER, Knn, scores
+from glasstream.research.papers.gbmap_sets import FILES, SETS, cosines
+from glasstream.research.papers.gbmap_table4 import STAGED, Table4, drawn, score
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -50,31 +53,43 @@ def test_no_row_is_trained_on_and_tested() -> None:
 def test_candidates_are_within_the_ranges_of_table_2() -> None:
     assert STAGED == {"gbmap": ("n_learners", 2), "boosting": ("max_iter", 100)}  # and all more, up to what is drawn
     draws = generator(0)
-    tried = [drawn("gbmap", False, draws) for _ in range(2_000)]
+    tried = [drawn("gbmap", draws) for _ in range(2_000)]
     assert {one["n_learners"] for one in tried} == {150}
     assert {one["max_iter"] for one in tried} == {200, 400}
     assert 1 <= min(one["beta"] for one in tried) < 1.1 and 19.9 < max(one["beta"] for one in tried) <= 20
     assert 0 <= min(one["ridge"] for one in tried) < 1e-4 and 0.0099 < max(one["ridge"] for one in tried) <= 0.01
-    boosted = [drawn("boosting", True, draws) for _ in range(2_000)]
+    boosted = [drawn("boosting", draws) for _ in range(2_000)]
     assert {one["max_depth"] for one in boosted} == {1, 2, 3, 4, 5}
     assert {one["max_iter"] for one in boosted} == {2_000}
-    assert all(1 <= drawn("linear", True, draws)["C"] <= 1e5 for _ in range(100))
-    assert all(1e-5 <= drawn("linear", False, draws)["alpha"] <= 1 for _ in range(100))
+    assert all(1 <= drawn("linear", draws)["C"] <= 1e5 for _ in range(100))
+    assert drawn("least squares", draws) == {}
 
 
-@pytest.mark.parametrize("classes", [False, True])
-def test_a_score_is_that_of_the_best_candidate_on_rows_held_back(classes: bool) -> None:
+@pytest.mark.parametrize("contestant", ["linear", "least squares"])
+def test_a_score_is_that_of_the_best_candidate_on_rows_held_back(contestant: Contestant) -> None:
+    classes = contestant == "linear"
     data = table(90, classes=classes)
-    found = score(data, "linear", 1, 3, seed=5)
+    found = score(data, contestant, 1, 3, seed=5)
     draws = np.random.Generator(np.random.PCG64([5, 1, 1]))
-    assert found.parameters in [drawn("linear", classes, draws) for _ in range(3)]
+    assert found.parameters in [drawn(contestant, draws) for _ in range(3)]
     train, test = parted(90, 1, 5)
     alone = Fitted.of(
-        "linear", data.rows[train], data.targets[train], classification=classes, categorical=(3,),
+        contestant, data.rows[train], data.targets[train], classification=classes, categorical=(3,),
         parameters=found.parameters,
     )  # fmt: skip
     assert found.test == alone.score(data.rows[test], data.targets[test])
-    assert found == score(data, "linear", 1, 3, seed=5)
+    assert found == score(data, contestant, 1, 3, seed=5)
+
+
+def test_a_search_on_a_part_of_the_rows_does_not_see_the_others() -> None:
+    data = table(200, classes=True)
+    train, _ = parted(200, 0, 0)
+    rows = data.rows.copy()
+    rows[train[60:]] = 1e6
+    spoilt = Table(data.names, rows, (3,), data.targets, data.classes)
+    found, other = (score(one, "linear", 0, 2, folds=3, searched=60) for one in (data, spoilt))
+    assert found.validation == other.validation and found.parameters == other.parameters
+    assert score(spoilt, "linear", 0, 2, folds=3).validation != found.validation
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -84,7 +99,7 @@ def test_every_number_of_learners_is_judged_as_a_fit_of_so_many(
 ) -> None:
     data, most = table(90, classes=classes), fewest + 3
     parameters = {"max_iter": 20} | {name: most}
-    monkeypatch.setattr("glasstream.research.gbmap_paper.table4.drawn", lambda *_: parameters)
+    monkeypatch.setattr("glasstream.research.papers.gbmap_table4.drawn", lambda *_: parameters)
     found = score(data, contestant, 1, 2, folds=3)
     cuts = np.array_split(parted(90, 1, 0)[0], 3)
     means = {}
@@ -127,6 +142,69 @@ def test_rows_beyond_what_a_model_knows_are_told_of() -> None:
     assert found == drift(data, 0, PAPER_DRIFT) != drift(data, 1, PAPER_DRIFT)
 
 
+def test_the_score_of_two_classes_beyond_what_a_model_knows_is_told_of() -> None:
+    """The classes depend on the copy of the order alone, and in the upper half the order has another scale."""
+    draws = generator(4)
+    order = np.sort(draws.normal(size=1_200))
+    copy = order + 0.3 * draws.normal(size=1_200) + np.where(order > 0.0, 4.0 * order, 0.0)
+    targets = (draws.uniform(size=1_200) < 1 / (1 + np.exp(-copy))).astype(float)
+    data = Table(("order", "copy"), np.column_stack((order, copy)), (), targets, ("no", "yes"))
+    found = drift(data, 0, feature="order")
+    assert found.gbmap > 0.8 and 0.0 < found.positives < 1.0
+    assert found == drift(data, 0, feature="order")
+    by_loss = drift(data, 0, feature="order", by_score=False)
+    assert by_loss.drift == found.drift and by_loss.positives < found.positives
+
+
+def test_a_feature_whose_lower_half_is_of_one_class_does_not_split() -> None:
+    order = generator(6).normal(size=(400, 2))
+    data = Table(("first", "second"), order, (), (order[:, 0] > np.median(order[:, 0])).astype(float), ("low", "high"))
+    assert drift(data, 0).feature == "second"
+    with pytest.raises(InputError, match="expected a feature whose lower half has rows of both classes"):
+        drift(data, 0, feature="first")
+
+
+def test_the_cosines_are_those_of_the_paper() -> None:
+    numbers, classes = (cosines(4_000, 5, classes=sort) for sort in (False, True))
+    basis = np.column_stack((np.cos(numbers.rows), np.ones(4_000)))
+    weights, left, *_ = np.linalg.lstsq(basis, numbers.targets)
+    assert left[0] < 1e-18 and np.linalg.norm(weights[:5]) == pytest.approx(5.0)
+    assert numbers.targets.mean() == pytest.approx(0.0, abs=1e-12)
+    assert np.array_equal(classes.rows, numbers.rows)
+    chance = 1 / (1 + np.exp(-numbers.targets))
+    assert np.mean(classes.targets - chance) == pytest.approx(0.0, abs=0.03)
+    assert np.corrcoef(classes.targets, chance)[0, 1] > 0.5
+
+
+def test_only_scores_of_the_same_kind_of_model_stand_beside_the_paper() -> None:
+    experiment = Table4()
+    tasks = experiment.tasks(Request(None, 2, choices={"candidates": "100"}))
+    rows = experiment.rows([(task, {"test": 0.5 + 0.1 * task["split"]}) for task in tasks])
+    papers = {row.number: row.paper for row in rows}
+    assert len(rows) == 3 * len(SETS)
+    assert papers["abalone, GBMAP"] == 0.577 and papers["abalone, least squares"] == 0.526
+    assert papers["pima_diabetes, logistic regression"] == 0.775
+    assert papers["abalone, histogram gradient boosting"] is None
+    assert any("XGBoost" in line and "abalone 0.535" in line for line in experiment.settings)
+    assert {task["candidates"] for task in tasks if SETS[task["data"]].generated} == {10}
+
+
+def test_the_drift_table_names_the_features_and_judges_both_indicators() -> None:
+    found = {"feature": "lread", "gbmap": 0.9, "euclidean": 0.84, "flagged": 0.04, "stated": 0.05}
+    results = [
+        ({"data": "cpu_small", "seed": 0}, found),
+        ({"data": "cpu_small", "seed": 1}, {**found, "gbmap": 0.88, "euclidean": 0.5, "feature": "runqsz"}),
+    ]
+    gbmap, euclidean, flags = Drift().rows(results)
+    assert gbmap.number == "cpu_small without lread (1), runqsz (1): GBMAP"
+    assert (gbmap.paper, gbmap.verdict, euclidean.paper) == (0.91, "holds", 0.84)
+    assert flags.paper is None and flags.ours == pytest.approx(0.8)
+    assert Drift().figure(results).axes
+    assert {
+        task["data"] for task in Drift().tasks(Request(None, 1, choices={"start": "rows", "loss": "score"}))
+    } == set(FILES)
+
+
 def test_a_split_is_by_numbers_only() -> None:
     found = drift(table(FEWEST), 0)
     assert found.feature in ("bent", "slope", "noise")
@@ -140,7 +218,10 @@ def test_a_split_is_by_numbers_only() -> None:
     ("data", "message"),
     [
         (table(FEWEST - 1), "expected at least 160 rows, got 159"),
-        (table(200, classes=True), "expected a number as target, got classes"),
+        (
+            Table(("a", "b"), np.zeros((200, 2)), (), np.zeros(200), ("x", "y", "z")),
+            "expected a number or two classes as target, got 3 classes",
+        ),
         (Table(("a",), np.zeros((200, 1)), (), np.zeros(200)), "expected at least 2 features"),
         (Table(("a", "b"), np.zeros((200, 2)), (0, 1), np.zeros(200)), "a number among them"),
     ],
@@ -162,3 +243,19 @@ def test_boosting_of_many_rows_draws_its_bins_by_the_seed_alone(classes: bool) -
         for seed in (0, 0, 1)
     ]
     assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_with_noise_the_embedding_distance_predicts_better_than_the_euclidean_one(classes: bool) -> None:
+    rows = generator(7).normal(size=(240, 12))
+    y = np.abs(rows[:, 0]) + rows[:, 1]
+    targets, kinds = ((y > 0.8).astype(float), ("low", "high")) if classes else (y, ())
+    euclidean, embedding = scores(Table(tuple("abcdefghijkl"), rows, (), targets, kinds), 0, 1)
+    assert embedding > euclidean
+
+
+def test_the_papers_scores_of_neighbours_are_of_the_same_data_sets() -> None:
+    assert set(PAPER) == set(SETS)
+    tasks = Knn().tasks(Request(None, 2, choices={"candidates": "50"}))
+    rows = Knn().rows([(task, {"euclidean": 0.6, "embedding": 0.8}) for task in tasks])
+    assert {row.number: row.paper for row in rows}["concrete, embedding"] == 0.871 and len(rows) == 2 * len(SETS)

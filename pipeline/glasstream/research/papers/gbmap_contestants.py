@@ -1,4 +1,4 @@
-"""Reference models for GBMAP's scores: a linear model and gradient boosting, on the same encoded rows.
+"""GBMAP and the models that its scores are compared with, on the same encoded rows and the same splits.
 
 This needs scikit-learn. The error without it names the install command.
 """
@@ -20,13 +20,25 @@ from sklearn.ensemble import (  # type: ignore[import-untyped]  # isort: skip
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
-from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]  # isort: skip
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge  # type: ignore[import-untyped]  # isort: skip
 
-Contestant = Literal["gbmap", "linear", "boosting"]
+Contestant = Literal["gbmap", "linear", "least squares", "boosting"]
 
 CONTESTANTS: Final[tuple[Contestant, ...]] = ("gbmap", "linear", "boosting")
+"""Contestants of any task. Least squares, which is ridge regression without a penalty, only predicts numbers."""
+TEST_SHARE: Final = 0.25
+"""Share of the rows that a split keeps for the test."""
 _ITERATIONS: Final = 1_000
 """Iterations of logistic regression. The default, 100, does not suffice on every data set."""
+
+Integers = npt.NDArray[np.int64]
+
+
+def parted(count: int, split: int, seed: int, share: float = TEST_SHARE) -> tuple[Integers, Integers]:
+    """Return the indices of the training rows and of the test rows, each in random order."""
+    order = np.random.Generator(np.random.PCG64([seed, split, 0])).permutation(count)
+    kept = max(1, round(share * count))
+    return order[kept:], order[:kept]
 
 
 def name_of(contestant: Contestant, classification: bool) -> str:
@@ -37,7 +49,7 @@ def name_of(contestant: Contestant, classification: bool) -> str:
     """
     if contestant == "linear":
         return "logistic regression" if classification else "ridge regression"
-    return "GBMAP" if contestant == "gbmap" else "gradient boosting"
+    return {"gbmap": "GBMAP", "boosting": "gradient boosting"}.get(contestant, contestant)
 
 
 @dataclass(slots=True)
@@ -112,6 +124,8 @@ class Fitted:
             return cls(kind(categories=categorical, random_state=seed, **given).fit(rows, targets), None)
         if contestant == "linear":
             model = LogisticRegression(max_iter=_ITERATIONS, **given) if classification else Ridge(**given)
+        elif contestant == "least squares":
+            model = LinearRegression(**given)
         else:
             boosting = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
             model = boosting(early_stopping=False, random_state=seed, **given)

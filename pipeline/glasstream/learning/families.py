@@ -1,0 +1,46 @@
+"""The families of live models: code that serves all of them finds them here."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from glasstream.learning import live as trees
+from glasstream.learning.linear import live as linear
+from glasstream.learning.linear.live import LiveLinear
+from glasstream.learning.linear.river import is_linear
+from glasstream.learning.live import LiveModel, LiveRegressor
+
+Live = LiveModel | LiveRegressor | LiveLinear
+
+FAMILIES: Final[Mapping[str, type[LiveModel] | type[LiveRegressor] | type[LiveLinear]]] = {
+    "trees": LiveModel,
+    "regressors": LiveRegressor,
+    "linear": LiveLinear,
+}
+
+
+def take(model: Any) -> Live:
+    """Return a live model in the state of a River model, which does not change.
+
+    Raises
+    ------
+    NotCompilable
+        The model has to stay with River; the message says why.
+    """
+    live: Live = (linear if is_linear(model) else trees).take(model)
+    return live
+
+
+def write(live: Live) -> tuple[str, bytes]:
+    """Return the name of a model's family and its checkpoint."""
+    return next(name for name, family in FAMILIES.items() if type(live) is family), live.to_bytes()
+
+
+def read(family: str, data: bytes) -> Live:
+    """Return the model of a checkpoint of a family, as `write` returns them.
+
+    Raises
+    ------
+    FrameError
+        The bytes are damaged, forged, of another family or of another release.
+    """
+    return FAMILIES[family].from_bytes(data)

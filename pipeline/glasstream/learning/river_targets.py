@@ -1,0 +1,255 @@
+"""From a River regressor to arrays and back."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from river import linear_model
+from river.stats import Mean, Var
+from river.tree.nodes import hatr_nodes, htr_nodes
+from river.tree.splitter.ebst_splitter import EBSTNode
+from river.tree.splitter.nominal_splitter_reg import NominalSplitterReg
+
+from glasstream.errors import NotCompilable
+from glasstream.learning import parameters as supported
+from glasstream.learning.layout import (
+    ACTIVE,
+    ADAPTIVE_FAMILY,
+    AVERAGE,
+    BLOCK,
+    CASES,
+    CATEGORIES,
+    CATEGORY_ROOM,
+    CLASS,
+    CLASS_ROOM,
+    CLASSES,
+    DEPTH,
+    DETECTOR,
+    DEVIATION,
+    ENTRIES,
+    ENTRY_COUNT,
+    ENTRY_ROOM,
+    ERROR_COUNT,
+    ERROR_DEVIATION,
+    ERROR_MEAN,
+    FIRST_CATEGORIES,
+    HEADER,
+    INTERCEPT,
+    LAST,
+    MEAN_LOSS,
+    MODEL_LOSS,
+    MULTIWAY,
+    NOMINAL,
+    NUMERIC,
+    PAIR,
+    POINT,
+    POINT_ABOVE,
+    POINT_LEFT,
+    POINT_RIGHT,
+    POINT_SEEN,
+    POINT_VALUE,
+    SEARCH,
+    SEEN,
+    SLOT_FEATURE,
+    SLOT_ROOM,
+    SLOTS,
+    STEPS,
+    TABLE,
+    TARGET,
+    WEIGHTS,
+)
+from glasstream.learning.river import Reader, Writer, exact, feature_name
+from glasstream.learning.state import Label
+
+_LEAVES: Final[dict[str, Any]] = {
+    "mean": (htr_nodes.LeafMean, hatr_nodes.AdaLeafRegMean),
+    "model": (htr_nodes.LeafModel, hatr_nodes.AdaLeafRegModel),
+    "adaptive": (htr_nodes.LeafAdaptive, hatr_nodes.AdaLeafRegAdaptive),
+}
+_ADAPTIVE_BRANCHES: Final = {
+    hatr_nodes.AdaNumBinaryBranchReg: NUMERIC,
+    hatr_nodes.AdaNomBinaryBranchReg: NOMINAL,
+    hatr_nodes.AdaNomMultiwayBranchReg: MULTIWAY,
+}
+
+
+class TargetReader(Reader):
+    """Writes one regressor into an arena of its own."""
+
+    adaptive_branches = _ADAPTIVE_BRANCHES
+
+    def classes_of(self, tree: Any) -> Iterable[Label]:
+        return ()
+
+    def statistics(self, at: int, node: Any) -> None:
+        target = self.take(TARGET)
+        self.I[at + WEIGHTS], self.I[at + CLASSES], self.I[at + CLASS_ROOM] = target, 1, 1
+        self.F[target + SEEN], self.F[target + AVERAGE], self.F[target + DEVIATION] = _words(node.stats, "a node")
+
+    def error(self, at: int, node: Any) -> None:
+        target = int(self.I[at + WEIGHTS])
+        words = _words(node._error_tracker, "the error of a node")
+        self.F[at + ERROR_COUNT], self.F[at + ERROR_MEAN], self.F[target + ERROR_DEVIATION] = words
+
+    def leaf(self, at: int, leaf: Any, owner: Any) -> None:
+        state = self.state
+        adaptive = state.shape == ADAPTIVE_FAMILY
+        wanted = _LEAVES[state.parameters["leaf_prediction"]][state.shape]
+        shared = not adaptive or leaf.rng is self.model._rng
+        if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
+            raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
+        active = leaf.splitters is not None
+        if not active and not adaptive and leaf.depth < state.max_depth:
+            raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
+        self.I[at + ACTIVE] = active
+        self.F[at + LAST] = leaf._last_split_attempt_at
+        target = int(self.I[at + WEIGHTS])
+        self.F[target + MEAN_LOSS] = getattr(leaf, "_fmse_mean", 0.0)
+        self.F[target + MODEL_LOSS] = getattr(leaf, "_fmse_model", 0.0)
+        if isinstance(leaf, htr_nodes.LeafModel):
+            self._model(target, leaf._leaf_model)
+        splitters = leaf.splitters or {}
+        if splitters:
+            block = self.take(HEADER * len(splitters))
+            self.I[at + BLOCK], self.I[at + SLOTS], self.I[at + SLOT_ROOM] = block, len(splitters), len(splitters)
+            for s, (name, splitter) in enumerate(splitters.items()):
+                self._observer(block + HEADER * s, feature_name(name), splitter)
+
+    def _model(self, target: int, model: Any) -> None:
+        if type(model) is not linear_model.LinearRegression or not supported.is_plain(model):
+            raise NotCompilable("a leaf has a model of another kind than the tree's")
+        if supported.rates(model) != self.state.parameters["leaf_model"]:
+            raise NotCompilable("a leaf has a model with other parameters than the tree's")
+        entries = self.take(PAIR * len(model.weights))
+        self.F[target + INTERCEPT], self.I[target + STEPS] = model.intercept, model.optimizer.n_iterations
+        if model.weights:
+            self.I[target + ENTRIES] = entries
+            self.I[target + ENTRY_COUNT] = self.I[target + ENTRY_ROOM] = len(model.weights)
+        for q, (name, weight) in enumerate(model.weights.items()):
+            self.F[entries + PAIR * q] = weight
+            self.I[entries + PAIR * q + CLASS] = self.feature(feature_name(name), False)
+
+    def _observer(self, slot: int, name: str, splitter: Any) -> None:
+        if type(splitter) is NominalSplitterReg:
+            self._categories(slot, name, splitter)
+            return
+        digits = self.state.parameters["splitter"]
+        if type(splitter) is not type(self.model.splitter) or getattr(splitter, "digits", -1) != digits:
+            raise NotCompilable(f"feature {name!r} is watched by another splitter than the tree's")
+        self.I[slot + SLOT_FEATURE] = self.feature(name, False)
+        self.I[slot + SEARCH] = self._search(name, splitter._root)
+
+    def _search(self, name: str, root: Any) -> int:
+        waiting = [(root, 0, 0)] if root is not None else []
+        first = 0
+        while waiting:
+            node, above, side = waiting.pop()
+            if type(node) is not EBSTNode or float(node.att_val) != node.att_val:
+                raise NotCompilable(f"feature {name!r}: a value is no float")
+            point = self.take(POINT)
+            self.F[point + POINT_VALUE] = node.att_val
+            self.F[point + POINT_SEEN : point + POINT_SEEN + 3] = _words(node.estimator, f"feature {name!r}")
+            self.I[point + POINT_ABOVE] = above
+            if above:
+                self.I[above + side] = point
+            else:
+                first = point
+            for child, place in ((node._left, POINT_LEFT), (node._right, POINT_RIGHT)):
+                if child is not None:
+                    waiting.append((child, point, place))
+        return first
+
+    def _categories(self, slot: int, name: str, splitter: Any) -> None:
+        statistics = splitter._statistics
+        if not statistics:
+            raise NotCompilable(f"feature {name!r}: a splitter has no category")
+        feature = self.feature(name, isinstance(next(iter(statistics)), str))
+        room = max(len(statistics), FIRST_CATEGORIES)
+        table = self.take(CASES * room)
+        self.I[slot + SLOT_FEATURE], self.I[slot + TABLE] = feature, table
+        self.I[slot + CATEGORIES], self.I[slot + CATEGORY_ROOM] = len(statistics), room
+        for q, (value, one) in enumerate(statistics.items()):
+            self.F[table + CASES * q] = self.category(feature, value)
+            self.F[table + CASES * q + 1 : table + CASES * (q + 1)] = _words(one, f"feature {name!r}")
+
+
+def _words(one: Any, what: str) -> tuple[float, float, float]:
+    if type(one) is not Var or one.ddof != 1:
+        raise NotCompilable(f"{what}: expected the variance of one target, with ddof 1")
+    return exact(one.mean.n, what), one.mean._mean, one._S
+
+
+class TargetWriter(Writer):
+    """Makes a River regressor of a model's arrays."""
+
+    adaptive_branches = _ADAPTIVE_BRANCHES
+
+    def statistics(self, at: int) -> Var:
+        return self._variance(int(self.I[at + WEIGHTS]) + SEEN, AVERAGE - SEEN)
+
+    def _variance(self, at: int, gap: int = 1) -> Var:
+        one = Var()
+        one.mean = Mean._from_state(float(self.F[at]), float(self.F[at + gap]))
+        one._S = float(self.F[at + gap + 1])
+        return one
+
+    def write_error(self, at: int, node: Any) -> None:
+        error = node._error_tracker = Var()
+        error.mean = Mean._from_state(float(self.F[at + ERROR_COUNT]), float(self.F[at + ERROR_MEAN]))
+        error._S = float(self.F[int(self.I[at + WEIGHTS]) + ERROR_DEVIATION])
+
+    def leaf(self, at: int, stats: Var, owner: Any) -> Any:
+        F, I = self.F, self.I
+        depth, target = int(I[at + DEPTH]), int(I[at + WEIGHTS])
+        prediction = self.state.parameters["leaf_prediction"]
+        more: dict[str, Any] = {} if prediction == "mean" else {"leaf_model": self._model(target)}
+        if self.state.shape == ADAPTIVE_FAMILY:
+            more |= {"drift_detector": self.detector(int(I[at + DETECTOR]), 1), "rng": self.model._rng}
+        leaf = _LEAVES[prediction][self.state.shape](stats, depth, owner.splitter, **more)
+        leaf._last_split_attempt_at = float(F[at + LAST])
+        if prediction == "adaptive":
+            leaf._fmse_mean, leaf._fmse_model = float(F[target + MEAN_LOSS]), float(F[target + MODEL_LOSS])
+        for s in range(I[at + SLOTS]):
+            slot = int(I[at + BLOCK]) + HEADER * s
+            leaf.splitters[self.names[I[slot + SLOT_FEATURE]]] = self._observed(slot, owner)
+        if not I[at + ACTIVE]:
+            leaf.deactivate()
+        return leaf
+
+    def _model(self, target: int) -> linear_model.LinearRegression:
+        model = supported.linear_regression(self.state.parameters["leaf_model"])
+        entries = int(self.I[target + ENTRIES])
+        for q in range(self.I[target + ENTRY_COUNT]):
+            name = self.names[self.I[entries + PAIR * q + CLASS]]
+            model._weights[name] = float(self.F[entries + PAIR * q])
+        model.intercept, model.optimizer.n_iterations = float(self.F[target + INTERCEPT]), int(self.I[target + STEPS])
+        return model
+
+    def _observed(self, slot: int, owner: Any) -> Any:
+        F, I = self.F, self.I
+        if I[slot + TABLE]:
+            nominal = NominalSplitterReg()
+            for q in range(I[slot + CATEGORIES]):
+                category = int(I[slot + TABLE]) + CASES * q
+                value = self.value(int(I[slot + SLOT_FEATURE]), F[category])
+                nominal._statistics[value] = self._variance(category + 1)
+            return nominal
+        numeric = owner.splitter.clone()
+        made: dict[int, Any] = {}
+        for point in self._points(int(I[slot + SEARCH])):
+            node = made[point] = EBSTNode(float(F[point + POINT_VALUE]), 0.0, 1.0)
+            node.estimator = self._variance(point + POINT_SEEN)
+            above = int(I[point + POINT_ABOVE])
+            if not above:
+                numeric._root = node
+            elif I[above + POINT_LEFT] == point:
+                made[above]._left = node
+            else:
+                made[above]._right = node
+        return numeric
+
+    def _points(self, root: int) -> Iterator[int]:
+        waiting = [root] if root else []
+        while waiting:
+            point = waiting.pop()
+            yield point
+            waiting += [int(self.I[point + side]) for side in (POINT_LEFT, POINT_RIGHT) if self.I[point + side]]

@@ -1,1 +1,0 @@
-"""Experiments of the GBMAP paper (003)."""

@@ -1,0 +1,72 @@
+"""Models of the experiments as predictors: fitted models of scikit-learn, and River models that learn a stream."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.ingest.features import FeatureTable
+from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Output, Predictor, Task
+
+Integers = NDArray[np.int64]
+
+
+class ScikitLearnPredictor:
+    """Fitted model of scikit-learn as a predictor.
+
+    Parameters
+    ----------
+    model
+        Classifier or regressor that was fitted on rows of `features`.
+    features
+        Names of the columns.
+    """
+
+    compiled = False
+
+    def __init__(self, model: Any, features: Sequence[str]) -> None:
+        self._model = model
+        self.features = tuple(features)
+        self.classes = tuple(str(one) for one in getattr(model, "classes_", ()))
+        self.task: Task = CLASSIFICATION if self.classes else REGRESSION
+
+    def evaluate(self, rows: Floats) -> Output:
+        """Return the predictions for `rows`, float64[n, d]."""
+        if not self.classes:
+            return Output.of_numbers(np.asarray(self._model.predict(rows), np.float64)[:, None])
+        values = np.asarray(self._model.predict_proba(rows), np.float64)
+        return Output(values, values.argmax(axis=1))
+
+
+class StreamLearner:
+    """River tree or forest that learns a stream of numbers in compiled code, with a predictor after each block.
+
+    Parameters
+    ----------
+    model
+        Classifier that `glasstream.learning.live.take` takes over.
+    features
+        Names of the columns.
+    classes
+        Number of classes. The targets are the numbers 0, 1, 2, ...
+    """
+
+    def __init__(self, model: Any, features: Sequence[str], classes: int = 2) -> None:
+        self._live: LiveModel = take(model)
+        self._names = tuple(features)
+        self._table = FeatureTable()
+        self._table.encode(dict.fromkeys(self._names, 0.0))
+        self._labels = {number: str(number) for number in range(classes)}
+
+    def learn(self, rows: Floats, targets: Integers) -> Integers:
+        """Learn a block of events, one after the other; return what was predicted for each before, -1 for nothing."""
+        numbers = self._live.numbers_of(targets.tolist())
+        answers = self._live.predict_learn_block(Columns(self._names, rows, {}), numbers)
+        classes = np.array([*self._live.classes, -1])
+        return np.asarray(classes[answers.labels], np.int64)
+
+    def predictor(self) -> Predictor:
+        """Return the model as of now; what it learns later does not change it."""
+        return self._live.compiled(self._table, self._labels)

@@ -1,0 +1,41 @@
+"""A learner that has warmed up compiles nothing more when it learns."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.learning.conftest import compiled_only
+
+PROGRAM = """
+import gc, sys
+from numba.core.dispatcher import Dispatcher
+from glasstream.configuration import load
+from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.warm_up import messages, warm_up
+
+def kernels():
+    return {(one.py_func.__module__, one.py_func.__name__, len(one.signatures))
+            for one in gc.get_objects() if isinstance(one, Dispatcher)}
+
+settings = load(assignments=["model.name=" + sys.argv[1], "explain.methods=ipfi,isage,ipdp"])
+warm_up(settings)
+before = kernels()
+assert any(count for _, _, count in before), "nothing was compiled"
+learner = PartitionLearner(0, settings)
+for message in messages(sys.argv[2], 1_200):
+    list(learner.consume(message))
+learner.cut()
+assert learner.take_outbox()[0].predictions
+print(sorted(kernels() - before))
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize("model", ["forest", "tree", "linear"])
+@pytest.mark.parametrize("target", ["two", "three", "number"])
+def test_a_warm_learner_compiles_nothing_more(model: str, target: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, model, target], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,100 @@
+"""Streams of known concepts, and the experiments of the iSAGE paper."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from glasstream.estimators.isage import IncrementalSAGE
+from glasstream.research.papers.experiment import Request
+from glasstream.research.papers.ipfi_laws import Sum
+from glasstream.research.papers.isage_static import Static, compare, explained
+from glasstream.research.papers.isage_truth import INNER, LOSS, RESERVOIR, Truth, _held, _incremental, _known, errors
+from glasstream.research.papers.registry import experiment
+from glasstream.research.papers.streams import HYPERPLANES, switches, switching
+from tests.learning.conftest import compiled_only
+
+
+def test_switches_go_to_every_other_concept_as_often_as_asked() -> None:
+    concept = switches(4, 200_000, 0.02, seed=3)
+    before, after = concept[:-1][np.diff(concept) != 0], concept[1:][np.diff(concept) != 0]
+    assert len(before) == pytest.approx(4_000, rel=0.05)
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (before, after), 1)
+    assert np.all(counts.diagonal() == 0)
+    assert counts[~np.eye(4, dtype=bool)] == pytest.approx(4_000 / 12, rel=0.2)
+
+
+def test_a_switching_stream_takes_each_event_from_its_concept() -> None:
+    sources = [(np.full((50, 2), float(k)) + np.arange(50)[:, None] / 100, np.full(50, k)) for k in range(3)]
+    stream = switching(sources, switches(3, 50, 0.2, seed=1))
+    assert np.array_equal(stream.targets, stream.concept)
+    assert np.array_equal(np.floor(stream.rows[:, 0]), stream.concept) and np.all(np.diff(stream.rows[:, 0] % 1) > 0)
+    segments = stream.segments()
+    assert [own.start for _, own in segments[1:]] == [own.stop for _, own in segments[:-1]]
+    assert segments[0][1].start == 0 and segments[-1][1].stop == 50 and len(segments) > 3
+    assert all(np.all(stream.concept[own] == concept) for concept, own in segments)
+    assert all(one != other for (one, _), (other, _) in pairwise(segments))
+
+
+def test_the_hyperplane_turns_around_the_effect_of_both_features() -> None:
+    for plane, signs in zip(HYPERPLANES, ((1, -1), (-1, 1)), strict=True):
+        rows, classes = plane.events(20_000, seed=1)
+        assert rows.mean(axis=0) == pytest.approx(plane.means, rel=0.01)
+        apart = rows[classes == 1].mean(axis=0) - rows[classes == 0].mean(axis=0)
+        assert 0.4 < classes.mean() < 0.7 and np.array_equal(np.sign(apart), signs)
+
+
+def test_window_values_hold_until_the_next_window() -> None:
+    held = _held([np.array([1.0]), np.array([2.0])], 3, 4, 8)[:, 0]
+    assert np.isnan(held[:3]).all() and held[3:].tolist() == [1.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_the_measures_are_sums_over_features_and_means_over_events() -> None:
+    truth = np.array([[4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.0]])
+    found = truth + np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, -2.0, 0.0]])
+    assert errors(found, truth) == {"MAE": 1.5, "MSE": 2.5, "P@3": pytest.approx(5 / 6)}
+
+
+@compiled_only
+def test_values_along_a_stream_are_those_of_the_estimator() -> None:
+    known = _known(1, 600, 50, 400)
+    stream = switching(known.sources, switches(6, 400, 0.01, seed=2))
+    found = _incremental(known.predictors, stream, 99, seed=5)
+    sage = IncrementalSAGE(loss=LOSS, alpha=0.02, inner=INNER, reservoir=RESERVOIR, corrected=False, seed=5)
+    for number, (concept, row, target) in enumerate(zip(stream.concept, stream.rows, stream.targets, strict=True)):
+        sage.explain_block(known.predictors[concept], row[None], np.array([float(target)]))
+        if number in (RESERVOIR, 399):
+            assert found[number] == pytest.approx(sage.aggregator.smoothing.value)
+    assert np.isnan(found[:RESERVOIR]).all() and np.isfinite(found[RESERVOIR:]).all()
+
+
+@compiled_only
+def test_isage_follows_switches_better_than_window_sage_of_equal_cost() -> None:
+    task = {"scenario": "high", "seed": 3, "windows": [200], "rows": 400, "events": 4_000, "trained": 2_000}
+    result = Truth().work(None, task)
+    assert result["switches"] >= 1 and len(result["truth"]) == 40
+    assert result["MAE iSAGE 200"] < result["MAE SW 1 200"] and result["ratio 200"] < 1.0
+    assert result["MAE iSAGE 200"] < 0.5 and result["P@3 iSAGE 200"] > 0.5
+    assert not Truth().rows([(task, result)])  # the paper has no window of 200 events
+
+
+@pytest.mark.parametrize("name", ["ipfi-laws", "isage-bounds", "ipdp-law"])
+def test_the_laws_hold_in_the_quick_form(name: str) -> None:
+    one = experiment(name)
+    results = [(task, one.work(None, task)) for task in one.tasks(Request(None, one.quick_repetitions, quick=True))]
+    rows = one.rows(results)
+    assert len(rows) >= 16
+    assert not [row for row in rows if row.excess > 4.0]
+
+
+def test_isage_agrees_with_batch_sage_on_average() -> None:
+    draws = np.random.Generator(np.random.PCG64(1))
+    rows = draws.normal(size=(4_000, 2)) * (1.0, 2.0)
+    one = explained(Sum(), "squared", rows, rows.sum(axis=1) + draws.normal(size=4_000))
+    results = [({"data": "bike_hourly"}, compare(one, "squared", seed)) for seed in range(8)]
+    shown = Static().rows(results)
+    assert [row.number for row in shown[:3]] == [f"bike_hourly, {name}, alpha 0.001" for name in ("x_2", "x_1", "sum")]
+    assert all(row.excess < 4.0 for row in shown) and shown[2].paper == pytest.approx(5.0, rel=0.1)
+    wrong = [({"data": "bike_hourly"}, result | {"batch": [0.0, 5.0]}) for _, result in results]
+    assert max(row.excess for row in Static().rows(wrong)) > 4.0

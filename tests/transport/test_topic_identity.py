@@ -1,0 +1,66 @@
+"""Requests with which a worker recognizes its topic."""
+
+import logging
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Uuid
+
+from glasstream.brokers.embedded import EmbeddedKafka
+from glasstream.errors import BrokerError, UnavailableError
+from glasstream.transport import topic_identity
+from glasstream.transport.connection import Connection
+from glasstream.transport.topic_identity import TopicIdentity
+
+CONNECTION = Connection("kafka:9092")
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, outcome: Uuid | KafkaError) -> None:
+    """Let the brokers answer with this id, or with this error."""
+    told: Future[SimpleNamespace] = Future()
+    if isinstance(outcome, KafkaError):
+        told.set_exception(KafkaException(outcome))
+    else:
+        told.set_result(SimpleNamespace(topic_id=outcome))
+    admin = SimpleNamespace(
+        list_topics=lambda topic, timeout: SimpleNamespace(controller_id=1, brokers={1: None}),
+        describe_topics=lambda topics, request_timeout: {"events": told},
+    )
+    monkeypatch.setattr(topic_identity, "AdminClient", lambda settings: admin)
+
+
+def test_brokers_without_ids_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer(monkeypatch, Uuid(0, 0))
+    identify = TopicIdentity(CONNECTION, "events")
+    with caplog.at_level(logging.WARNING):
+        assert [identify(), identify()] == [None, None]
+    assert len(caplog.records) == 1 and "Kafka before 2.8" in caplog.text
+    answer(monkeypatch, Uuid(1, 2))
+    assert TopicIdentity(CONNECTION, "events")() == str(Uuid(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._TIMED_OUT, UnavailableError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, UnavailableError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, BrokerError),
+    ],
+)
+def test_a_take_over_waits_for_brokers_that_are_away(
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[BrokerError]
+) -> None:
+    answer(monkeypatch, KafkaError(code))
+    with pytest.raises(BrokerError, match="cannot read the id of events") as caught:
+        TopicIdentity(CONNECTION, "events")()
+    assert type(caught.value) is kind
+
+
+def test_the_embedded_broker_has_no_ids_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedKafka() as broker, caplog.at_level(logging.WARNING):
+        broker.create_topic("events", 1)
+        assert TopicIdentity(Connection(broker.bootstrap), "events")() is None
+    assert not caplog.text
