@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 USER = 10_001
 DEPENDENCIES = Path(sysconfig.get_path("purelib"))
 PRECOMPILED = (
-    'precompile.warm_up(); precompile.run(precompile.Case("two", {"model.name": "linear", "explain.methods": "ipfi"}))'
+    "precompile.warm_up(); "
+    'precompile.precompile_case(precompile.Case("two", {"model.name": "linear", "explain.methods": "ipfi"}))'
 )
 HERE = (
     ("/build/bin/pip", f"{sys.executable} -m pip"),

@@ -110,7 +110,9 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
 
             view.open()
             view.wait("glasstream.connected && glasstream.drawn.importance")
-            view.wait("[...document.querySelectorAll('#marks button')].some(mark => Number(mark.dataset.seq) > 1500)")
+            # A mark stands at the first alarm of its change, and a later alarm can join an earlier change to it.
+            view.wait("glasstream.changes.flatMap(change => change.alarms).some(alarm => alarm.seq > 1500)")
+            view.wait("document.querySelector('#marks button')")
 
             said(log, run, "(the page stays open until you press Ctrl-C)")
             importance, alarms = records(out, "importance"), records(out, "drift")

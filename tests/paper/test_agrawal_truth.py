@@ -37,7 +37,8 @@ class LabellingFunction(base.Classifier):
 
 
 def importances(seed: int) -> dict[str, float]:
-    settings = load(assignments=[f"model.name={__name__}:LabellingFunction", f"seed={seed}", "publish.every=6000"])
+    model = f"model.name={__name__}:LabellingFunction"
+    settings = load(assignments=[model, f"seed={seed}", "publish.every=6000", "explain.loss=zero_one"])
     source = synth.Agrawal(classification_function=1, seed=1_000 + seed).take(ROWS)
     stream = [{"x": x, "y": str(y)} for x, y in source]
     messages = [(b"agrawal", orjson.dumps(stream[start : start + 200])) for start in range(0, ROWS, 200)]

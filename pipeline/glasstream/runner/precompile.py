@@ -103,9 +103,14 @@ def precompile() -> None:
     warm_up()
     warm_up_fitter()
     for case in CASES:
-        run(case)
-        warm_up_explainer(settings_of(case))
-        warm_up_aggregator(settings_of(case))
+        precompile_case(case)
+
+
+def precompile_case(case: Case) -> None:
+    """Call the kernels that the stages call with the settings of a case, their warm-up included."""
+    run(case)
+    warm_up_explainer(settings_of(case))
+    warm_up_aggregator(settings_of(case))
 
 
 def settings_of(case: Case) -> Settings:
