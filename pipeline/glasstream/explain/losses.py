@@ -141,6 +141,11 @@ def loss_for(task: Task, name: Loss | None) -> Loss:
     return name
 
 
+def possible_tasks(task: Task | None, name: str | None) -> list[Task]:
+    """Return the tasks that a stream can have with the task of its model and its loss; each is None if it is open."""
+    return [one for one in Task if task in (None, one) and (name is None or LOSSES[name] is one)]
+
+
 def loss_one(
     name: Loss, label: str | None, probabilities: Mapping[str, float] | None, value: float, target: str | float
 ) -> float:

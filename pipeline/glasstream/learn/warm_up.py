@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from glasstream.explain.losses import possible_tasks
 from glasstream.ingest.admission import Task
 from glasstream.ingest.message import Message
 from glasstream.learn.partition import PartitionLearner
@@ -30,9 +31,9 @@ def warm_up(settings: Settings) -> None:
         explain=msgspec.structs.replace(settings.explain, reservoir=10),
         snapshot=msgspec.structs.replace(settings.snapshot, doubling=32, cadence=40),
     )
-    task = settings.model.chosen_task
+    tasks = possible_tasks(settings.model.chosen_task, settings.explain.loss)
     for target, of in (("two", Task.CLASSIFICATION), ("number", Task.REGRESSION)):
-        if task in (None, of):
+        if of in tasks:
             learner = PartitionLearner(0, small)
             for message in messages(target):
                 for _ in learner.consume(message):

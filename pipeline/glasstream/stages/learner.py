@@ -380,10 +380,11 @@ class LearnerTask:
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             log.warning(
-                "stream %r: the aggregator has made no progress at row %d for %.0f s; sending %d requests and their "
+                "stream %r: the aggregator has made no progress at row %d %s; sending %d requests and their "
                 "snapshots again, in case a record was lost (attempt %d); check that an explainer and an aggregator "
                 "are running (`glasstream doctor`)",
-                name, row, lasted, stall.blocks, stall.times,
+                name, row, f"for {lasted:.0f} s" if lasted else "since before this worker took over",
+                stall.blocks, stall.times,
             )  # fmt: skip
 
     def pending(self) -> int:

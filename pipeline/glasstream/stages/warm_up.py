@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream.background.background import Background
 from glasstream.explain.explainer import explain
-from glasstream.explain.losses import LOSSES, loss_for
+from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import FeatureTable
 from glasstream.models.codec import warm_up as codec
@@ -40,11 +40,11 @@ _FORMS: Final = {
 
 def warm_up_explainer(settings: Settings) -> None:
     """Explain made-up blocks with models of the forms to which the settings can lead, but not with a user's model."""
-    small = _small(settings)
+    small, tasks = _small(settings), possible_tasks(settings.model.chosen_task, settings.explain.loss)
     forms = _FORMS.get(settings.model.name, ())
     for form, predictor in codec.predictors():
         task = Task.CLASSIFICATION if predictor.classes else Task.REGRESSION
-        if form in forms and task in _tasks(settings):
+        if form in forms and task in tasks:
             for block in blocks(small, task, predictor.classes):
                 explain(requests.decode(requests.encode(block)), predictor)
 
@@ -80,9 +80,9 @@ def blocks(settings: Settings, task: Task, classes: Sequence[str]) -> Iterator[E
 
 def warm_up_aggregator(settings: Settings) -> None:
     """Aggregate made-up contributions for each task that is possible, and restore the state half-way."""
-    small = _small(settings)
+    small, tasks = _small(settings), possible_tasks(settings.model.chosen_task, settings.explain.loss)
     for classes in (["x", "y"], ["x", "y", "z"], []):
-        if (Task.CLASSIFICATION if classes else Task.REGRESSION) in _tasks(settings):
+        if (Task.CLASSIFICATION if classes else Task.REGRESSION) in tasks:
             stream = StreamAggregator.empty("small", small)
             for number, block in enumerate(_contributions(small, classes)):
                 if number == BLOCKS // 2:
@@ -132,12 +132,6 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
             loss=loss,
             flush_before=False,
         )
-
-
-def _tasks(settings: Settings) -> list[Task]:
-    """Return the tasks that model and loss allow."""
-    model, loss = settings.model.chosen_task, settings.explain.loss
-    return [task for task in Task if model in (None, task) and (loss is None or LOSSES[loss] is task)]
 
 
 def _features(row: int) -> dict[str, Any]:
