@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from glasstream.aggregator.curves import Curves, PerRow
+from glasstream.aggregator.intervals import normal
+from glasstream.aggregator.smoothing import Smoothing
 from glasstream.aggregator.surfaces import Surface
 from glasstream.errors import StateError
 
@@ -237,3 +239,22 @@ def test_a_cell_of_a_surface_begins_anew_with_another_category() -> None:
     a, b, value = surface.shown(None)
     assert (a[0, 0], b[0, 0], value[0, 0]) == (0.5, 2.0, 2.0)
     assert np.isnan(value.ravel()[1:]).all()
+
+
+def test_the_interval_of_a_point_is_the_one_of_a_smoothing_of_its_predictions() -> None:
+    """Also of a point that began later than the others."""
+    alpha, count, late = 0.02, 400, 150
+    curves = Curves(alpha, keep=0)
+    points = np.tile([[[0.0], [1.0]]], (count, 1, 1))
+    points[:late, 1] = np.nan
+    ice = rng(4).normal(size=(count, 1, 2, 1))
+    for begin in range(0, count, 7):
+        curves.update(points[begin : begin + 7], ice[begin : begin + 7], CATEGORICAL, [None])
+        (effect,) = curves.effects()
+        for first, margin in zip((0, late), effect.margin, strict=False):
+            smoothing = Smoothing.empty(alpha)
+            smoothing.update(ice[first : begin + 7, 0, int(first > 0)])
+            interval = normal(smoothing)
+            assert (interval is None) == (margin is None)
+            assert margin is None or margin == pytest.approx((interval.high - interval.low)[0] / 2, rel=1e-9)
+    assert None not in effect.margin

@@ -1,26 +1,31 @@
-"""Measure how often intervals of importance contain the exact value.
+"""Measure how often intervals of importance and of effect curves contain the exact value.
 
-The models are fixed, and their features are independent and take few values. So the exact importance is a sum over all
+The models are fixed, and their features are independent and take few values. So the exact value is a sum over all
 events, and each run is a stream of its own. `python tests/estimators/coverage.py --runs 1000` prints one line per
-method, model, loss and sampling, with the lowest coverage among the features.
+method, model, loss and sampling, with the lowest coverage among the features; for iPDP, one line per model and grid,
+with the lowest coverage among the points of all curves.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import factorial, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from glasstream.background.grids import GRIDS, GridName, Grids, GridSettings, points
 from glasstream.background.reservoir import SAMPLINGS
+from glasstream.draws import stream_key
 from glasstream.estimators.incremental import IncrementalImportance
+from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.explain.isage import first_largest
 from glasstream.explain.losses import LOSSES, losses
+from glasstream.ingest.features import Kind
 from glasstream.models.contract.predictor import Predictor
 from tests.function_predictor import FunctionPredictor
 
@@ -69,6 +74,14 @@ class Known:
         rows = np.array(list(product(self.support, repeat=self.width)))
         said = self.predictor.evaluate(rows).values
         return (self._pfi if method == "iPFI" else self._sage)(loss, rows, said)
+
+    def dependence(self, feature: int, values: np.ndarray) -> np.ndarray:
+        """Return the partial dependence on a feature at values (...), for each output: (..., k)."""
+        at, place = np.unique(values, return_inverse=True)
+        others = np.array(list(product(self.support, repeat=self.width - 1)))
+        rows = np.insert(np.tile(others, (len(at), 1)), feature, np.repeat(at, len(others)), axis=1)
+        said = self.predictor.evaluate(rows).values
+        return said.reshape(len(at), len(others), -1).mean(axis=1)[place.reshape(values.shape)]
 
     def _pfi(self, loss: str, rows: np.ndarray, said: np.ndarray) -> np.ndarray:
         found = np.zeros(self.width)
@@ -132,6 +145,10 @@ def _labels(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.tile([0.0, 1.0], (len(rows), 1)), _steps(rows)
 
 
+def _wavy(rows: np.ndarray) -> np.ndarray:
+    return np.sin(3 * rows[:, 0]) + rows[:, 0] * rows[:, 1]
+
+
 FOUR = (-1.5, -0.5, 0.5, 1.5)
 MODELS = (
     Known("linear", FunctionPredictor(_linear, 3), FOUR, _number(_linear)),
@@ -139,10 +156,12 @@ MODELS = (
     Known("three classes", FunctionPredictor(_probabilities, 3, ("a", "b", "c")), FOUR, _classes),
     Known("tree", FunctionPredictor(_steps, 3, ("no", "yes")), (-1.0, 1.0), _labels),
 )
+WAVY = Known("wavy", FunctionPredictor(_wavy, 2), tuple(np.linspace(-2, 2, 41)), _number(_wavy))
+"""Its grids move from row to row."""
 
 
 class Cell(NamedTuple):
-    """A case of the law."""
+    """A case of the law for importance."""
 
     method: str
     model: Known
@@ -180,6 +199,48 @@ def coverage(cell: Cell, runs: int, **settings: Any) -> np.ndarray | None:
     return inside / runs
 
 
+class CurveCell(NamedTuple):
+    """A case of the law for effect curves."""
+
+    model: Known
+    grid: GridName
+
+    def __str__(self) -> str:
+        return f"iPDP, {self.model.name}, {self.grid}"
+
+
+def curve_cells() -> Iterator[CurveCell]:
+    yield from (CurveCell(model, "quantile_range") for model in MODELS)
+    yield from (CurveCell(WAVY, grid) for grid in GRIDS)
+
+
+def curve_coverage(cell: CurveCell, runs: int) -> np.ndarray:
+    """Return (curves, points), the share of runs whose interval at a point contains the exact expectation.
+
+    That is the mean of the partial dependence at the point of each row's grid, by the rows' weight in the curve.
+    """
+    settings, kinds = GridSettings(grid=cell.grid, points=5), [Kind.NUMBER] * cell.model.width
+    inside: Any = 0
+    for seed in range(runs):
+        rows, _ = cell.model.draw(RESERVOIR + ROWS, seed)
+        pdp = IncrementalPDP(None, alpha=ALPHA, grid=settings, start=RESERVOIR, keep=0, seed=seed)
+        pdp.explain_block(cell.model.predictor, rows)
+        grids = Grids.empty(settings, stream_key(seed, ""))
+        at = points(grids.pass_through(rows, kinds, 0, RESERVOIR), kinds, settings)
+        weights = (1 - ALPHA) ** np.arange(len(at))[::-1]
+        weights /= weights.sum()
+        inside = inside + np.array([_holds(effect, cell.model, at, weights) for effect in pdp.effects()])
+    return np.asarray(inside / runs)
+
+
+def _holds(effect: dict[str, Any], model: Known, at: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    feature = model.predictor.features.index(effect["feature"])
+    output = model.predictor.classes.index(effect["output"]) if effect["output"] else 0
+    there = ~np.isnan(at[0, :, feature])
+    exact = weights @ model.dependence(feature, at[:, there, feature])[..., output]
+    return np.abs(np.array(effect["curve"]) - exact) <= np.array(effect["margin"], float) + 1e-12
+
+
 def least(runs: int) -> float:
     """Return the smallest share that agrees with `LEAST` up to two standard errors."""
     return LEAST - 2 * sqrt(LEAST * (1 - LEAST) / runs)
@@ -188,16 +249,16 @@ def least(runs: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000, help="Number of streams per line.")
-    parser.add_argument("--method", choices=METHODS, help="Measure this method only.")
+    parser.add_argument("--method", choices=[*METHODS, "iPDP"], help="Measure this method only.")
     runs, method = vars(parser.parse_args()).values()
-    low = []
-    for cell in cells():
-        if method in (None, cell.method):
-            shares = coverage(cell, runs)
-            print(
-                f"{cell!s:48} {'biased: no interval' if shares is None else f'{100 * shares.min():5.1f} %'}", flush=True
-            )
-            low += [] if shares is None or shares.min() >= least(runs) else [cell]
+    low: list[Cell | CurveCell] = []
+    measured: Iterator[tuple[Cell | CurveCell, np.ndarray | None]] = chain(
+        ((cell, coverage(cell, runs)) for cell in cells() if method in (None, cell.method)),
+        ((cell, curve_coverage(cell, runs)) for cell in curve_cells() if method in (None, "iPDP")),
+    )
+    for cell, shares in measured:
+        print(f"{cell!s:48} {'biased: no interval' if shares is None else f'{100 * shares.min():5.1f} %'}", flush=True)
+        low += [] if shares is None or shares.min() >= least(runs) else [cell]
     if low:
         sys.exit(f"below {100 * LEAST:g} %: {', '.join(map(str, low))}")
 

@@ -1,9 +1,20 @@
-"""Intervals contain the exact importance as often as they say. `coverage.py` beside it measures more runs."""
+"""Intervals contain the exact value as often as they say. `coverage.py` beside it measures more runs."""
 
 import numpy as np
 import pytest
 
-from tests.estimators.coverage import METHODS, MODELS, Cell, cells, coverage, estimator, least
+from tests.estimators.coverage import (
+    METHODS,
+    MODELS,
+    Cell,
+    CurveCell,
+    cells,
+    coverage,
+    curve_cells,
+    curve_coverage,
+    estimator,
+    least,
+)
 
 BIASED = {"absolute", "zero_one"}
 
@@ -28,6 +39,14 @@ def test_intervals_hold_what_they_claim(cell: Cell) -> None:
     shares = coverage(cell, runs if publishes(cell) else 1)
     assert (shares is not None) == publishes(cell)
     assert shares is None or shares.min() >= least(runs), shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", curve_cells(), ids=str)
+def test_intervals_of_curves_hold_what_they_claim(cell: CurveCell) -> None:
+    runs = 300
+    shares = curve_coverage(cell, runs)
+    assert shares.min() >= least(runs), shares
 
 
 def test_without_the_correction_the_exact_value_is_outside() -> None:

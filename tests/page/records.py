@@ -52,6 +52,8 @@ def effect_record(row: int, feature: str, curve: Sequence[float], *, stream: str
         kind="numeric",
         grid=[float(at) for at in range(len(curve))],
         curve=curve,
+        margin=[0.125] * len(curve),
+        level=0.95,
         importance=max(curve) - min(curve),
         ice=None,
         n=row + 1,

@@ -165,7 +165,7 @@ def a_mark_opens_the_curves(view: Viewing, alarms: list[dict[str, Any]]) -> None
         )
         if alarm["curve_before"] is None:
             continue
-        view.wait("glasstream.drawn.effect?.series[0].label === 'before'")
+        view.wait("glasstream.drawn.effect?.series[2].label === 'before'")
         view.wait("text => document.querySelector('#effect-caption').textContent.includes(text)", f"{alarm['seq']:,}")
         drawn = view.drawn("effect")
         for label, curve in (("before", alarm["curve_before"]), ("after", alarm["curve_after"])):
@@ -175,7 +175,7 @@ def a_mark_opens_the_curves(view: Viewing, alarms: list[dict[str, Any]]) -> None
 
 def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -> None:
     view.page.select_option("#effect", "age")
-    view.wait("glasstream.known.effect?.feature === 'age' && glasstream.drawn.effect?.series[0].label === 'then'")
+    view.wait("glasstream.known.effect?.feature === 'age' && glasstream.drawn.effect?.series[2].label === 'then'")
     published = {one["seq"]: one for one in effects if one["feature"] == "age"}
     view.wait("seq => glasstream.known.effect.curves.at(-1)?.seq === seq", max(published))
     view.page.locator("#then").focus()
@@ -184,9 +184,18 @@ def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -
         then = view.get("glasstream.view.then")
         view.wait("then => document.querySelector('#then-text').textContent.replace(/\\D/g, '') === then", then)
         drawn = view.drawn("effect")
-        for label, seq in (("then", int(then)), ("now", max(published))):
+        first, last = published[int(then)], published[max(published)]
+        ends = (
+            ("now low", [value - margin for value, margin in zip(last["curve"], last["margin"], strict=True)]),
+            ("now high", [value + margin for value, margin in zip(last["curve"], last["margin"], strict=True)]),
+        )
+        for label, grid, values in (
+            ("then", first["grid"], first["curve"]),
+            ("now", last["grid"], last["curve"]),
+            *((label, last["grid"], values) for label, values in ends),
+        ):
             points = {x: y for x, y in zip(drawn["x"], drawn[label], strict=True) if y is not None}
-            assert points == dict(zip(published[seq]["grid"], published[seq]["curve"], strict=True)), label
+            assert points == dict(zip(grid, values, strict=True)), label
     assert int(then) == min(published)
 
 

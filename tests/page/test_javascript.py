@@ -99,6 +99,8 @@ def categories(row: int) -> bytes:
         kind="categorical",
         grid=["red", "blue", True],
         curve=[0.1, 0.2, row / 1e4],
+        margin=[None, 0.25, 0.5],
+        level=0.95,
         importance=10.0,
         ice=None,
         n=row + 1,

@@ -51,7 +51,8 @@ def effects(output: str | None = None) -> list[dict[str, Any]]:
         number = {"feature": "size", "kind": "numeric", "grid": [0.0, row / 100], "curve": [0.1, 0.3], "ice": [own]}
         towns = ["oslo", "rome"] if row == 900 else ["rome"]
         text = {"feature": "town", "kind": "categorical", "grid": towns, "curve": [0.5] * len(towns), "ice": None}
-        records += [common | number, common | text]
+        records += [common | number | {"margin": [None, 0.25]}]
+        records += [common | text | {"margin": [0.25] * len(towns)}]
     return records
 
 
@@ -101,6 +102,10 @@ def test_an_effect_shows_its_newest_curve_the_earlier_ones_and_single_rows() -> 
     assert curves == [[0.0, 1.0], [0.0, 1.0], [0.0, 9.0]]  # ICE, earlier, newest
     assert [label.get_text() for label in town.get_xticklabels()] == ["oslo", "rome"]
     assert [len(line.get_xdata()) for line in town.lines] == [1, 2]
+    (whiskers,) = town.collections
+    assert [path.vertices[:, 1].tolist() for path in whiskers.get_paths()] == [[0.25, 0.75], [0.25, 0.75]]
+    (band,) = size.collections
+    assert {y for path in band.get_paths() for _, y in path.vertices.round(2).tolist()} <= {0.05, 0.55}
     assert size.get_ylim() == town.get_ylim()
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["row 100", "row 900, the newest", "single rows then (ICE)"]

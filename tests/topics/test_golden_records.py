@@ -77,7 +77,7 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     assert fields(estimate_of_isage())[-5:] == ["staleness", "marginal_loss", "model_loss", "total", "features"]
     assert fields(curve()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "feature", "output", "kind", "grid", "curve"),
-        *("importance", "ice", "n", "coverage", "model_version"),
+        *("margin", "level", "importance", "ice", "n", "coverage", "model_version"),
     ]
     assert fields(alarm()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),

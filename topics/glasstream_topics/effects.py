@@ -36,6 +36,11 @@ class Effect(msgspec.Struct, frozen=True):
         the points at which the curve is evaluated.
     curve
         the smoothed prediction at each point.
+    margin
+        half the width of the interval at each point, which reaches from `curve` - `margin` to `curve` + `margin`; null
+        where there are too few rows.
+    level
+        probability with which such an interval contains the expectation of its point.
     importance
         importance of the curve: the standard deviation of its values (numeric), or a quarter of their range
         (categorical).
@@ -57,6 +62,8 @@ class Effect(msgspec.Struct, frozen=True):
     kind: Literal["numeric", "categorical"]
     grid: list[float | str | bool]
     curve: list[float]
+    margin: list[float | None]
+    level: Share
     importance: float
     ice: list[IceCurve] | None
     n: Positive

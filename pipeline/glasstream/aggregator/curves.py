@@ -17,12 +17,14 @@ it returns. The same holds for a place that another category takes over, and for
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator.curve_shape import importance_of, shape_distance, spread_of
+from glasstream.aggregator.intervals import margin
 from glasstream.errors import StateError
 from glasstream.jit import kernel
 
@@ -73,6 +75,9 @@ class Effect:
         Smoothed prediction at each point.
     variance
         Variance of the predictions at each point.
+    margin
+        Half the width of the interval of `curve` at each point; None where there are too few rows. See
+        `Curves.effects`.
     importance, deviation
         Importance and deviation of the curve, see `glasstream.aggregator.curve_shape`.
     ice
@@ -87,6 +92,7 @@ class Effect:
     grid: list[float]
     curve: list[float]
     variance: list[float]
+    margin: list[float | None]
     importance: float
     deviation: float
     ice: list[IceCurve]
@@ -169,9 +175,17 @@ class Curves:
         _importances(self.curve, self.weight, self.rows, self.categorical, found)
         return found
 
-    def effects(self) -> Iterator[Effect]:
-        """Yield the effect of every feature that has a curve on every output, ordered by slot and output."""
+    def effects(self, level: float = 0.95) -> Iterator[Effect]:
+        """Yield the effect of every feature that has a curve on every output, ordered by slot and output.
+
+        The intervals, of the given level, are about the expectation of the curve, given the grids of the rows: the mean
+        over the rows, by their weight, of the partial dependence at the row's own point. If the grid stands still or
+        the partial dependence is linear, this is the partial dependence at the published point. They assume independent
+        events and a model that stays the same, as `glasstream.aggregator.intervals` does.
+        """
         ice = self._ice_curves()
+        variances = np.divide(self.spread, self.weight, out=np.zeros_like(self.spread), where=self.weight > 0.0)
+        margins = margin(variances, self.weight, self.alpha, level)
         for slot, c in np.argwhere(self.rows > 0).tolist():
             there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
             there = there[np.argsort(self.grid[slot, there, c], kind="stable")]
@@ -183,7 +197,8 @@ class Curves:
                 kind="categorical" if self.categorical[slot] else "numeric",
                 grid=self.grid[slot, there, c].tolist(),
                 curve=curve.tolist(),
-                variance=(self.spread[slot, there, c] / self.weight[slot, there, c]).tolist(),
+                variance=variances[slot, there, c].tolist(),
+                margin=[None if isnan(one) else one for one in margins[slot, there, c].tolist()],
                 importance=importance,
                 deviation=deviation,
                 ice=ice[slot][c],

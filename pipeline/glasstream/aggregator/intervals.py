@@ -20,12 +20,15 @@ smoothing reaches, that the reservoir is full, and that the value is nearly norm
 """
 
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator.smoothing import MEAN_PRODUCT, MEAN_SQUARE, MEMORY, PRODUCT, SQUARE, Smoothing
+
+Floats = NDArray[np.float64]
+Real = TypeVar("Real", float, Floats)
 
 FEWEST = 3.0
 """Smallest effective number of rows in the smoothing for which there is an interval."""
@@ -34,11 +37,11 @@ FEWEST = 3.0
 class Interval(NamedTuple):
     """(d,) lower and (d,) upper ends of an interval for each feature."""
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
 
 
-def normal(smoothing: Smoothing, level: float = 0.95, remainder: NDArray[np.float64] | float = 0.0) -> Interval | None:
+def normal(smoothing: Smoothing, level: float = 0.95, remainder: Floats | float = 0.0) -> Interval | None:
     """Return the interval of `smoothing.value` at a level; None while there are too few rows.
 
     It is wider on both sides by the absolute value of `remainder`, a bias that the values are measured to have.
@@ -62,7 +65,34 @@ def normal(smoothing: Smoothing, level: float = 0.95, remainder: NDArray[np.floa
     return Interval(smoothing.value - half, smoothing.value + half)
 
 
-def variance_of_value(smoothing: Smoothing) -> NDArray[np.float64]:
+def margin(variance: Floats, weight: Floats, alpha: float, level: float = 0.95) -> Floats:
+    """Return half the width of the intervals of debiased means of independent values; NaN where there are too few rows.
+
+    Parameters
+    ----------
+    variance
+        Variances of the values.
+    weight
+        Weights W of the means, see `glasstream.aggregator.smoothing`; 0 where there is no mean.
+    alpha
+        Smoothing factor α.
+    level
+        Probability with which an interval contains the expectation.
+
+    Examples
+    --------
+    >>> margin(np.full(3, 0.25), np.array([0.0, 0.01, 1.0]), 0.01).round(3)
+    array([ nan,  nan, 0.07])
+    """
+    rows = np.divide((2 - alpha) * weight, alpha * (2 - weight))  # 1 / S_0 of n rows, with W = 1 - (1-α)^n
+    enough = rows >= FEWEST
+    rows = np.where(enough, rows, FEWEST)
+    # The variance is measured around the estimated mean and so excludes the variance of that mean.
+    half = _student(0.5 + level / 2, rows - 1) * np.sqrt(variance / (rows - 1))
+    return np.where(enough, half, np.nan)
+
+
+def variance_of_value(smoothing: Smoothing) -> Floats:
     """Return (d,) variances of `smoothing.value` that account for dependence; 0 before the second row."""
     if smoothing.count < 2:
         return np.zeros(len(smoothing.raw))
@@ -75,7 +105,7 @@ def variance_of_value(smoothing: Smoothing) -> NDArray[np.float64]:
     return np.asarray(smoothing.variance * relative / (1 - np.minimum(relative, 1 - independent / 2)))
 
 
-def share(smoothing: Smoothing) -> NDArray[np.float64]:
+def share(smoothing: Smoothing) -> Floats:
     """Return (d,) r, the share of the variance of contributions that recurs in later ones."""
     overlap, alpha = smoothing.overlap, smoothing.alpha
     if overlap.most == 0.0:
@@ -103,7 +133,7 @@ def _sum_of_products(smoothing: Smoothing, rho: float) -> float:
     return (squares * (1 + both) - 2 * both * before) / (1 - both) * (alpha / (1 - q)) ** 2
 
 
-def _student(level: float, freedom: float) -> float:
+def _student(level: float, freedom: Real) -> Real:
     """Return the quantile of Student's t with at least 2 degrees of freedom, to 1 % (Abramowitz and Stegun, 26.7.5)."""
     z = NormalDist().inv_cdf(level)
     return (

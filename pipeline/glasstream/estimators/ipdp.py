@@ -220,6 +220,7 @@ class IncrementalPDP:
                 "kind": effect.kind,
                 "grid": self._texts(effect.slot, effect.grid),
                 "curve": effect.curve,
+                "margin": effect.margin,
                 "importance": effect.importance,
                 "ice": [{"grid": self._texts(effect.slot, one.grid), "curve": one.curve} for one in effect.ice],
                 "n": effect.n,

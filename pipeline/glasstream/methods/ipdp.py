@@ -1,6 +1,6 @@
 """The method iPDP (paper 001). See `glasstream.explain.ipdp` and `glasstream.aggregator.curves`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.curves import Curves, Effect, PerRow
+from glasstream.aggregator.curves import Curves, Effect, IceCurve, PerRow
 from glasstream.background import knots
 from glasstream.background.grids import Grids, categorical
 from glasstream.background.reservoir import Drawn
@@ -114,14 +114,14 @@ class _Aggregator:
     def named_curves(self) -> dict[int, list[CurveFields]]:
         found: dict[int, list[CurveFields]] = {}
         for effect in self.curves.effects():
-            grid, curve = self._named(effect.slot, effect.grid, effect.curve)
+            grid, (curve,) = self._named(effect.slot, effect.grid, effect.curve)
             found.setdefault(effect.slot, []).append({"output": effect.output, "grid": grid, "curve": curve})
         return found
 
     def records(self, moment: Moment) -> Iterator[OutputRecord]:
         used: dict[int, dict[int, str]] = {}
         many = len(self.curves.outputs) > 1
-        for effect in self.curves.effects():
+        for effect in self.curves.effects(self.settings.explain.level):
             name = moment.names[effect.slot]
             if self.kinds[effect.slot] == Kind.TEXT:
                 codes = {int(code) for points in (effect.grid, *(ice.grid for ice in effect.ice)) for code in points}
@@ -135,7 +135,7 @@ class _Aggregator:
         self.texts = used
 
     def _encode(self, effect: Effect, moment: Moment, name: str) -> bytes:
-        grid, curve = self._named(effect.slot, effect.grid, effect.curve)
+        grid, (curve, margin) = self._named(effect.slot, effect.grid, effect.curve, effect.margin)
         return effects.encode(
             epoch=self.settings.epoch,
             stream=moment.stream,
@@ -146,24 +146,31 @@ class _Aggregator:
             kind=effect.kind,
             grid=grid,
             curve=curve,
+            margin=margin,
+            level=self.settings.explain.level,
             importance=effect.importance,
-            ice=[effects.IceCurve(*self._named(effect.slot, ice.grid, ice.curve)) for ice in effect.ice] or None,
+            ice=[self._ice(effect.slot, one) for one in effect.ice] or None,
             n=effect.n,
             coverage=moment.coverage,
             model_version=moment.version,
         )
 
+    def _ice(self, slot: int, one: IceCurve) -> effects.IceCurve:
+        grid, (curve,) = self._named(slot, one.grid, one.curve)
+        return effects.IceCurve(grid, curve)
+
     def _named(
-        self, slot: int, points: list[float], curve: list[float]
-    ) -> tuple[list[float | str | bool], list[float]]:
-        """Points as a reader knows them, numbers, true and false or texts, in their order; and the curve at them."""
+        self, slot: int, points: list[float], *columns: list[Any]
+    ) -> tuple[list[float | str | bool], Sequence[list[Any]]]:
+        """Points as a reader knows them, numbers, true and false or texts, in their order; and what is at them."""
         kind = self.kinds[slot]
         if kind == Kind.TEXT:
-            pairs = sorted((self.texts[slot][int(code)], value) for code, value in zip(points, curve, strict=True))
-            return [text for text, _ in pairs], [value for _, value in pairs]
+            texts = [self.texts[slot][int(code)] for code in points]
+            order = sorted(range(len(texts)), key=texts.__getitem__)
+            return [texts[at] for at in order], [[column[at] for at in order] for column in columns]
         if kind == Kind.BOOLEAN:
-            return [bool(code) for code in points], curve
-        return list(points), curve
+            return [bool(code) for code in points], columns
+        return list(points), columns
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta, arrays = self.curves.state()

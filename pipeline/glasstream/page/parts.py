@@ -118,6 +118,7 @@ def curve_part(curve: Curve) -> dict[str, Any]:
         "importance": curve.importance,
         "grid": curve.grid,
         "curve": curve.curve,
+        "margin": curve.margin,
     }
 
 

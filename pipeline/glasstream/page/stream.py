@@ -61,6 +61,7 @@ class Curve:
     importance: float
     grid: list[float | str | bool]
     curve: list[float]
+    margin: list[float | None]
 
 
 @dataclass(slots=True)
@@ -270,7 +271,9 @@ class StreamHistory:
             return False
         self._last_rows[key] = record.row
         self.kinds[record.feature] = record.kind
-        self.effects[key].add(Curve(record.row, record.seq, record.n, record.importance, record.grid, record.curve))
+        self.effects[key].add(
+            Curve(record.row, record.seq, record.n, record.importance, record.grid, record.curve, record.margin)
+        )
         return True
 
     def _add_alarm(self, record: Drift) -> bool:

@@ -1,6 +1,7 @@
 """Plot effect curves, the curves of single rows behind them, and their change over time."""
 
 from collections.abc import Iterable, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from glasstream.errors import InputError
@@ -110,8 +111,17 @@ def _draw(axes: "Axes", name: str, records: list[Record], first: int, last: int)
         axes.plot(one["grid"], one["curve"], color=PALE, linewidth=0.7)
     for record in records[:-1]:
         axes.plot(record["grid"], record["curve"], color=_shade(record["row"], first, last), linewidth=1.3)
+    low, high = _ends(newest)
+    axes.fill_between(newest["grid"], low, high, color=_NOW, alpha=0.13, linewidth=0)
     axes.plot(newest["grid"], newest["curve"], color=_NOW, linewidth=2.4, marker="o", markersize=3)
     short_numbers(axes)
+
+
+def _ends(record: Record) -> tuple[list[float], list[float]]:
+    """Return the ends of the intervals at the points; NaN where there is none."""
+    margins = [nan if margin is None else margin for margin in record["margin"]]
+    low = [value - margin for value, margin in zip(record["curve"], margins, strict=True)]
+    return low, [value + margin for value, margin in zip(record["curve"], margins, strict=True)]
 
 
 def _draw_categories(axes: "Axes", records: list[Record], first: int, last: int) -> None:
@@ -119,14 +129,17 @@ def _draw_categories(axes: "Axes", records: list[Record], first: int, last: int)
     names = sorted({str(point) for record in records for point in record["grid"]})
     place = {name: k for k, name in enumerate(names)}
     for one in records[-1]["ice"] or ():
-        at = [place[str(point)] for point in one["grid"] if str(point) in place]
+        known = [place[str(point)] for point in one["grid"] if str(point) in place]
         values = [value for point, value in zip(one["grid"], one["curve"], strict=True) if str(point) in place]
-        axes.plot([k + 0.28 for k in at], values, "_", color=PALE, markersize=9)
+        axes.plot([k + 0.28 for k in known], values, "_", color=PALE, markersize=9)
     for k, record in enumerate(records):
         newest = k == len(records) - 1
         shift = 0.28 - 0.5 * (len(records) - 1 - k) / max(1, len(records) - 1)
+        at = [place[str(point)] + shift for point in record["grid"]]
+        if newest:
+            axes.vlines(at, *_ends(record), color=_NOW, alpha=0.4, linewidth=2)
         axes.plot(
-            [place[str(point)] + shift for point in record["grid"]],
+            at,
             record["curve"],
             "o",
             color=_NOW if newest else _shade(record["row"], first, last),

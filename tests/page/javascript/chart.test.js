@@ -83,7 +83,16 @@ test("two curves on one axis keep their points", () => {
     x: [1, 2, 2.5, 3],
     before: [0.1, 0.2, null, 0.3],
     after: [null, 0.5, 0.6, null],
+    low: [null, null, null, null],
+    high: [null, null, null, null],
   });
+});
+
+test("the ends of the intervals are those of the second curve, where it has them", () => {
+  const before = { grid: ["red"], curve: [0.25], margin: [0.5] };
+  const after = { grid: ["blue", "red"], curve: [0.5, 0.75], margin: [null, 0.25] };
+  const { low, high } = aligned(before, after);
+  assert.deepEqual({ low, high }, { low: [0.5, null], high: [1, null] });
 });
 
 test("categories keep their order, and become texts", () => {
@@ -93,6 +102,8 @@ test("categories keep their order, and become texts", () => {
     x: [0, 1, 2, 3],
     before: [0.1, 0.2, null, null],
     after: [0.5, null, 0.3, 0.4],
+    low: [null, null, null, null],
+    high: [null, null, null, null],
     names: ["red", "true", "blue", "7"],
   });
 });

@@ -1,12 +1,12 @@
 // How the prediction moves with a feature: before and after an alarm, or then and now.
-import { Chart, css } from "./chart.js";
+import { Chart, css, tint } from "./chart.js";
 import { element } from "./element.js";
 import { count, number } from "./format.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Range } from "./chart.js" */
 /** @import { Act } from "./main.js" */
-/** @import { Alarm, Curve, Known } from "./messages.js" */
+/** @import { Alarm, Curve, Known, Place } from "./messages.js" */
 
 const WITH_IPDP = "when the run explains with iPDP: `--explain ipfi,isage,ipdp`";
 
@@ -114,10 +114,17 @@ export class EffectsPanel {
     // Categories have no order: points, without a line between them.
     const line = drawn.names ? { spanGaps: true, paths: () => null } : { spanGaps: true };
     const size = (/** @type {number} */ pixels) => (drawn.names ? 9 : pixels);
+    // The ends of the intervals bound a band; those of categories are points.
+    const end = drawn.names
+      ? { ...line, stroke: strong, points: { show: true, size: 4, fill: tint(strong, 0.4), stroke: "transparent" } }
+      : { spanGaps: true, stroke: "transparent", width: 0, points: { show: false } };
     this.chart.draw({
       label,
-      data: [drawn.x, drawn.before, drawn.after],
+      data: [drawn.x, drawn.high, drawn.low, drawn.before, drawn.after],
+      bands: [{ series: [1, 2], fill: tint(strong, 0.12) }],
       series: [
+        { ...end, label: `${names[1]} high` },
+        { ...end, label: `${names[1]} low` },
         {
           ...line,
           label: names[0],
@@ -155,31 +162,56 @@ export const newestUpTo = (seqs, seq) =>
   );
 
 /**
+ * @typedef {object} Aligned two curves over the same places
+ * @property {number[]} x
+ * @property {(number | null)[]} before
+ * @property {(number | null)[]} after
+ * @property {(number | null)[]} low lower ends of the intervals of `after`
+ * @property {(number | null)[]} high
+ * @property {string[]} [names]
+ */
+
+/**
  * Two curves over the same places: those of either grid, in order if they are numbers. Categories stand at 0, 1, ...
  * and have `names`.
  * @param {Curve} before
  * @param {Curve} after
- * @returns {{x: number[], before: (number | null)[], after: (number | null)[], names?: string[]}}
+ * @returns {Aligned}
  */
 export function aligned(before, after) {
   /**
    * @template {number | string} Key
-   * @param {Curve} curve
    * @param {Key[]} places
-   * @param {(place: number | string | boolean) => Key} key
+   * @param {(place: Place) => Key} key
+   * @returns {Aligned}
    */
-  const values = (curve, places, key) => {
-    const known = new Map(curve.grid.map((place, at) => [key(place), curve.curve[at]]));
-    return places.map((place) => known.get(place) ?? null);
+  const over = (places, key) => {
+    const values = (/** @type {Place[]} */ grid, /** @type {(number | null)[]} */ column) => {
+      const known = new Map(grid.map((place, at) => [key(place), column[at]]));
+      return places.map((place) => known.get(place) ?? null);
+    };
+    const ends = (/** @type {-1 | 1} */ side) =>
+      after.curve.map((value, at) => {
+        const margin = after.margin?.[at] ?? null;
+        return margin === null ? null : value + side * margin;
+      });
+    return {
+      x: places.map((place, at) => (typeof place === "number" ? place : at)),
+      before: values(before.grid, before.curve),
+      after: values(after.grid, after.curve),
+      low: values(after.grid, ends(-1)),
+      high: values(after.grid, ends(1)),
+    };
   };
   const grid = [...before.grid, ...after.grid];
   if (grid.every((place) => typeof place === "number")) {
-    const x = [...new Set(grid)].sort((a, b) => a - b);
-    return { x, before: values(before, x, Number), after: values(after, x, Number) };
+    return over(
+      [...new Set(grid)].sort((a, b) => a - b),
+      Number,
+    );
   }
   const names = [...new Set(grid.map(String))];
-  const x = names.map((_name, at) => at);
-  return { x, before: values(before, names, String), after: values(after, names, String), names };
+  return { ...over(names, String), names };
 }
 
 /**

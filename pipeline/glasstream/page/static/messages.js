@@ -128,7 +128,12 @@
 
 /** @typedef {number | string | boolean} Place a grid point: a number, or a category */
 
-/** @typedef {{grid: Place[], curve: number[]}} Curve */
+/**
+ * @typedef {object} Curve
+ * @property {Place[]} grid
+ * @property {number[]} curve
+ * @property {(number | null)[]} [margin] half the width of the interval at each point; an alarm's curves have none
+ */
 
 /**
  * @typedef {object} Effect
