@@ -98,6 +98,26 @@ def test_a_pattern_is_told_in_words() -> None:
     ]
 
 
+def test_options_of_a_command_are_named_as_such_and_give_way_to_set() -> None:
+    with pytest.raises(SettingsError, match=r"got '7' \(command line\)$"):
+        load(options={"explain.alpha": "7"})
+    settings = load(
+        environment={"GLASSTREAM_SEED": "2", "GLASSTREAM_PREFIX": "a."},
+        options={"seed": "3", "prefix": "b."},
+        assignments=["seed=4"],
+    )
+    assert (settings.seed, settings.prefix) == (4, "b.")
+
+
+def test_an_error_names_what_came_once() -> None:
+    with pytest.raises(SettingsError) as error:
+        load(assignments=["seed=x", "worker.debug=maybe"])
+    assert error.value.findings == [
+        "seed: expected a whole number, got 'x' (--set seed=x)",
+        "worker.debug: expected true or false, got 'maybe' (--set worker.debug=maybe)",
+    ]
+
+
 def test_children_get_the_same_settings_through_their_environment() -> None:
     settings = load(
         assignments=["model.many_classes=true", "explain.loss=brier", "seed=-3", "worker.check_crcs=false"],

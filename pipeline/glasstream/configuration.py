@@ -52,6 +52,7 @@ def load(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
     assignments: Iterable[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> Settings:
@@ -63,6 +64,8 @@ def load(
         A TOML file.
     environment
         Environment variables; those that begin with ``GLASSTREAM_`` are read.
+    options
+        Values of a command's own options by dotted key.
     assignments
         ``KEY=VALUE``, as given to ``--set``.
     defaults
@@ -78,6 +81,7 @@ def load(
     if file is not None:
         values.update(_from_file(file, findings))
     values.update(_from_environment(environment or {}, findings))
+    values.update({key: (text, "command line") for key, text in (options or {}).items()})
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
@@ -207,6 +211,7 @@ def _convert(
     except msgspec.ValidationError as error:
         choices = choices_of(wanted)
         said = f"expected one of {', '.join(choices)}" if choices else f"{str(error)[:1].lower()}{str(error)[1:]}"
+        said = said.partition(", got ")[0]  # the kind; the value follows
         for kind, noun in _NOUNS.items():
             said = said.replace(f"`{kind}`", noun)
         for part in get_args(wanted):

@@ -99,7 +99,7 @@ class Limits(IngestLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     lag
         What the learner does when it reaches `rows_ahead`, `request_bytes` or `snapshot_bytes`. With ``wait`` it waits
         for the aggregator. With ``shed`` it continues, deletes old snapshots, and counts the rows that needed them as
-        unexplained. The number of such rows depends on the speed of the workers. It keeps 16 bytes of each such row
+        unexplained. The number of such rows depends on the speed of the workers. It keeps 16 bytes for each such row
         until the aggregator has passed it, and waits when these exceed `request_bytes`.
     rows_ahead
         Largest number of rows by which the learner may be ahead of the aggregator, per stream.

@@ -72,7 +72,10 @@ def test_no_zero_is_negative() -> None:
     ("said", "expected"),
     [
         ("no", "warning: the model is no better than a baseline: the model is right in 75.0%, always 'no' is right in"),
-        ("right", "baselines: the model is right in 100.0%, always 'no' is right in 75.0%, the label before in 50.0%"),
+        (
+            "right",
+            "baselines: the model is right in 100.0%, always 'no' is right in 75.0%, the previous label in 50.0%",
+        ),
     ],
 )
 def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> None:
@@ -94,7 +97,7 @@ def test_events_without_a_label_are_counted() -> None:
     one, shown = report(200)
     one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
     one.table(1.0)
-    assert "3 events in 1.0 s, 3 of them came without a label (learned only if one came later)" in shown.getvalue()
+    assert "3 events in 1.0 s, 3 of them came without a label (such an event is learned when" in shown.getvalue()
     assert "no labelled event so far; no explanations" in shown.getvalue()
 
 

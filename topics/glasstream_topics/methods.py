@@ -201,9 +201,11 @@ def meaning_of(method: str, loss: str) -> str:
 
     >>> meaning_of("ipfi", "squared")
     "rise of the squared loss when the feature's value is taken from another recent row"
+    >>> meaning_of("isage", "brier")
+    "the feature's share of what the model gains over its mean prediction, in Brier loss"
     """
     meaning = METHODS[method].meaning if method in METHODS else "importance, in {loss} loss"
-    return meaning.format(loss=loss.replace("_", "-"))
+    return meaning.format(loss="Brier" if loss == "brier" else loss.replace("_", "-"))
 
 
 def method_of(name: str) -> str:

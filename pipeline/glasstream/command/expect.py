@@ -113,7 +113,7 @@ def _address(settings: Settings) -> str | None:
     except BrokerError:
         got = repr(settings.broker)
         if settings.broker == Settings().broker:
-            got = f"the default, {settings.broker}, which only `glasstream run` can use"
+            got = f"{settings.broker}, the default, which only `glasstream run` can use"
         elif settings.broker in _OF_RUN:
             got = f"{settings.broker}, which this command cannot use"
         else:

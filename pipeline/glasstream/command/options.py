@@ -96,7 +96,7 @@ def label_options(command: F) -> F:
 def load_settings(
     common: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> "Settings":
-    """Load the settings from all their sources; options of the command line count as `--set`.
+    """Load the settings from all their sources; `--set` overrides the command's other options.
 
     Parameters
     ----------
@@ -117,5 +117,5 @@ def load_settings(
     config: Path | None = common["config"]
     file = config or (Path(path) if (path := os.environ.get("GLASSTREAM_CONFIG")) else None)
     options = {"broker": common["broker"], "prefix": common["prefix"], **(overrides or {})}
-    given = [f"{key}={value}" for key, value in options.items() if value is not None]
-    return load(file=file, environment=os.environ, assignments=[*given, *common["assignments"]], defaults=defaults)
+    given = {key: str(value) for key, value in options.items() if value is not None}
+    return load(file=file, environment=os.environ, options=given, assignments=common["assignments"], defaults=defaults)

@@ -34,8 +34,8 @@ _quick = click.option(
 _results = click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the table (CSV, Markdown), the figure (PNG) and the single results. A later run continues from "
-    "them.",
+    help="Folder for the table (CSV, Markdown), the figure (PNG) and the individual results. A later run "
+    "continues from them.",
 )
 
 
@@ -55,9 +55,9 @@ class _Experiments(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=_Experiments, short_help="Repeat experiments of the iPFI, iSAGE and GBMAP papers.")
+@click.group(cls=_Experiments, short_help="Repeat experiments of the iPFI, iSAGE, iPDP and GBMAP papers.")
 def paper() -> None:
-    """Repeat experiments of the iPFI, iSAGE and GBMAP papers, and compare the results with the published ones.
+    """Repeat experiments of the iPFI, iSAGE, iPDP and GBMAP papers, and compare the results with the published ones.
 
     The experiments need the extras `gbmap` and `plot`.
     """
@@ -123,7 +123,7 @@ def _part(text: str | None) -> tuple[int, int]:
 def _command(one: "Experiment") -> click.Command:
     """Return the command that runs an experiment."""
 
-    @click.command(one.name, help=f"{one.summary} This repeats {one.shows} of the {one.paper} paper.")
+    @click.command(one.name, help=f"{one.summary} This covers {one.shows} of the {one.paper} paper.")
     @_quick
     @click.option(
         "--repetitions",
@@ -247,9 +247,9 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
         raise InputError("paper: expected a folder of data sets in --data or GLASSTREAM_DATA, got none")
     missing = [name for name in names if not (given / f"{name}.csv.gz").is_file()]
     if missing:
+        files = ", ".join(f"{name}.csv.gz" for name in missing)
         raise InputError(
-            f"{given}: expected {missing[0]}.csv.gz, and so on for {', '.join(missing)}, got none; name the folder "
-            "with --data, or fewer data sets with --only"
+            f"{given}: expected {files}, got none; name the folder with --data, or fewer data sets with --only"
         )
     return given
 

@@ -33,16 +33,17 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes
     ----------
     preset
-        ``paper`` takes the settings of the iPDP paper's drift experiment (section 4.1) wherever you set no value,
+        ``paper`` applies the settings of the iPDP paper's drift experiment (section 4.1) wherever you set no value,
         in this section and in others; `glasstream.presets` lists them.
     watch
         Signals to watch, separated by commas: ``importance`` (one series per feature and method), ``pd_importance`` and
-        ``curve_shape`` (one per feature; iPDP), ``loss`` (iSAGE). ``none`` watches nothing.
+        ``curve_shape`` (one per feature; iPDP only), ``loss`` (one per stream). ``none`` watches nothing.
     values
         ``rows`` gives the detectors the contributions of single rows. ``smoothed`` gives them the published values,
         which depend on each other, so that no rate of false alarms is guaranteed.
     pd
-        Form of PD importance: ``usual`` as in `effects`, or ``squares``, the sum of squared deviations.
+        Form of the watched PD importance: ``usual``, the number that `effects` publishes, or ``squares``, the sum of
+        squared deviations.
     min_change
         Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves of the
         stream. Smaller changes occur all the time while a model learns.

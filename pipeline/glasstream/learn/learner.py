@@ -492,7 +492,7 @@ class StreamLearner:
                 return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
             return compile_model(model.river, self._features, model.labels, given=self._features.given())
         except NotCompilable as reason:
-            self._say(f"its model is explained through River itself, row by row, which is slow: {reason}")
+            self._say(f"the model is explained through River itself, row by row, which is slow: {reason}")
             return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
 
     def _snapshot(self, model: StreamModel) -> None:
@@ -540,7 +540,7 @@ class StreamLearner:
         self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
         model = StreamModel(settings.factory(self.settings.seed), task, settings.many_classes)
         if model.stays_in_river is not None:
-            self._say(f"its model learns in River itself, event by event, which is slow: {model.stays_in_river}")
+            self._say(f"the model learns in River itself, event by event, which is slow: {model.stays_in_river}")
         return model
 
     def _publish(self) -> None:

@@ -190,7 +190,7 @@ def read(model: Any) -> Parameters:
     family = FAMILIES.get(type(model))
     if family is None:
         names = ", ".join(one.__name__ for one in FAMILIES)
-        raise NotCompilable(f"expected one of {names}, got {type(model).__name__}")
+        raise NotCompilable(f"compiled code learns {names}, and no {type(model).__name__}")
     parameters = {name: plain(getattr(model, name)) for name in _OF[family]}
     check(family, parameters)
     return parameters

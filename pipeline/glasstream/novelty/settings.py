@@ -31,7 +31,8 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     age
         Age in events at which a labelled event leaves the window; 0 means never.
     held
-        Share of a window that calibrates the threshold. These events are neither fitted nor used as neighbours.
+        Share of a window that calibrates the threshold. The map is not fitted to these events, and they are not used as
+        neighbours.
     learners
         Number m of learners of the map. The defaults of `learners`, `beta`, `ridge` and `iterations` are those of the
         GBMAP paper's out-of-distribution experiment.

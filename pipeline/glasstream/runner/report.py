@@ -173,7 +173,7 @@ class Report:
             self._table(name, stream, seconds)
         if self._dead:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
-            self._say(f"dead letters: {self._dead.total():,} messages ({reasons}); the first: {self._example}")
+            self._say(f"dead letters: {self._dead.total():,} ({reasons}); the first: {self._example}")
         if interrupted_after is not None:
             self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
         if not self._streams:
@@ -184,10 +184,13 @@ class Report:
     def _table(self, name: str, stream: _Stream, seconds: float) -> None:
         counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
         if stream.unlabelled:
-            counted += f", {stream.unlabelled:,} of them came without a label (learned only if one came later)"
+            learned = "such an event is learned when its label comes"
+            counted += f", {stream.unlabelled:,} of them came without a label ({learned})"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
-            few = f": {labelled:,} labelled events are too few (explain.start, explain.reservoir)" if labelled else ""
+            few = (
+                f": too few labelled events ({labelled:,}; see explain.reservoir and explain.start)" if labelled else ""
+            )
             self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{few}")
             self._tell_novelty(stream)
             return
@@ -214,9 +217,10 @@ class Report:
             return
         if standing.of_classes:
             always = f"always '{standing.most_frequent}' is right in {standing.constant:.1%}"
-            line = f"the model is right in {standing.model:.1%}, {always}, the label before in {standing.no_change:.1%}"
+            previous = f"the previous label in {standing.no_change:.1%}"
+            line = f"the model is right in {standing.model:.1%}, {always}, {previous}"
         else:
-            means = f"the mean so far {number(standing.constant)}, the label before {number(standing.no_change)}"
+            means = f"the mean so far {number(standing.constant)}, the previous label {number(standing.no_change)}"
             line = f"mean absolute error of the model {number(standing.model)}, {means}"
         if standing.beaten:
             self._say(f"baselines: {line}")

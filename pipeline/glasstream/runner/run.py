@@ -180,10 +180,13 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
 
 
 def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
-    from glasstream.runner.reference import Reference  # imports River and numba, which otherwise only the workers need
+    # These import River and numba, which otherwise only the workers need.
+    from glasstream.runner.compile_notice import compile_notice
+    from glasstream.runner.reference import Reference
 
     report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
     reference = Reference(settings)
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
     key = events.key(plan.source.stream)
     started = time.monotonic()
     read, partial = 0, False
@@ -198,7 +201,10 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             yield key, value
         yield key, events.FLUSH
 
-    with OutputDirectory(plan.out, written(settings)) as out:
+    with (
+        OutputDirectory(plan.out, written(settings)) as out,
+        compile_notice(lambda line: errors.print(line, markup=False)),
+    ):
         for topic, record in reference.run(messages()):
             out.add(topic, record)
             report.add(topic, [record])

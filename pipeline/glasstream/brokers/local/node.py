@@ -240,7 +240,8 @@ class LocalKafka:
             self._lock = (self.folder / "glasstream.lock").open("w")
         except OSError as error:
             raise BrokerError(
-                f"expected a folder to keep Kafka's data in; {error}. Give another --data, or make this one writable."
+                f"{self.folder}: cannot keep Kafka's data there: {error.strerror}; give another --data, or make this "
+                "folder writable"
             ) from error
         end = time.monotonic() + LOCK_DEADLINE_S
         while True:

@@ -22,7 +22,7 @@ export function beside(standing) {
     return [[`mean absolute error, ${of}`, number(standing.model), verdict + others]];
   }
   const always = `always “${standing.most_frequent}” ${percent(standing.constant)}`;
-  const others = `${always}, label before ${percent(standing.no_change)}`;
+  const others = `${always}, previous label ${percent(standing.no_change)}`;
   return [[`right, ${of}`, percent(standing.model), verdict + others]];
 }
 

@@ -262,8 +262,8 @@ class Drift(Experiment):
     )
 
     choices: ClassVar = {
-        "start": Choice(("normal", "rows", "indicator"), "Start of the learners of the map and of the indicator."),
-        "loss": Choice(("score", "logistic"), "Loss of a classification that the indicators should detect."),
+        "start": Choice(("normal", "rows", "indicator"), "Initial learners of the map and of the indicator."),
+        "loss": Choice(("score", "logistic"), "For two classes, the loss that the indicators should detect."),
     }
 
     def tasks(self, request: Request) -> list[Json]:
