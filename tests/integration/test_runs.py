@@ -57,24 +57,24 @@ def test_through_kafka_equals_the_reference(kafka: str, data_dir: Path, finished
     assert_same(run, reference)
 
 
-def test_categories_missing_cells_and_a_boolean(kafka: str, data_dir: Path, finished_run: Finish) -> None:
-    """The same for other models, and cells of every kind, which travel as bytes through the topics of a broker."""
+def test_categories_missing_cells_and_a_boolean(data_dir: Path, finished_run: Finish) -> None:
+    """The same for other models, and cells of every kind, which travel as bytes through the topics."""
     arguments = ["--csv", str(data_dir / "adult.csv.gz"), "--target", "target", "--rows", "3000"]
     for model in ("tree", "linear"):
         reference = finished_run("--broker", "none", "--model", model, *arguments)
-        run = finished_run("--broker", kafka, "--model", model, *arguments, PYTHONHASHSEED="9")
+        run = finished_run("--broker", "embedded", "--model", model, *arguments, PYTHONHASHSEED="9")
         assert_same(run, reference)
     last = orjson.loads(run.file("importance").splitlines()[-1])
     assert last["features"]["workclass"]["value"] == 0.0, "a linear model is not given text"
     assert "'workclass' is text, which this model does not use" in run.log
 
 
-def test_a_model_that_cannot_be_compiled_travels_sealed(kafka: str, data_dir: Path, finished_run: Finish) -> None:
-    """Only processes apart show that a pickled model is opened with the key of the run."""
+def test_a_model_that_cannot_be_compiled_travels_sealed(data_dir: Path, finished_run: Finish) -> None:
+    """Learner and explainer, which are processes apart, seal and open a pickled model with the key of the run."""
     path = str(data_dir / "bike_hourly.csv.gz")
     arguments = ["--csv", path, "--target", "target", "--rows", "1500", "--model", "tests.integration.models:knn"]
     reference = finished_run("--broker", "none", *arguments)
-    run = finished_run("--broker", kafka, "--explainers", "2", *arguments)
+    run = finished_run("--broker", "embedded", *arguments)
     assert_same(run, reference)
     assert run.log.count("row by row, which is slow") == 1
     assert "not a function of the row" not in run.log
@@ -167,21 +167,19 @@ def test_explainers_are_killed_join_and_leave(
     assert said == ["1", "2"], run.log
 
 
-def test_the_death_of_the_learner_ends_the_run_with_its_own_message(kafka: str, prefix: str, start_run: Finish) -> None:
-    """Only workers on a broker run as processes that can be killed."""
-    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", cold=True)
+def test_the_death_of_the_learner_ends_the_run_with_its_own_message(start_run: Finish) -> None:
+    run = start_run("--broker", "embedded", "--model", "tree", cold=True)
     wait_for("a learner", lambda: run.worker_pids("learner"))
-    wait_for("the topics", lambda: topics_are_there(kafka, prefix))
     os.kill(run.worker_pids("learner")[0], signal.SIGKILL)
     assert run.wait() == 8, run.log
     assert "learner learner-1 ended: killed by SIGKILL" in run.log
 
 
-def test_the_children_die_with_the_run(kafka: str, prefix: str, start_run: Finish) -> None:
-    """Only workers that are connected to a broker show that nothing holds them back."""
+def test_the_children_die_with_the_run(start_run: Finish) -> None:
+    """Without a broker too, since the embedded one is part of the run: nothing holds them back."""
     import psutil
 
-    run = start_run("--broker", kafka, "--prefix", prefix, "--model", "tree", cold=True)
+    run = start_run("--broker", "embedded", "--model", "tree", cold=True)
     wait_for("all stages", lambda: all(run.worker_pids(stage) for stage in ("learner", "explainer", "aggregator")))
     children = psutil.Process(run.process.pid).children()
     run.process.kill()
