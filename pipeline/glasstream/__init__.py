@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from glasstream.errors import GlasstreamError as GlasstreamError
+    from glasstream.estimators.explained_model import ExplainedModel as ExplainedModel
     from glasstream.estimators.ipdp import IncrementalPDP as IncrementalPDP
     from glasstream.estimators.ipfi import IncrementalPFI as IncrementalPFI
     from glasstream.estimators.isage import IncrementalSAGE as IncrementalSAGE
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "CustomLoss": "glasstream.explain.losses",
+    "ExplainedModel": "glasstream.estimators.explained_model",
     "GBMAPClassifier": "glasstream.gbmap.estimators",
     "GBMAPRegressor": "glasstream.gbmap.estimators",
     "GlasstreamError": "glasstream.errors",

@@ -40,13 +40,18 @@ class IncrementalImportance(ABC):
         """Number of events seen, explained or not."""
         self._features: tuple[str, ...] = ()
 
+    @property
+    def live(self) -> LiveModel | None:
+        """The adapter through which the model is called; None without a model."""
+        return self._live
+
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
         """Explain one event with the model as it is now.
 
         Call this method before the model learns the event, as the papers' algorithms and the pipeline do. Then it tells
         how the model judges events that it does not know. The published experiments of paper 004 explain each event
-        after the model has learned it. For that order, call `learn_one` of the model first. The values then also show
-        how well the model remembers single events, and differ from those of the other order.
+        after the model has learned it. The values then also show how well the model remembers single events.
+        `ExplainedModel` calls both methods in either order.
 
         Parameters
         ----------

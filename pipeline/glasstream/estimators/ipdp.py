@@ -117,11 +117,16 @@ class IncrementalPDP:
         self._output = output
         self._names: tuple[str, ...] = ()
 
+    @property
+    def live(self) -> LiveModel | None:
+        """The adapter through which the model is called; None without a model."""
+        return self._live
+
     def explain_one(self, x: Mapping[str, Any], y: Any = None) -> dict[str, float]:
         """Explain one event with the model as it is now.
 
         Call this method before the model learns the event, as the pipeline does, or afterwards, to explain the model
-        that has learned it.
+        that has learned it. `ExplainedModel` calls both methods in either order.
 
         Parameters
         ----------

@@ -18,9 +18,9 @@ from glasstream.models.live.generic import GenericPredictor
 class LiveModel:
     """Adapter between a River model and an estimator that sees one event at a time.
 
-    The adapter calls the model but never trains it. Explain an event before the model learns it; see
-    `IncrementalPFI.explain_one` about the other order. Several estimators may
-    share one adapter, and then see the same features, classes and copies of the model.
+    The adapter calls the model but never trains it. Explain an event before the model learns it; `ExplainedModel` also
+    has the other order. Several estimators may share one adapter, and then see the same features, classes and copies of
+    the model.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class LiveModel:
     snapshot_every
         Number N of events after which a compiled copy of the model is renewed. The copy is also renewed for a new
         feature or class. It is evaluated many times faster than the model. None to call the model itself at each event.
+        If each event is explained after the model has learned it, only 1 and None are right: an older copy has not
+        learned the event.
 
     Raises
     ------
@@ -56,7 +58,8 @@ class LiveModel:
         self.task: Task = task or _task_of(model)
         self.events = 0
         """Number of different events encoded so far."""
-        self._snapshot_every = snapshot_every
+        self.snapshot_every = snapshot_every
+        """Number of events after which the compiled copy is renewed; None without a copy."""
         self._table = FeatureTable()
         self._labels: dict[Any, str] = {}
         self._places: dict[Any, int] = {}
@@ -166,11 +169,11 @@ class LiveModel:
         """
         if self._predictor is None and self.task == CLASSIFICATION:
             self.meet_classes()
-        due = -1 if self._snapshot_every is None else max(0, self.events - 1) // self._snapshot_every
+        due = -1 if self.snapshot_every is None else max(0, self.events - 1) // self.snapshot_every
         form = (len(self._table), len(self._labels), sum(map(len, self._table.categories)), due)
         if self._predictor is None or form != self._form:
             labels = self._labels if self.task == CLASSIFICATION else None
-            make = GenericPredictor if self._snapshot_every is None else compile_model
+            make = GenericPredictor if self.snapshot_every is None else compile_model
             self._predictor = make(self.model, self._table, labels)
             self._form = form
         return self._predictor

@@ -92,6 +92,11 @@ class IntervalPFI:
         self.importance: dict[str, float] = {}
         """The newest interval's values by feature name; empty before the end of the first."""
 
+    @property
+    def live(self) -> LiveModel:
+        """The adapter through which the model is called."""
+        return self._live
+
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
         """Add an event. Call this method before the model learns the event.
 

@@ -92,6 +92,11 @@ class WindowSAGE:
         self.newest: BatchSAGE | None = None
         """Newest result; None before the window is full."""
 
+    @property
+    def live(self) -> LiveModel:
+        """The adapter through which the model is called."""
+        return self._live
+
     def explain_one(self, x: Mapping[str, Any], y: Any) -> dict[str, float]:
         """Add an event to the window. Call this method before the model learns the event.
 
