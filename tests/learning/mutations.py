@@ -1,12 +1,13 @@
 """Mutate checkpoints of live models and go on with each: is there an access out of bounds, a crash, or a hang?
 
-    python tests/learning/mutations.py --family forest --seeds 0:400 [--mutations 200]
+    python tests/learning/mutations.py --family "forest regressor" --seeds 0:400 [--mutations 200]
 
 Each seed makes a small random stream. A model learns the first half, and its checkpoint is mutated many times, with
 the checksum made to fit:
 
 - words of the whole frame become small, huge or random numbers
-- fields of nodes, slots, tables and detectors get plausible values, such as the address of another object or NaN
+- fields of nodes, slots, tables, search trees and detectors get plausible values, such as the address of another
+  object or NaN
 - arrays are cut, extended or change their type
 - entries of the header are dropped, doubled or replaced
 
@@ -46,10 +47,13 @@ from glasstream.learning import checkpoint
 from glasstream.learning.layout import (
     ALTERNATE,
     BLOCK,
+    CASES,
     CLASS_ROOM,
     DETECTOR,
     DETECTOR_HEADER,
     DRIFT,
+    ENTRIES,
+    ENTRY_COUNT,
     HEADER,
     KIND,
     LEAF,
@@ -58,23 +62,35 @@ from glasstream.learning.layout import (
     NEXT,
     NODE,
     PAIR,
+    POINT,
+    POINT_LEFT,
+    POINT_RIGHT,
     RIGHT,
     ROW,
     ROW_ROOM,
+    SEARCH,
     SLOTS,
     SUBSET,
     SUBSET_SIZE,
     TABLE,
+    TARGET,
+    TREE_REGRESSOR,
     WARNING,
     WEIGHTS,
 )
 from glasstream.learning.layout import (
     ROOT as TREE_ROOT,
 )
-from glasstream.learning.live import LiveModel, take
+from glasstream.learning.live import LiveModel, LiveRegressor, take
 from glasstream_topics import frames
 from tests.learning.equality import Event, blocks
+from tests.learning.streams import numbers_only
 from tests.learning.test_live import MODELS, resealed
+from tests.learning.test_regressors import REGRESSORS
+
+Live = LiveModel | LiveRegressor
+FAMILIES: dict[str, Callable[[], Any]] = {**MODELS, **{f"{name} regressor": REGRESSORS[name] for name in MODELS}}
+"""What makes a River model of each family."""
 
 
 class Bound(NamedTuple):
@@ -102,20 +118,20 @@ class Run(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", choices=MODELS, required=True)
+    parser.add_argument("--family", choices=FAMILIES, required=True)
     parser.add_argument("--seeds", default="0:400", help="first seed and the one after the last")
     parser.add_argument("--mutations", type=int, default=200, help="mutations of each seed")
     options = parser.parse_args()
     check_that_bounds_are_checked()
     faulthandler.enable()
-    compile_kernels(options.family)
+    model = compile_kernels(options.family)
     counts: Counter[str] = Counter()
     most = {"reading": 0.0, "learning": 0.0}
     for seed in range(*map(int, options.seeds.split(":"))):
         for trial, (events, forged) in enumerate(mutated(options.family, seed, options.mutations)):
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             try:
-                counts[go_on(forged, events, most)] += 1
+                counts[go_on(type(model), forged, events, most)] += 1
             except Exception as error:  # noqa: BLE001 - whatever it is, it is a fault
                 counts["faults"] += 1
                 print(f"seed {seed}, mutation {trial}: {type(error).__name__}: {error!s:.300}", file=sys.stderr)
@@ -138,7 +154,7 @@ def check_that_bounds_are_checked() -> None:
         sys.exit("expected kernels that check bounds: NUMBA_BOUNDSCHECK has no effect")
 
 
-def go_on(data: bytes, events: list[Event], most: dict[str, float]) -> str:
+def go_on(kind: type[Live], data: bytes, events: list[Event], most: dict[str, float]) -> str:
     """Read a checkpoint and go on with it; return whether it was refused, ran to its end, or stopped before.
 
     Raises
@@ -147,21 +163,24 @@ def go_on(data: bytes, events: list[Event], most: dict[str, float]) -> str:
         More memory was taken than the bounds allow.
     """
     try:
-        model = within(READING, len(data), lambda: LiveModel.from_bytes(data), most, "reading")
+        model = within(READING, len(data), lambda: kind.from_bytes(data), most, "reading")
     except FrameError:
         return "refused"
     try:
         within(LEARNING, len(data), lambda: learn(model, events), most, "learning")
-        LiveModel.from_bytes(model.to_bytes())
+        kind.from_bytes(model.to_bytes())
         model.to_river()
     except (ModelError, FrameError):  # such as texts of a feature that a forged header calls numeric
         return "stopped"
     return "ran"
 
 
-def learn(model: LiveModel, events: list[Event]) -> None:
+def learn(model: Live, events: list[Event]) -> None:
     for columns, labels in blocks(events):
-        model.predict_learn_block(columns, model.numbers_of(labels))
+        if isinstance(model, LiveRegressor):
+            model.predict_learn_numbers(columns, np.array(labels, np.float64))
+        else:
+            model.predict_learn_block(columns, model.numbers_of(labels))
 
 
 def within(bound: Bound, size: int, call: Callable[[], Any], most: dict[str, float], name: str) -> Any:
@@ -177,14 +196,16 @@ def within(bound: Bound, size: int, call: Callable[[], Any], most: dict[str, flo
             raise MemoryError(f"{name} a checkpoint of {size} bytes took {peak}")
 
 
-def compile_kernels(family: str) -> None:
-    """Compile the kernels, or load them, which takes memory that does not count."""
-    model = take(MODELS[family]())
+def compile_kernels(family: str) -> Live:
+    """Compile the kernels, or load them, which takes memory that does not count; return a model of the family."""
+    model: Live = take(FAMILIES[family]())
     events = [({"f0": float(number), "f1": "abc"[number % 3]}, number % 2) for number in range(100)]
+    events = events_for(model, events)
     learn(model, events)
-    successor = LiveModel.from_bytes(model.to_bytes())
+    successor = type(model).from_bytes(model.to_bytes())
     learn(successor, events)
     successor.to_river()
+    return model
 
 
 # --- Streams ----------------------------------------------------------------------------------------------------------
@@ -203,17 +224,22 @@ def stream(source: random.Random) -> list[Event]:
     return events
 
 
+def events_for(model: Live, events: list[Event]) -> list[Event]:
+    """Return the events without the texts that the model does not take."""
+    return events if model.takes_text else numbers_only(events)
+
+
 # --- Mutations --------------------------------------------------------------------------------------------------------
 def mutated(family: str, seed: int, count: int) -> Iterator[tuple[list[Event], bytes]]:
     """Make mutated checkpoints of a model; each comes with the events that follow."""
     source = random.Random(seed)
-    events = stream(source)
+    model: Live = take(FAMILIES[family]())
+    events = events_for(model, stream(source))
     half = len(events) // 2
-    model = take(MODELS[family]())
     learn(model, events[:half])
     data = model.to_bytes()
     frame = frames.decode(data, checkpoint.KIND, checkpoint.VERSION)
-    objects = list(objects_of(frame.arrays["arena"], frame.arrays["tree"]))
+    objects = list(objects_of(frame.arrays["arena"], frame.arrays["tree"], frame.meta["family"] >= TREE_REGRESSOR))
     for _ in range(count):
         if source.random() < 0.4:
             yield events[half:], with_other_words(data, source)
@@ -243,7 +269,7 @@ def with_other_words(data: bytes, source: random.Random) -> bytes:
     return resealed(bytes(forged))
 
 
-def objects_of(arena: np.ndarray, trees: np.ndarray) -> Iterator[Run]:
+def objects_of(arena: np.ndarray, trees: np.ndarray, regression: bool) -> Iterator[Run]:
     """Find the objects of a sound arena."""
     nodes = [int(at) for at in trees[:, TREE_ROOT] if at]
     detectors = [int(at) for at in trees[:, [WARNING, DRIFT]].flat if at]
@@ -251,15 +277,21 @@ def objects_of(arena: np.ndarray, trees: np.ndarray) -> Iterator[Run]:
         node = nodes.pop()
         field = arena[node : node + NODE].tolist()
         yield Run(node, NODE)
-        yield Run(field[WEIGHTS], PAIR * field[CLASS_ROOM])
+        yield Run(field[WEIGHTS], TARGET if regression else PAIR * field[CLASS_ROOM])
+        if regression and (entries := int(arena[field[WEIGHTS] + ENTRY_COUNT])):
+            yield Run(int(arena[field[WEIGHTS] + ENTRIES]), PAIR * entries)
         if field[DETECTOR]:
             detectors.append(field[DETECTOR])
         if field[KIND] == LEAF:
-            words = HEADER + ROW * field[CLASS_ROOM]
+            words = HEADER + (0 if regression else ROW * field[CLASS_ROOM])
             for slot in range(field[BLOCK], field[BLOCK] + field[SLOTS] * words, words):
                 yield Run(slot, words)
                 if arena[slot + TABLE]:
-                    yield Run(int(arena[slot + TABLE]), 4)
+                    yield Run(int(arena[slot + TABLE]), CASES)
+                points = [int(arena[slot + SEARCH])] if regression else []
+                for point in filter(None, points):
+                    yield Run(point, POINT)
+                    points += [int(arena[point + side]) for side in (POINT_LEFT, POINT_RIGHT)]
             if field[SUBSET_SIZE]:
                 yield Run(field[SUBSET], field[SUBSET_SIZE])
             continue

@@ -212,7 +212,7 @@ def test_a_checkpoint_that_states_too_many_trees_is_refused_before_an_event_asks
         arrays["tree"][0] = before[0]
         arrays["tree"][:models, layout.EXISTS] = 1
         arrays["confusion"] = np.repeat(arrays["confusion"], models, axis=0)
-        for name in ("seen", "right"):
+        for name in ("seen", "scores"):
             arrays[name] = np.repeat(arrays[name][:1], 2 * models, axis=0)
         return frames.encode(checkpoint.KIND, checkpoint.VERSION, meta, arrays)
 

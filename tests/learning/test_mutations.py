@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.learning.test_live import MODELS
+from tests.learning.mutations import FAMILIES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_mutated_checkpoints(family: str) -> None:
     program = Path(__file__).with_name("mutations.py")
     command = [sys.executable, str(program), "--family", family, "--seeds", "1000:1005", "--mutations", "80"]

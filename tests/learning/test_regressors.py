@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import linear_model, preprocessing, stats, tree
+from river import forest, linear_model, preprocessing, stats, tree
 from river.tree.splitter import QOSplitter
 
 from glasstream.errors import FrameError, ModelError, NotCompilable
@@ -23,7 +23,7 @@ from glasstream.learning.layout import MOST_CATEGORIES, MOST_CLASSES, MOST_ENTRI
 from glasstream.learning.live import Columns, LiveModel, LiveRegressor, take
 from glasstream.models.compiler.compile import compile_model
 from tests.examples import examples
-from tests.learning import test_adaptive_regressor, test_tree_regressor
+from tests.learning import test_adaptive_regressor, test_forest_regressor, test_tree_regressor
 from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
 from tests.learning.streams import made_numbers
 from tests.learning.test_live import resealed
@@ -33,6 +33,10 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "tree": lambda: tree.HoeffdingTreeRegressor(**test_tree_regressor.EAGER),
     "unsure": lambda: tree.HoeffdingTreeRegressor(**test_tree_regressor.UNSURE),
     "adaptive": lambda: tree.HoeffdingAdaptiveTreeRegressor(**test_adaptive_regressor.RESTLESS),
+    "forest": lambda: forest.ARFRegressor(**test_forest_regressor.RESTLESS),
+    "weighted": lambda: forest.ARFRegressor(
+        **test_forest_regressor.RESTLESS, **test_forest_regressor.WEIGHTED, leaf_prediction="mean"
+    ),
     "means": lambda: tree.HoeffdingTreeRegressor(**test_tree_regressor.EAGER, leaf_prediction="mean"),
 }
 every_family = pytest.mark.parametrize("make", REGRESSORS.values(), ids=REGRESSORS)
@@ -159,7 +163,11 @@ def _demand(p: Pool, columns: int) -> int:
     return int(demand(p, columns))
 
 
-@pytest.mark.parametrize("model", [tree.HoeffdingTreeRegressor(), tree.HoeffdingTreeClassifier()], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [tree.HoeffdingTreeRegressor(), tree.HoeffdingTreeClassifier(), forest.ARFRegressor()],
+    ids=lambda model: type(model).__name__,
+)
 def test_a_demand_beyond_every_memory_does_not_overflow(model: Any) -> None:
     """Many categories of one leaf and wide contents of another: their product is no 64-bit number."""
     _, pool = read_model(model)

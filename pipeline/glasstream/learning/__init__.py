@@ -11,7 +11,8 @@ and `to_bytes` a checkpoint that executes nothing when it is read.
 Families
 --------
 `HoeffdingTreeClassifier`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier`, with numeric and nominal features, and
-`HoeffdingTreeRegressor` and `HoeffdingAdaptiveTreeRegressor`, whose leaves may be linear models of numeric features.
+`HoeffdingTreeRegressor`, `HoeffdingAdaptiveTreeRegressor` and `ARFRegressor`, whose leaves may be linear models of
+numeric features.
 `parameters` lists the supported values of every parameter. A model with any other value stays with River, and
 `NotCompilable` says why.
 
@@ -59,6 +60,7 @@ Exactness
 - Weights of events are whole numbers, so sums of the weights of categories do not depend on their order.
 - Where two categories of a nominal feature are equally good binary splits, the one that the leaf saw first wins. River
   takes the first of a set, which for texts depends on PYTHONHASHSEED.
+- Forests of regressors add the predictions of their trees in numpy's order, which is known for up to 128 trees.
 - ``round`` is calculated from the exact product with a power of ten, for up to seven digits.
 - River's limit on memory (`max_size`) counts the bytes of Python objects and cannot be reproduced. It is not applied;
   models with a limit below the default stay with River.

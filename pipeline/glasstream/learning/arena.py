@@ -80,8 +80,6 @@ def _words_of_classes(p: Pool, slots: float, categories: float, nominal: float) 
     words += max(2.0, categories) * (node + 1)
     if p.option[FAMILY] == ADAPTIVE_FAMILY:
         words = (control[HEIGHT] + 2) * (words + node)
-    elif p.option[FAMILY] == FOREST_FAMILY:
-        words = p.option[MODELS] * 2 * words
     return words
 
 
@@ -111,6 +109,8 @@ def demand(p: Pool, columns: int) -> int:
         words = _words_of_targets(p, columns, slots, categories, nominal)
     else:
         words = _words_of_classes(p, slots, categories, nominal)
+    if p.option[FAMILY] == FOREST_FAMILY:
+        words = p.option[MODELS] * 2 * words
     return int(min(words, 2.0**60))
 
 

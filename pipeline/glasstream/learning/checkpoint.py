@@ -18,7 +18,10 @@ from glasstream.learning.layout import (
     IS_TEXT,
     IS_UNKNOWN,
     MOST_DEMAND,
+    NORM,
     ROOT,
+    SCORED,
+    TARGET_SCORES,
     TREE,
     USED,
     WARNING,
@@ -39,7 +42,7 @@ _ARRAYS: Final = (
     ("tree", "i8", 2),
     ("seen", "i1", 2),
     ("confusion", "f8", 3),
-    ("right", "f8", 2),
+    ("scores", "f8", 2),
     ("twister", "u4", 1),
     ("position", "i8", 1),
 )
@@ -77,14 +80,16 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
     """
     frame = frames.decode(data, KIND, VERSION)
     state = _state(frame.meta)
-    arena, tree, seen, confusion, right, twister, position = read_matrices(frame.arrays, _ARRAYS, _OF)
+    arena, tree, seen, confusion, scores, twister, position = read_matrices(frame.arrays, _ARRAYS, _OF)
     trees, classes = state.rows(), len(state.labels)
     require(tree.shape == (trees, TREE), f"{trees} trees", _OF)
     require(seen.shape == (trees, classes) and np.all((seen == 0) | (seen == 1)), "the classes of each tree", _OF)
     models = state.parameters["n_models"] if state.shape == FOREST_FAMILY else 0
     require(confusion.shape == (models, classes, classes + 1), "a confusion matrix for each tree", _OF)
     require(bool(np.all((confusion >= 0) & (confusion <= 2.0**53))), "counts in the confusion matrices", _OF)
-    require(right.shape == (trees, 2) and bool(np.all((right >= 0) & (right <= 2.0**53))), "counts of a tree", _OF)
+    require(scores.shape == (trees, state.score_words), "scores of each tree", _OF)
+    counts = scores[:, [SCORED, NORM]] if state.score_words == TARGET_SCORES else scores
+    require(bool(np.all((counts >= 0) & (counts <= 2.0**53))), "counts of a tree", _OF)
     require(twister.shape == (624,) and position.shape == (1,), "the state of a random generator", _OF)
     require(0 <= position[0] <= 624, "its position", _OF)
     _check_trees(state, tree)
@@ -94,7 +99,7 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
         tree=tree.copy(),
         seen=seen.copy(),
         confusion=confusion.copy(),
-        right=right.copy(),
+        scores=scores.copy(),
         twister=twister.copy(),
         position=position.copy(),
     )

@@ -14,12 +14,14 @@ from glasstream.learning.layout import (
     DETECTED,
     DRIFT,
     DRIFTED,
+    EVENTS,
     EXISTS,
     FINITE,
     INACTIVE_LEAVES,
     LEARNED,
     MODELS,
     POISSON_LIMIT,
+    RIGHT_EVENTS,
     ROOT,
     WARNED,
     WARNING,
@@ -101,8 +103,8 @@ def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
 def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -> int:
     """Add a tree's probabilities times its accuracy; return how many classes have votes now."""
     accuracy = 0.0
-    if p.right[t, 1] > 0.0:
-        accuracy = p.right[t, 0] / p.right[t, 1]
+    if p.scores[t, EVENTS] > 0.0:
+        accuracy = p.scores[t, RIGHT_EVENTS] / p.scores[t, EVENTS]
     weighted = p.option[WEIGHTED] == 1 and accuracy > 0.0
     for q in range(p.by_label.size):
         c = p.by_label[q]
@@ -143,9 +145,9 @@ def _learn(
     models = p.option[MODELS]
     hit = answer == label
     p.confusion[t, label, answer if answer >= 0 else p.by_label.size] += 1.0
-    p.right[t, 1] += 1.0
+    p.scores[t, EVENTS] += 1.0
     if hit:
-        p.right[t, 0] += 1.0
+        p.scores[t, RIGHT_EVENTS] += 1.0
     draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
     if draw == 0:
         return
@@ -166,16 +168,22 @@ def _learn(
                 said if asked else UNASKED,
                 naive if asked else UNASKED,
             )
-    wrong = 0.0 if hit else 1.0
+    watch_error(p, t, 0.0 if hit else 1.0)
+
+
+@inlined
+def watch_error(p: Pool, t: int, error: float) -> None:
+    """Update the detectors of tree `t`; a warning plants a background tree, and a drift replaces the tree."""
+    background = p.option[MODELS] + t
     if p.tree[t, WARNING] != 0:
-        p.tree[t, WARNING] = update(p.F, p.I, p.control, p.detector, p.tree[t, WARNING], 0, wrong)
+        p.tree[t, WARNING] = update(p.F, p.I, p.control, p.detector, p.tree[t, WARNING], 0, error)
         if p.I[p.tree[t, WARNING] + DETECTED] == 1:
             _clear(p, background)
             p.tree[background, EXISTS] = 1
             reset(p.I, p.detector, p.tree[t, WARNING], 0)
             p.tree[t, WARNED] += 1
     if p.tree[t, DRIFT] != 0:
-        p.tree[t, DRIFT] = update(p.F, p.I, p.control, p.detector, p.tree[t, DRIFT], 1, wrong)
+        p.tree[t, DRIFT] = update(p.F, p.I, p.control, p.detector, p.tree[t, DRIFT], 1, error)
         if p.I[p.tree[t, DRIFT] + DETECTED] == 1:
             _clear(p, t)
             if p.tree[background, EXISTS] == 1:
@@ -190,7 +198,7 @@ def _learn(
             for truth in range(p.confusion.shape[1]):
                 for other_class in range(p.confusion.shape[2]):
                     p.confusion[t, truth, other_class] = 0.0
-            p.right[t, 0], p.right[t, 1] = 0.0, 0.0
+            p.scores[t, 0], p.scores[t, 1] = 0.0, 0.0  # a regressor keeps the norm of its errors
             p.tree[t, DRIFTED] += 1
 
 

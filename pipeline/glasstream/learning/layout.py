@@ -153,6 +153,19 @@ PRUNED: Final = 10
 SWITCHED: Final = 11
 TREE: Final = 12
 
+# --- Scores: a row of float64 for each tree ---------------------------------------------------------------------------
+RIGHT_EVENTS: Final = 0
+EVENTS: Final = 1
+CLASS_SCORES: Final = 2
+"""Words that a forest of classifiers has for each tree."""
+
+SCORED: Final = 0
+"""Of a regressor: events, and the mean of their squared errors."""
+LOSS: Final = 1
+NORM: Final = 2
+"""Count, mean and deviation of the errors: with them a forest scales the errors that its detectors get."""
+TARGET_SCORES: Final = 5
+
 # --- Control: int64 -------------------------------------------------------------------------------------------------
 USED: Final = 0
 BUDGET: Final = 1
@@ -188,7 +201,9 @@ LABEL_ZERO: Final = 13
 REGRESSION: Final = 14
 DIGITS: Final = 15
 """Decimal places to which a regressor rounds features, or -1."""
-OPTIONS: Final = 16
+MEDIAN: Final = 16
+"""Whether a forest predicts the median of what its trees predict, not the mean."""
+OPTIONS: Final = 17
 
 SILENT: Final = 0
 """How a kernel answers: it learns only."""
@@ -210,6 +225,7 @@ ADAPTIVE_FAMILY: Final = 1
 FOREST_FAMILY: Final = 2
 TREE_REGRESSOR: Final = 3
 ADAPTIVE_REGRESSOR: Final = 4
+FOREST_REGRESSOR: Final = 5
 
 GINI: Final = 0
 INFO_GAIN: Final = 1
@@ -306,15 +322,15 @@ class Pool(NamedTuple):
     """int8[trees, classes]: whether the tree has learned the class."""
     confusion: Array
     """float64[models, classes, classes + 1]: of a forest, events by true and predicted class; the last: none."""
-    right: Array
-    """float64[models, 2]: of a forest's tree, events that it predicted right, and events."""
+    scores: Array
+    """float64[trees, `CLASS_SCORES` or `TARGET_SCORES`]: how well each tree of a forest has predicted."""
     twister: Array
     """uint32[624]: the state of `random.Random`."""
     position: Array
     """int64[1]: its position in that state."""
     best: Array
     room: Array
-    """float64[8, classes]: room for calculations."""
+    """float64[8, max(classes, models)]: room for calculations."""
     marks: Array
     """int64[8, max(classes, features)]: the same."""
     asked: Array

@@ -14,6 +14,7 @@ from glasstream.learning.adaptive import adaptive_block
 from glasstream.learning.adaptive_regressor import adaptive_regressor_block
 from glasstream.learning.exchange import read_model, write_model
 from glasstream.learning.forest import forest_block
+from glasstream.learning.forest_regressor import forest_regressor_block
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
     ADAPTIVE_REGRESSOR,
@@ -22,6 +23,7 @@ from glasstream.learning.layout import (
     EXISTS,
     FINITE,
     FOREST_FAMILY,
+    FOREST_REGRESSOR,
     RAISED,
     SILENT,
     TREE_FAMILY,
@@ -52,6 +54,7 @@ _BLOCKS: Final = {
     FOREST_FAMILY: forest_block,
     TREE_REGRESSOR: tree_regressor_block,
     ADAPTIVE_REGRESSOR: adaptive_regressor_block,
+    FOREST_REGRESSOR: forest_regressor_block,
 }
 
 
@@ -320,7 +323,7 @@ class LiveModel(_Live):
 
 
 class LiveRegressor(_Live):
-    """A tree that learns to predict numbers in compiled code.
+    """A tree or a forest that learns to predict numbers in compiled code.
 
     `take` makes one of a River model, and `from_bytes` of a checkpoint.
     """

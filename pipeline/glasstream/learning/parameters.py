@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 from river import drift, forest, linear_model, metrics, optim, tree
+from river.forest.adaptive_random_forest import BaseTreeRegressor
 from river.tree.splitter import EBSTSplitter, GaussianSplitter, TEBSTSplitter
 
 from glasstream.errors import ModelError, NotCompilable
@@ -27,6 +28,7 @@ from glasstream.learning.layout import (
     DIGITS,
     FAMILY,
     FOREST_FAMILY,
+    FOREST_REGRESSOR,
     GINI,
     GRACE,
     HALF,
@@ -40,6 +42,7 @@ from glasstream.learning.layout import (
     MAJORITY,
     MAX_DEPTH,
     MEAN_LEAF,
+    MEDIAN,
     MODEL_LEAF,
     MODELS,
     NUMBERS,
@@ -72,6 +75,7 @@ FAMILIES: Final[Mapping[type, int]] = {
     forest.ARFClassifier: FOREST_FAMILY,
     tree.HoeffdingTreeRegressor: TREE_REGRESSOR,
     tree.HoeffdingAdaptiveTreeRegressor: ADAPTIVE_REGRESSOR,
+    forest.ARFRegressor: FOREST_REGRESSOR,
 }
 _CRITERIA: Final = {"gini": GINI, "info_gain": INFO_GAIN, "hellinger": HELLINGER}
 _PREDICTIONS: Final = {"mc": MAJORITY, "nb": BAYES, "nba": BAYES_ADAPTIVE}
@@ -81,7 +85,11 @@ MOST_DIGITS: Final = 7
 EVERY_DIGIT: Final = -1
 """In the place of decimal places: features are not rounded."""
 ADWIN: Final = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
+_METRICS: Final = {"Accuracy": metrics.Accuracy, "MSE": metrics.MSE}
+_MEAN: Final = "mean"
 _MANY: Final = 10_000
+MOST_ADDED: Final = 128
+"""Numbers up to which kernels add them in numpy's order."""
 
 
 def _number(low: float, high: float) -> Callable[[Any], bool]:
@@ -108,6 +116,10 @@ def _adwin(value: Any) -> bool:
 def _linear(value: Any) -> bool:
     limits = (_number(-1e300, 1e300),) * 3 + (_number(0.0, 1e300),)
     return isinstance(value, list) and len(value) == len(limits) and all(map(_holds, limits, value))
+
+
+def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
 
 
 def _holds(check: Callable[[Any], bool], value: Any) -> bool:
@@ -153,6 +165,19 @@ _OF_ADAPTIVE_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "switch_significance": (_number(1e-300, 2.0), "in (0, 2]"),
     "seed": (lambda value: value is None or type(value) is int, "a whole number"),
 }
+_OF_FORESTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "max_depth": (lambda value: value is None or _whole(0, DEEPEST - 2)(value), f"at most {DEEPEST - 2}"),
+    "n_models": (_whole(1, _MANY), "a whole number"),
+    "max_features": (
+        lambda value: value is None or value in ("sqrt", "log2") or type(value) in (int, float),
+        "one of sqrt, log2, None or a number",
+    ),
+    "lambda_value": (_number(0, 700), "a number from 0 to 700"),
+    "disable_weighted_vote": (_SWITCH, "a boolean"),
+    "drift_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
+    "warning_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
+    "seed": (lambda value: value is None or type(value) is int, "a whole number"),
+}
 _OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
     TREE_FAMILY: OF_TREES,
     TREE_REGRESSOR: OF_REGRESSORS,
@@ -163,18 +188,16 @@ _OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
     },
     FOREST_FAMILY: {
         **OF_TREES,
-        "max_depth": (lambda value: value is None or _whole(0, DEEPEST - 2)(value), f"at most {DEEPEST - 2}"),
-        "n_models": (_whole(1, _MANY), "a whole number"),
-        "max_features": (
-            lambda value: value is None or value in ("sqrt", "log2") or type(value) in (int, float),
-            "one of sqrt, log2, None or a number",
-        ),
-        "lambda_value": (_number(0, 700), "a number from 0 to 700"),
+        **_OF_FORESTS,
         "metric": (_one_of("Accuracy"), "Accuracy"),
-        "disable_weighted_vote": (_SWITCH, "a boolean"),
-        "drift_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
-        "warning_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
-        "seed": (lambda value: value is None or type(value) is int, "a whole number"),
+    },
+    FOREST_REGRESSOR: {
+        **OF_REGRESSORS,
+        **_OF_FORESTS,
+        "metric": (_one_of("MSE"), "MSE"),
+        "aggregation_method": (_one_of(_MEAN, "median"), "mean or median"),
+        "leaf_model": (_or_none(OF_REGRESSORS["leaf_model"][0]), OF_REGRESSORS["leaf_model"][1]),
+        "splitter": (_or_none(OF_REGRESSORS["splitter"][0]), OF_REGRESSORS["splitter"][1]),
     },
 }
 
@@ -210,6 +233,8 @@ def check(family: int, parameters: Mapping[str, Any]) -> None:
     for name, (fits, what) in expected.items():
         if not fits(parameters[name]):
             raise NotCompilable(f"{name}: expected {what}, got {parameters[name]!r:.100}")
+    if parameters.get("aggregation_method") == _MEAN and parameters["n_models"] > MOST_ADDED:
+        raise NotCompilable(f"n_models: expected at most {MOST_ADDED} for a mean, got {parameters['n_models']}")
 
 
 def plain(value: Any) -> Any:
@@ -233,6 +258,8 @@ def plain(value: Any) -> Any:
         ]
     if type(value) is metrics.Accuracy and value.cm.n_samples == 0:
         return "Accuracy"
+    if type(value) is metrics.MSE and value._mean.n == 0:
+        return "MSE"
     if isinstance(value, list | tuple | set | frozenset):
         return list(value) if isinstance(value, list) else sorted(value, key=repr)
     return value
@@ -270,6 +297,20 @@ def linear_regression(values: list[Any]) -> linear_model.LinearRegression:
     )
 
 
+def search_tree(digits: int) -> EBSTSplitter:
+    """Return a new splitter of a regressor."""
+    return EBSTSplitter() if digits == EVERY_DIGIT else TEBSTSplitter(digits)
+
+
+def of_trees(family: int, parameters: Mapping[str, Any]) -> Parameters:
+    """Return the parameters of a model's trees: a forest for regression leaves some of them to the trees."""
+    if family != FOREST_REGRESSOR:
+        return dict(parameters)
+    tree_of_forest = BaseTreeRegressor()
+    left = {name for name in ("splitter", "leaf_model") if parameters[name] is None} | {"min_samples_split"}
+    return {**parameters, **{name: plain(getattr(tree_of_forest, name)) for name in left}}
+
+
 def shape(family: int) -> int:
     """Return the family of the classifier that has the form of this family: a tree, an adaptive tree or a forest."""
     return family % TREE_REGRESSOR
@@ -279,16 +320,17 @@ def river_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what River's constructor is called with."""
     arguments = dict(parameters)
     if "leaf_model" in arguments:
-        digits = arguments["splitter"]
-        arguments["splitter"] = EBSTSplitter() if digits == EVERY_DIGIT else TEBSTSplitter(digits)
-        arguments["leaf_model"] = linear_regression(arguments["leaf_model"])
+        if arguments["splitter"] is not None:
+            arguments["splitter"] = search_tree(arguments["splitter"])
+        if arguments["leaf_model"] is not None:
+            arguments["leaf_model"] = linear_regression(arguments["leaf_model"])
     elif arguments["splitter"] is not None:
         arguments["splitter"] = GaussianSplitter(arguments["splitter"])
     for name in ("drift_detector", "warning_detector"):
         if name in arguments:
             arguments[name] = adwin(arguments[name])
     if "metric" in arguments:
-        arguments["metric"] = metrics.Accuracy()
+        arguments["metric"] = _METRICS[arguments["metric"]]()
     return arguments
 
 
@@ -312,7 +354,8 @@ def options(family: int, parameters: Mapping[str, Any], max_depth: int) -> Array
     made[BINARY_ONLY], made[PREPRUNE] = parameters["binary_split"], parameters["merit_preprune"]
     made[BOOTSTRAP] = parameters.get("bootstrap_sampling", False)
     made[MODELS] = parameters.get("n_models", 1)
-    made[WEIGHTED] = not parameters.get("disable_weighted_vote", False)
+    made[MEDIAN] = parameters.get("aggregation_method", _MEAN) != _MEAN
+    made[WEIGHTED] = not (parameters.get("disable_weighted_vote", False) or made[MEDIAN])
     return made
 
 

@@ -39,6 +39,7 @@ from glasstream.learning.layout import (
     DRIFTED,
     ERROR_COUNT,
     ERROR_MEAN,
+    EVENTS,
     EXISTS,
     FEATURE,
     FIRST,
@@ -68,6 +69,7 @@ from glasstream.learning.layout import (
     PAIR,
     PRUNED,
     RIGHT,
+    RIGHT_EVENTS,
     ROOT,
     ROW,
     SLOT_CLASSES,
@@ -79,6 +81,7 @@ from glasstream.learning.layout import (
     SUBSET_SIZE,
     SWITCHED,
     TABLE,
+    TREE_FAMILY,
     VALUE,
     WARNED,
     WARNING,
@@ -113,10 +116,14 @@ class Reader:
     """Writes one model into an arena of its own, which is then copied into the pool."""
 
     adaptive_branches: Mapping[type, int] = _ADAPTIVE_BRANCHES
+    tree_of_forest: type = BaseTreeClassifier
+    alike: Iterable[str] = supported.OF_TREES.keys() - {"splitter", "max_depth", "nominal_attributes"}
+    """Parameters that the trees of a forest share; others are compared where they are used."""
 
     def __init__(self, model: Any, state: State) -> None:
         self.model = model
         self.state = state
+        self.of_trees = supported.of_trees(state.family, state.parameters)
         self.F, self.I = empty_arena(1 << 16)
         self.used = FIRST
         self.trees: list[tuple[int, Any]] = []
@@ -130,7 +137,7 @@ class Reader:
         self.trees += [(models + t, one) for t, one in enumerate(background) if one is not None]
         if len(forest_of) not in (0, models) or len(background) not in (0, models):
             raise NotCompilable(f"expected {models} trees, got {len(forest_of)}")
-        self._read_labels()
+        self.read_labels()
         if state.shape == FOREST_FAMILY and forest_of:
             if type(model.max_features) is not int or model.max_features < 0:
                 raise NotCompilable(f"max_features: expected a whole number, got {model.max_features!r}")
@@ -171,7 +178,8 @@ class Reader:
         classes: Iterable[Label] = tree.classes
         return classes
 
-    def _read_labels(self) -> None:
+    def read_labels(self) -> None:
+        """Number the classes that the model knows."""
         state = self.state
         found: dict[Label, None] = {}
         for _, one in self.trees:
@@ -197,12 +205,13 @@ class Reader:
     def _tree(self, one: Any) -> int:
         model, state = self.model, self.state
         if state.shape == FOREST_FAMILY:
-            if type(one) is not BaseTreeClassifier or one.rng is not model._rng:
+            own: bool = type(one) is self.tree_of_forest and one.rng is model._rng
+            if not own:
                 raise NotCompilable(f"a forest holds a {type(one).__name__} that is not its own")
-            for name in supported.OF_TREES:
-                given, has = getattr(model, name), getattr(one, name)
-                if name not in ("splitter", "max_depth", "nominal_attributes") and given != has:
-                    raise NotCompilable(f"{name}: expected {given!r} in each tree, got {has!r}")
+            for name in self.alike:
+                wanted, has = self.of_trees[name], supported.plain(getattr(one, name))
+                if wanted != has:
+                    raise NotCompilable(f"{name}: expected {wanted!r} in each tree, got {has!r}")
             if one.max_features != state.subset_most or one.max_depth != state.max_depth:
                 raise NotCompilable("max_features, max_depth: expected the forest's in each tree")
         if not one._growth_allowed:
@@ -275,22 +284,10 @@ class Reader:
 
     def leaf(self, at: int, leaf: Any, owner: Any) -> None:
         """Write what only a leaf has."""
-        state = self.state
-        if state.shape == ADAPTIVE_FAMILY:
-            wanted: Any = hatc_nodes.AdaLeafClassifier
-            shared = leaf.rng is self.model._rng
-        else:
-            wanted = _LEAVES[state.parameters["leaf_prediction"]][state.shape == FOREST_FAMILY]
-            shared = state.shape != FOREST_FAMILY or (
-                leaf.rng is self.model._rng and leaf.max_features == state.subset_most
-            )
-        if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
-            raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
-        active = leaf.splitters is not None
-        if not active and state.shape != ADAPTIVE_FAMILY and leaf.depth < state.max_depth:
-            raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
-        self.I[at + ACTIVE] = active
-        self.F[at + LAST] = leaf._last_split_attempt_at
+        adaptive = self.state.shape == ADAPTIVE_FAMILY
+        leaves = _LEAVES[self.state.parameters["leaf_prediction"]]
+        wanted = hatc_nodes.AdaLeafClassifier if adaptive else leaves[self.state.shape == FOREST_FAMILY]
+        self.of_every_leaf(at, leaf, wanted)
         self.F[at + MAJORITY_RIGHT] = getattr(leaf, "_mc_correct_weight", 0.0)
         self.F[at + BAYES_RIGHT] = getattr(leaf, "_nb_correct_weight", 0.0)
         splitters = leaf.splitters or {}
@@ -302,6 +299,20 @@ class Reader:
             places = {label: j for j, label in enumerate(leaf.stats)}
             for s, (name, splitter) in enumerate(splitters.items()):
                 self._slot(block + s * words, feature_name(name), splitter, places, room)
+
+    def of_every_leaf(self, at: int, leaf: Any, wanted: Any) -> None:
+        """Write what leaves of classifiers and of regressors share, and refuse a leaf that is not one of `wanted`."""
+        state = self.state
+        shared = state.shape == TREE_FAMILY or leaf.rng is self.model._rng
+        if state.shape == FOREST_FAMILY:
+            shared &= leaf.max_features == state.subset_most
+        if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
+            raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
+        active = leaf.splitters is not None
+        if not active and state.shape != ADAPTIVE_FAMILY and leaf.depth < state.max_depth:
+            raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
+        self.I[at + ACTIVE] = active
+        self.F[at + LAST] = leaf._last_split_attempt_at
         if state.shape == FOREST_FAMILY and leaf.feature_indices:
             features = [state.unknown_feature(feature_name(name)) for name in leaf.feature_indices]
             subset = self.take(len(features))
@@ -397,7 +408,7 @@ class Reader:
         return at
 
     def _read_forest(self, pool: Pool) -> None:
-        model, labels = self.model, self.state.labels
+        model = self.model
         for t in range(self.state.parameters["n_models"]):
             for field, name, each, tracker, count in (
                 (WARNING, "warning_detector", "_warning_detectors", model._warning_tracker, WARNED),
@@ -406,12 +417,16 @@ class Reader:
                 if self.state.parameters[name] is not None:
                     pool.tree[t, field] = self.detector(getattr(model, each)[t], name)
                     pool.tree[t, count] = tracker.get(t, 0)
-            matrix = model._metrics[t].cm
-            for truth, row in matrix.data.items():
-                for said, weight in row.items():
-                    column = len(labels) if said is None else labels[said]
-                    pool.confusion[t, labels[truth], column] = exact(weight, "a confusion matrix")
-            pool.right[t] = matrix._total_true_positives, matrix.total_weight
+            self.scores(pool, t)
+
+    def scores(self, pool: Pool, t: int) -> None:
+        """Write how well a tree of a forest has predicted."""
+        labels, matrix = self.state.labels, self.model._metrics[t].cm
+        for truth, row in matrix.data.items():
+            for said, weight in row.items():
+                column = len(labels) if said is None else labels[said]
+                pool.confusion[t, labels[truth], column] = exact(weight, "a confusion matrix")
+        pool.scores[t, RIGHT_EVENTS], pool.scores[t, EVENTS] = matrix._total_true_positives, matrix.total_weight
 
 
 def check_labels(labels: Iterable[Label]) -> None:
@@ -451,6 +466,7 @@ class Writer:
     def __init__(self, state: State, pool: Pool) -> None:
         self.state = state
         self.pool = pool
+        self.of_trees = supported.of_trees(state.family, state.parameters)
         self.F, self.I = pool.F, pool.I
         self.names = list(state.features)
         self.labels = list(state.labels)
@@ -511,12 +527,15 @@ class Writer:
                     getattr(model, each)[t] = self.detector(int(row[field]), 0 if field == WARNING else 1)
                 if row[count]:
                     tracker[t] = int(row[count])
-            matrix = model._metrics[t].cm
-            for truth, said in np.argwhere(pool.confusion[t]).tolist():
-                weight = float(pool.confusion[t, truth, said])
-                prediction = None if said == len(self.labels) else self.labels[said]
-                matrix.update(self.labels[truth], prediction, weight)
-            matrix.n_samples = matrix.total_weight = int(pool.right[t, 1])
+            self.write_scores(t)
+
+    def write_scores(self, t: int) -> None:
+        """Set how well a tree of a forest has predicted."""
+        confusion, matrix = self.pool.confusion[t], self.model._metrics[t].cm
+        for truth, said in np.argwhere(confusion).tolist():
+            prediction = None if said == len(self.labels) else self.labels[said]
+            matrix.update(self.labels[truth], prediction, float(confusion[truth, said]))
+        matrix.n_samples = matrix.total_weight = int(self.pool.scores[t, EVENTS])
 
     def _node(self, at: int, owner: Any) -> Any:
         kind = int(self.I[at + KIND])
@@ -570,11 +589,9 @@ class Writer:
         elif state.shape == FOREST_FAMILY:
             make = _LEAVES[state.parameters["leaf_prediction"]][1]
             leaf = make(stats, depth, owner.splitter, state.subset_most, self.model._rng)
-            subset = int(self.I[at + SUBSET])
-            leaf.feature_indices = [self.names[f] for f in self.I[subset : subset + self.I[at + SUBSET_SIZE]]]
         else:
             leaf = _LEAVES[state.parameters["leaf_prediction"]][0](stats, depth, owner.splitter)
-        leaf._last_split_attempt_at = float(self.F[at + LAST])
+        self.write_to_every_leaf(at, leaf)
         if isinstance(leaf, htc_nodes.LeafNaiveBayesAdaptive):
             leaf._mc_correct_weight = float(self.F[at + MAJORITY_RIGHT])
             leaf._nb_correct_weight = float(self.F[at + BAYES_RIGHT])
@@ -586,6 +603,13 @@ class Writer:
         if not self.I[at + ACTIVE]:
             leaf.deactivate()
         return leaf
+
+    def write_to_every_leaf(self, at: int, leaf: Any) -> None:
+        """Set what leaves of classifiers and of regressors share."""
+        leaf._last_split_attempt_at = float(self.F[at + LAST])
+        if self.state.shape == FOREST_FAMILY:
+            subset = int(self.I[at + SUBSET])
+            leaf.feature_indices = [self.names[f] for f in self.I[subset : subset + self.I[at + SUBSET_SIZE]]]
 
     def _splitter(self, slot: int, labels: list[Label], owner: Any) -> Any:
         F, I = self.F, self.I

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from river import linear_model
+from river import linear_model, metrics
+from river.forest.adaptive_random_forest import BaseTreeRegressor
 from river.stats import Mean, Var
-from river.tree.nodes import hatr_nodes, htr_nodes
+from river.tree.nodes import arf_htr_nodes, hatr_nodes, htr_nodes
 from river.tree.splitter.ebst_splitter import EBSTNode
 from river.tree.splitter.nominal_splitter_reg import NominalSplitterReg
 
@@ -32,13 +33,15 @@ from glasstream.learning.layout import (
     ERROR_DEVIATION,
     ERROR_MEAN,
     FIRST_CATEGORIES,
+    FOREST_FAMILY,
     HEADER,
     INTERCEPT,
-    LAST,
+    LOSS,
     MEAN_LOSS,
     MODEL_LOSS,
     MULTIWAY,
     NOMINAL,
+    NORM,
     NUMERIC,
     PAIR,
     POINT,
@@ -47,6 +50,7 @@ from glasstream.learning.layout import (
     POINT_RIGHT,
     POINT_SEEN,
     POINT_VALUE,
+    SCORED,
     SEARCH,
     SEEN,
     SLOT_FEATURE,
@@ -56,15 +60,17 @@ from glasstream.learning.layout import (
     TABLE,
     TARGET,
     WEIGHTS,
+    Pool,
 )
 from glasstream.learning.river import Reader, Writer, exact, feature_name
 from glasstream.learning.state import Label
 
 _LEAVES: Final[dict[str, Any]] = {
-    "mean": (htr_nodes.LeafMean, hatr_nodes.AdaLeafRegMean),
-    "model": (htr_nodes.LeafModel, hatr_nodes.AdaLeafRegModel),
-    "adaptive": (htr_nodes.LeafAdaptive, hatr_nodes.AdaLeafRegAdaptive),
+    "mean": (htr_nodes.LeafMean, hatr_nodes.AdaLeafRegMean, arf_htr_nodes.RandomLeafMean),
+    "model": (htr_nodes.LeafModel, hatr_nodes.AdaLeafRegModel, arf_htr_nodes.RandomLeafModel),
+    "adaptive": (htr_nodes.LeafAdaptive, hatr_nodes.AdaLeafRegAdaptive, arf_htr_nodes.RandomLeafAdaptive),
 }
+"""By prediction: the leaves of a tree, of an adaptive tree and of a forest."""
 _ADAPTIVE_BRANCHES: Final = {
     hatr_nodes.AdaNumBinaryBranchReg: NUMERIC,
     hatr_nodes.AdaNomBinaryBranchReg: NOMINAL,
@@ -76,9 +82,21 @@ class TargetReader(Reader):
     """Writes one regressor into an arena of its own."""
 
     adaptive_branches = _ADAPTIVE_BRANCHES
+    tree_of_forest = BaseTreeRegressor
+    alike = supported.OF_REGRESSORS.keys() - {"max_depth", "nominal_attributes"}
+
+    def read_labels(self) -> None:
+        pass
 
     def classes_of(self, tree: Any) -> Iterable[Label]:
         return ()
+
+    def scores(self, pool: Pool, t: int) -> None:
+        metric = self.model._metrics[t]
+        if type(metric) is not metrics.MSE or type(metric._mean) is not Mean:
+            raise NotCompilable("expected the metric of a tree to be the mean of squared errors")
+        pool.scores[t, SCORED], pool.scores[t, LOSS] = exact(metric._mean.n, "a metric"), metric._mean._mean
+        pool.scores[t, NORM:] = _words(self.model._drift_norm[t], "the errors of a tree")
 
     def statistics(self, at: int, node: Any) -> None:
         target = self.take(TARGET)
@@ -91,17 +109,7 @@ class TargetReader(Reader):
         self.F[at + ERROR_COUNT], self.F[at + ERROR_MEAN], self.F[target + ERROR_DEVIATION] = words
 
     def leaf(self, at: int, leaf: Any, owner: Any) -> None:
-        state = self.state
-        adaptive = state.shape == ADAPTIVE_FAMILY
-        wanted = _LEAVES[state.parameters["leaf_prediction"]][state.shape]
-        shared = not adaptive or leaf.rng is self.model._rng
-        if type(leaf) is not wanted or not shared or leaf._disabled_attrs:
-            raise NotCompilable(f"expected a {wanted.__name__} of the model itself, got a {type(leaf).__name__}")
-        active = leaf.splitters is not None
-        if not active and not adaptive and leaf.depth < state.max_depth:
-            raise NotCompilable("a leaf is inactive because the tree has reached its limit of memory")
-        self.I[at + ACTIVE] = active
-        self.F[at + LAST] = leaf._last_split_attempt_at
+        self.of_every_leaf(at, leaf, _LEAVES[self.state.parameters["leaf_prediction"]][self.state.shape])
         target = int(self.I[at + WEIGHTS])
         self.F[target + MEAN_LOSS] = getattr(leaf, "_fmse_mean", 0.0)
         self.F[target + MODEL_LOSS] = getattr(leaf, "_fmse_model", 0.0)
@@ -117,7 +125,7 @@ class TargetReader(Reader):
     def _model(self, target: int, model: Any) -> None:
         if type(model) is not linear_model.LinearRegression or not supported.is_plain(model):
             raise NotCompilable("a leaf has a model of another kind than the tree's")
-        if supported.rates(model) != self.state.parameters["leaf_model"]:
+        if supported.rates(model) != self.of_trees["leaf_model"]:
             raise NotCompilable("a leaf has a model with other parameters than the tree's")
         entries = self.take(PAIR * len(model.weights))
         self.F[target + INTERCEPT], self.I[target + STEPS] = model.intercept, model.optimizer.n_iterations
@@ -132,8 +140,8 @@ class TargetReader(Reader):
         if type(splitter) is NominalSplitterReg:
             self._categories(slot, name, splitter)
             return
-        digits = self.state.parameters["splitter"]
-        if type(splitter) is not type(self.model.splitter) or getattr(splitter, "digits", -1) != digits:
+        wanted = supported.search_tree(self.of_trees["splitter"])
+        if type(splitter) is not type(wanted) or vars(splitter).get("digits") != vars(wanted).get("digits"):
             raise NotCompilable(f"feature {name!r} is watched by another splitter than the tree's")
         self.I[slot + SLOT_FEATURE] = self.feature(name, False)
         self.I[slot + SEARCH] = self._search(name, splitter._root)
@@ -186,6 +194,12 @@ class TargetWriter(Writer):
     def statistics(self, at: int) -> Var:
         return self._variance(int(self.I[at + WEIGHTS]) + SEEN, AVERAGE - SEEN)
 
+    def write_scores(self, t: int) -> None:
+        scores = self.pool.scores[t].tolist()
+        self.model._metrics[t]._mean = Mean._from_state(scores[SCORED], scores[LOSS])
+        self.model._drift_norm[t] = norm = Var()
+        norm.mean, norm._S = Mean._from_state(scores[NORM], scores[NORM + 1]), scores[NORM + 2]
+
     def _variance(self, at: int, gap: int = 1) -> Var:
         one = Var()
         one.mean = Mean._from_state(float(self.F[at]), float(self.F[at + gap]))
@@ -204,8 +218,10 @@ class TargetWriter(Writer):
         more: dict[str, Any] = {} if prediction == "mean" else {"leaf_model": self._model(target)}
         if self.state.shape == ADAPTIVE_FAMILY:
             more |= {"drift_detector": self.detector(int(I[at + DETECTOR]), 1), "rng": self.model._rng}
+        elif self.state.shape == FOREST_FAMILY:
+            more |= {"max_features": self.state.subset_most, "rng": self.model._rng}
         leaf = _LEAVES[prediction][self.state.shape](stats, depth, owner.splitter, **more)
-        leaf._last_split_attempt_at = float(F[at + LAST])
+        self.write_to_every_leaf(at, leaf)
         if prediction == "adaptive":
             leaf._fmse_mean, leaf._fmse_model = float(F[target + MEAN_LOSS]), float(F[target + MODEL_LOSS])
         for s in range(I[at + SLOTS]):
@@ -216,7 +232,7 @@ class TargetWriter(Writer):
         return leaf
 
     def _model(self, target: int) -> linear_model.LinearRegression:
-        model = supported.linear_regression(self.state.parameters["leaf_model"])
+        model = supported.linear_regression(self.of_trees["leaf_model"])
         entries = int(self.I[target + ENTRIES])
         for q in range(self.I[target + ENTRY_COUNT]):
             name = self.names[self.I[entries + PAIR * q + CLASS]]

@@ -38,6 +38,7 @@ from glasstream.learning.layout import (
     KNOWN,
     LEAF,
     LEFT,
+    LOSS,
     MEAN,
     NODE,
     NOMINAL,
@@ -52,6 +53,7 @@ from glasstream.learning.layout import (
     TABLE,
     USED,
     VALUE,
+    WEIGHTED,
     WEIGHTS,
     Array,
     Pool,
@@ -60,6 +62,7 @@ from glasstream.learning.leaves import total
 from glasstream.learning.state import State
 from glasstream.learning.targets import answers_mean
 from glasstream.learning.votes import says_bayes
+from glasstream.models.compiler.hoeffding import weights_of_losses
 from glasstream.models.compiler.slots import ABSENT, Slots
 from glasstream.models.contract.arrays import fields, sealed, sealed_tuple
 from glasstream.models.contract.labels import Labels
@@ -134,7 +137,7 @@ def compile_live(state: State, pool: Pool, slots: Slots, labels: Labels) -> Clas
     _write_trees(pool, roots, place, slot_of, starts, values, _LOG_TAU, written)
     weights = [1.0] * len(trees)
     if state.shape == FOREST_FAMILY and not state.parameters["disable_weighted_vote"]:
-        accuracies = [right / seen if seen > 0 else 0.0 for right, seen in pool.right[trees].tolist()]
+        accuracies = [right / seen if seen > 0 else 0.0 for right, seen in pool.scores[trees].tolist()]
         weights = [accuracy if accuracy > 0.0 else 1.0 for accuracy in accuracies]
     branches, votes = _taken(written, roots)
     columns = labels.columns(names[number] for number in places)
@@ -146,12 +149,16 @@ def compile_live_regressor(state: State, pool: Pool, slots: Slots) -> Regression
     """Return the arrays of a live regressor as it is now; errors as of `compile_live`."""
     slot_of, starts, values = _inputs(state, slots)
     written = _room(int(pool.control[USED]))
-    roots = pool.tree[:1, ROOT].copy()
+    trees = [t for t in range(state.parameters.get("n_models", 1)) if pool.tree[t, EXISTS]]
+    roots = pool.tree[trees, ROOT]
     _write_trees(pool, roots, np.zeros(0, np.int64), slot_of, starts, values, _LOG_TAU, written)
     leaves, entries = int(written.used[_LEAVES]), int(written.used[_ENTRIES])
     arrays = (written.error[:leaves], written.start[: leaves + 1], written.label[:entries], written.vote[:entries])
     means = sealed_tuple(walk.Means, [array.copy() for array in arrays])
-    return RegressionTrees(slots.names, _taken(written, roots)[0], means, [1.0], "mean")
+    rule, weights = state.parameters.get("aggregation_method", "mean"), [1.0] * len(trees)
+    if pool.option[WEIGHTED] and state.shape == FOREST_FAMILY:
+        weights = weights_of_losses(pool.scores[trees, LOSS].tolist())
+    return RegressionTrees(slots.names, _taken(written, roots)[0], means, weights, rule)
 
 
 def _inputs(state: State, slots: Slots) -> tuple[Array, Array, Array]:

@@ -11,11 +11,13 @@ from glasstream.learning import parameters as supported
 from glasstream.learning.copying import copy_trees
 from glasstream.learning.layout import (
     BEST,
+    CLASS_SCORES,
     CONTROL,
     DEEPEST,
     DEMAND,
     FIRST,
     FOREST_FAMILY,
+    FOREST_REGRESSOR,
     IS_NOMINAL_NUMBER,
     IS_NUMBER,
     IS_TEXT,
@@ -29,6 +31,7 @@ from glasstream.learning.layout import (
     NOMINAL_FEATURES,
     POOL_MOST,
     SUBSET_MOST,
+    TARGET_SCORES,
     TREE,
     TREE_REGRESSOR,
     USED,
@@ -68,6 +71,11 @@ class State:
     def is_regression(self) -> bool:
         """Whether the model predicts numbers."""
         return self.family >= TREE_REGRESSOR
+
+    @property
+    def score_words(self) -> int:
+        """Words in which a forest keeps how well a tree has predicted."""
+        return TARGET_SCORES if self.family == FOREST_REGRESSOR else CLASS_SCORES
 
     def check_kind(self, name: str, is_text: bool) -> None:
         """Refuse a feature that comes as a text and was a number, or the reverse.
@@ -115,13 +123,14 @@ class State:
         control = np.zeros(CONTROL, np.int64)
         control[USED], control[MOST_CLASSES], control[MOST_SLOTS], control[MOST_CATEGORIES] = FIRST, 2, 1, 4
         trees = self.rows()
+        of_trees = supported.of_trees(self.family, self.parameters)
         empty = np.zeros(0, np.int64)
         made = Pool(
             F=F,
             I=I,
             control=control,
-            number=supported.numbers(self.parameters),
-            option=supported.options(self.family, self.parameters, self.max_depth),
+            number=supported.numbers(of_trees),
+            option=supported.options(self.family, of_trees, self.max_depth),
             detector=supported.detectors(self.parameters),
             kind=empty,
             rank_start=empty,
@@ -132,7 +141,7 @@ class State:
             tree=np.zeros((trees, TREE), np.int64),
             seen=np.zeros((trees, 0), np.int8),
             confusion=np.zeros((0, 0, 0)),
-            right=np.zeros((trees, 2)),
+            scores=np.zeros((trees, self.score_words)),
             twister=np.zeros(624, np.uint32),
             position=np.zeros(1, np.int64),
             best=np.zeros(BEST),
@@ -170,7 +179,7 @@ class State:
             label_rank=label_rank,
             seen=_larger(pool.seen, (self.rows(), classes)),
             confusion=_confusion(pool.confusion, models, classes),
-            room=np.zeros((8, max(classes, 2))),
+            room=np.zeros((8, max(classes, models, 2))),
             marks=np.zeros((8, max(classes, features, 2)), np.int64),
         )
 

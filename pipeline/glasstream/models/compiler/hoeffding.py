@@ -55,14 +55,18 @@ def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
     _same_type(trees, BaseTreeRegressor)
     rule = "mean" if model.aggregation_method == model._MEAN else "median"
     weights = [1.0] * len(trees)
-    if trees and not model.disable_weighted_vote and rule == "mean":
-        errors = [metric.get() for metric in model._metrics]
-        total = sum(errors, 0.0)
-        if total != 0:
-            # The higher the error, the less weight; the sum is numpy's, as in River.
-            remaining = np.array([total - error for error in errors])
-            weights = list(remaining / remaining.sum())
+    if not model.disable_weighted_vote and rule == "mean":
+        weights = weights_of_losses([metric.get() for metric, _ in zip(model._metrics, trees, strict=False)])
     return regression_trees(trees, weights, rule, slots)
+
+
+def weights_of_losses(losses: list[float]) -> list[float]:
+    """Return the weights of the trees of an ARFRegressor: the larger the mean loss, the smaller the weight."""
+    total = sum(losses, 0.0)
+    if total == 0:
+        return [1.0] * len(losses)
+    remaining = np.array([total - loss for loss in losses])
+    return list(remaining / remaining.sum())  # numpy's order of adding, as in River
 
 
 def classification_trees(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from glasstream.jit import kernel
+from glasstream.jit import inlined, kernel
 from glasstream.models.contract.predictor import Floats
 
 _MEDIAN: Final = 1
@@ -12,40 +12,45 @@ _MEDIAN: Final = 1
 RULES: Final = {"mean": 0, "median": _MEDIAN}
 
 
-@kernel
-def _mean(values: Floats) -> Any:
-    """Return the mean, added in numpy's order: eight running sums for 8 to 128 values."""
-    n = values.size
+@inlined
+def sum_of_row(values: Floats, i: int, n: int) -> Any:
+    """Return the sum of the first `n` values of a row, added in numpy's order: eight running sums for 8 to 128."""
     total = 0.0
     done = 0
     if 8 <= n <= 128:
         done = n - n % 8
-        sums = np.zeros(8)
-        for j in range(done):
-            sums[j % 8] += values[j]
-        total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+        a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(0, done, 8):
+            a, b, c, d = a + values[i, j], b + values[i, j + 1], c + values[i, j + 2], d + values[i, j + 3]
+            e, f, g, h = e + values[i, j + 4], f + values[i, j + 5], g + values[i, j + 6], h + values[i, j + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
     for j in range(done, n):
-        total += values[j]
-    return total / n
+        total += values[i, j]
+    return total
 
 
-@kernel
-def _median(values: Floats) -> Any:
-    """Return the median; NaN if a value is NaN. Sorts `values`."""
-    n = values.size
+@inlined
+def mean_of_row(values: Floats, i: int, n: int) -> Any:
+    """Return the mean of the first `n` values of a row."""
+    return sum_of_row(values, i, n) / n
+
+
+@inlined
+def median_of_row(values: Floats, i: int, n: int) -> Any:
+    """Return the median of the first `n` values of a row; NaN if one is NaN. Sorts them."""
     for j in range(n):
-        if values[j] != values[j]:
+        if values[i, j] != values[i, j]:
             return np.nan
     for j in range(1, n):
-        value = values[j]
+        value = values[i, j]
         k = j - 1
-        while k >= 0 and values[k] > value:
-            values[k + 1] = values[k]
+        while k >= 0 and values[i, k] > value:
+            values[i, k + 1] = values[i, k]
             k -= 1
-        values[k + 1] = value
+        values[i, k + 1] = value
     if n % 2:
-        return values[n // 2]
-    return (values[n // 2 - 1] + values[n // 2]) / 2.0
+        return values[i, n // 2]
+    return (values[i, n // 2 - 1] + values[i, n // 2]) / 2.0
 
 
 @kernel
@@ -56,5 +61,6 @@ def average(answers: Floats, rule: int, values: Floats) -> None:
     """
     if answers.shape[1] == 0:
         return
+    n = answers.shape[1]
     for i in range(answers.shape[0]):
-        values[i, 0] = _median(answers[i]) if rule == _MEDIAN else _mean(answers[i])
+        values[i, 0] = median_of_row(answers, i, n) if rule == _MEDIAN else mean_of_row(answers, i, n)
