@@ -205,9 +205,9 @@ class Reader:
     def _tree(self, one: Any) -> int:
         model, state = self.model, self.state
         if state.shape == FOREST_FAMILY:
-            own: bool = type(one) is self.tree_of_forest and one.rng is model._rng
-            if not own:
-                raise NotCompilable(f"a forest holds a {type(one).__name__} that is not its own")
+            kind = type(one)
+            if kind is not self.tree_of_forest or one.rng is not model._rng:
+                raise NotCompilable(f"a forest holds a {kind.__name__} that is not its own")
             for name in self.alike:
                 wanted, has = self.of_trees[name], supported.plain(getattr(one, name))
                 if wanted != has:
