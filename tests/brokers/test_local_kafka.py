@@ -191,7 +191,7 @@ def test_a_server_that_cannot_start_shows_why(kafka: str) -> None:
     for data, settings, when, why in (
         (None, {"authorizer.class.name": "no.such.Authorizer"}, "ended while it was starting", "no.such.Authorizer"),
         (None, {"group.initial.rebalance.delay.ms": "soon"}, "expected Kafka to prepare", "Invalid value soon"),
-        (Path("/proc/nope"), {}, "/proc/nope", "Give another --data, or make this one writable"),
+        (Path("/proc/nope"), {}, "/proc/nope", "give another --data, or make this folder writable"),
     ):
         with pytest.raises(BrokerError, match=when) as raised, local_kafka(data, settings=settings):
             pass

@@ -1,7 +1,7 @@
-"""How good a model is beside predictions that need none: the most frequent class, the mean, the label before.
+"""How good a model is beside predictions that need none: the most frequent class, the mean, the previous label.
 
 An accuracy of 0.96 says little where 0.97 of the labels are the same. Streams also have neighbouring events with equal
-labels, so that the label before is a strong prediction (Bifet, Read, Žliobaitė, Pfahringer, Holmes 2013).
+labels, so that the previous label is a strong prediction (Bifet, Read, Žliobaitė, Pfahringer, Holmes 2013).
 """
 
 from collections import Counter, deque
@@ -24,7 +24,7 @@ class Standing:
     constant
         quality of the most frequent class of these events, or of the mean of all earlier numbers.
     no_change
-        quality of the label before.
+        quality of the previous label.
     most_frequent
         the most frequent class; None for numbers.
     """
@@ -107,7 +107,7 @@ class Baselines:
 
 
 _Row = tuple[str | None, float, float, float]
-"""Class, and the values of the model, of the constant and of the label before; the constant class is known later."""
+"""Class, and the values of the model, of the constant and of the previous label; the constant class is known later."""
 
 
 class _Sums:

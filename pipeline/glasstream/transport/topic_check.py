@@ -65,7 +65,7 @@ def check_topics(
             findings.append(f"{name} has {len(found[name].partitions)} partitions instead of {partitions}")
     if findings:
         raise TopicError(
-            f"topics at {connection.bootstrap} are not as this stage needs them: {'; '.join(findings)}. Check "
+            f"topics at {connection.bootstrap} are not as Glasstream needs them: {'; '.join(findings)}. Check "
             "--prefix. `glasstream topics create` creates missing topics. If partitions differ, set topics.events "
             "and topics.requests to the numbers that the topics have, or use another --prefix. `glasstream topics "
             "verify` lists all differences"
