@@ -122,10 +122,10 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
 def test_transactions_that_the_broker_ends_and_a_worker_that_is_told_to_end_while_it_waits(
     local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
 ) -> None:
-    """Only a broker ends transactions, and fences a producer whose transactional id another worker has taken.
+    """Only a broker ends transactions. One that it has ended is told from one that was replaced.
 
-    It refuses both producers with the same words, and does not say whether the transaction was committed. A fenced
-    owner ends and can add nothing.
+    It refuses both producers with the same words, and does not say whether the transaction was committed. A worker that
+    was replaced ends and can add nothing.
     """
     broker = local_broker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
     for number, (other, committed) in enumerate([(False, False), (False, True), (True, False)]):
@@ -143,7 +143,7 @@ def end_by_the_broker(
     connection = Connection(bootstrap, {"socket.timeout.ms": "2000"})  # must be less than that of a transaction
     stolen = threading.Event()
     attempt = TransactionalProducer._attempt
-    others = options(prefix, "b")
+    given = options(prefix)
 
     def late(self: TransactionalProducer, what: str, call: Callable[[float], object], seconds: float) -> None:
         """Commit when the broker has ended the transaction already."""
@@ -160,7 +160,7 @@ def end_by_the_broker(
             while watermarks(connection, f"{prefix}out", 0, 30.0)[1] == before:
                 pass  # the broker's marker comes
             if other:
-                successor = TransactionalProducer(connection, others.transactional_id(0))
+                successor = TransactionalProducer(connection, given.transactional_id(0))
                 successor.open(60)
                 successor.commit([ProducerRecord(f"{prefix}state", b"", b'{"sum":100,"count":1,"next":1}', 0)])
                 successor.close()
