@@ -37,7 +37,7 @@ from glasstream.settings import Settings
 from glasstream.sources.csv_file import CsvFile
 from glasstream_topics import events
 from tests.deployment import Deployment, wait_for
-from tests.integration.test_health import metrics
+from tests.integration.metrics import metrics
 
 ROWS_A_MESSAGE = 50
 STREAMS = (b"elec2", b"elec2-b")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import orjson
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -17,6 +18,7 @@ from glasstream.transport.worker import ExitCode
 from glasstream_topics import admin, events, progress_novelty
 from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
 from tests.integration.commands import Commands
+from tests.integration.metrics import address, ask, metrics, total
 from tests.logs import messages
 
 Deploy = Callable[..., Deployment]
@@ -100,13 +102,17 @@ def test_a_broker_that_does_not_answer_is_told_from_settings_that_no_client_take
     assert "very-secret" not in str(wrong)
 
 
-def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_say_what_has_happened_and_what_is_wrong_with_a_deployment_is_named(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a broker has groups without members, configuration of topics, and records and topics that can be deleted."""
     deployment = deploy(*GIVEN)
     commands = Commands(deployment, monkeypatch)
     prefix, partition = deployment.settings.prefix, events.partition(b"s", 2)
     deployment.start_all()
     deployment.send(*messages(0, 600), events.FLUSH)
     deployment.wait_published("s", 599)
+    metrics_say_what_has_happened(deployment)
     well = found(deployment, probe=True)
     assert not causes(well), well
     assert {"broker", "kafka", "clock", "topics", "copies", "retention", "lag", "state", "learner workers"} < {
@@ -139,6 +145,7 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     wait_for("it is rejected", lambda: deployment.poll() and deployment.records["events.dead"])
     (warned,) = (one for one in found(deployment) if one.check == "dead letters")
     assert warned.level is Level.WARN and "not_json" in warned.what
+    assert total(metrics(deployment, "learner-1"), "dead_letters_total", "not_json") == 1
 
     # nobody works
     for worker in ("explainer-1", "aggregator-1", "learner-1"):
@@ -166,3 +173,28 @@ def test_what_is_wrong_with_a_deployment_is_named(deploy: Deploy, monkeypatch: p
     deployment.admin.delete_topics([f"{prefix}novelty"])[f"{prefix}novelty"].result()
     wait_for("it is gone", lambda: f"{prefix}novelty" not in deployment.admin.list_topics(timeout=10).topics)
     assert_cause(found(deployment), "topics", f"{prefix}novelty: expected the topic to exist")
+
+
+def metrics_say_what_has_happened(deployment: Deployment) -> None:
+    """Of 600 rows on a stream."""
+    for worker in ("learner-1", "explainer-1", "aggregator-1"):
+        for path in ("/healthz", "/readyz"):
+            status, body = ask(address(deployment, worker) + path)
+            assert (status, orjson.loads(body)["stage"]) == (200, worker[:-2])
+    learner = metrics(deployment, "learner-1")
+    assert learner["events_total s"] == learner["rows_learned_total s"] == 600
+    assert 0 < learner["score accuracy s"] <= 1
+    assert 256 <= learner["model_version s"] < 600
+    assert learner["checkpoints_total s"] >= 1 and learner["checkpoint_bytes s"] > 1_000
+    assert learner["checkpoint_age_seconds s"] < 600
+    assert learner["step_seconds_total feed"] > 0 and learner["step_seconds_total commit"] > 0
+    wait_for("nothing is left", lambda: metrics(deployment, "learner-1")["rows_ahead s"] == 0)
+    explainer = metrics(deployment, "explainer-1")
+    assert explainer["rows_explained_total"] == 500 and explainer["blocks_total failed"] == 0
+    assert explainer["step_seconds_total explain"] > 0
+    aggregator = metrics(deployment, "aggregator-1")
+    assert aggregator["rows_aggregated_total s"] == 600 and aggregator["coverage s"] == 1.0
+    published = [row for row in range(100, 600) if (row + 1) % 50 == 0]
+    assert total(aggregator, "records_total", "importance") == len(published)
+    partition = str(events.partition(b"s", deployment.settings.topics.events))
+    assert aggregator[f"input_lag {partition}"] <= 2  # markers of transactions have offsets too

@@ -15,7 +15,7 @@ import orjson
 import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from glasstream.brokers.local import Kafka
 from glasstream.configuration import load
@@ -25,14 +25,12 @@ from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.explainer import ExplainerTask
 from glasstream.transport.connection import connection
-from glasstream.transport.decompression import LIMIT
 from glasstream.transport.records import ConsumerRecord
-from glasstream.transport.topic_sizes import SizeCheck
 from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
-from glasstream_topics.errors import FrameError, TopicError
+from glasstream_topics.errors import FrameError
 from tests.deployment import Deployment, wait_for
 from tests.integration.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
-from tests.integration.test_health import address, ask, metrics, total
+from tests.integration.metrics import address, ask, metrics, total
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
@@ -246,7 +244,7 @@ DEFAULT_LIMIT = {"message.max.bytes": "1048588", "replica.fetch.max.bytes": "104
 def test_what_users_send_by_mistake_ends_no_stage_and_changes_no_other_stream(
     local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
 ) -> None:
-    """On a broker with default limits, and with a topic of dead letters that an operator made with them."""
+    """Only a broker limits messages by topic: here by default, and the topic of dead letters as an operator made it."""
     own = ("topics.events=1", "limits.rows_ahead=800", f"broker={local_broker(settings=DEFAULT_LIMIT).bootstrap}")
     only = {"model.name=tree", "seed=3", "model.task=classification", "explain.methods=ipfi,isage,ipdp,novelty",
             "explain.reservoir=20", "publish.every=50", "novelty.window=200", "novelty.stride=300",
@@ -325,6 +323,7 @@ def _send_mistakes(deployment: Deployment) -> None:
 
 
 def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_its_place(deploy: Deploy) -> None:
+    """Only a broker moves the partitions of one worker to another."""
     deployment = deploy("model.name=tests.integration.models:knn", "model.task=regression")
     deployment.start("aggregator")
     deployment.start("learner")
@@ -348,34 +347,9 @@ def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_it
     assert importance.decode(deployment.values("importance")[-1]).coverage == 1.0
 
 
-def described(admin: AdminClient, topics: Iterable[str]) -> set[str]:
-    """The topics whose configuration the broker tells: for a moment it does not know a topic that it has just made."""
-    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics], request_timeout=10.0)
-    return {resource.name for resource, answer in asked.items() if answer.exception(10.0) is None}
-
-
-def test_a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(kafka: str, prefix: str, caplog) -> None:
-    """Only a broker has the configuration of topics. One that cannot be read is logged and no hindrance."""
-    link = connection(load(assignments=[f"broker={kafka}"]))
-    admin = AdminClient(link.client())
-    names = {size: f"{prefix}events-{size}" for size in (LIMIT, LIMIT + 1)}
-    topics = [NewTopic(name, 1, 1, config={"max.message.bytes": str(size)}) for size, name in names.items()]
-    for made in admin.create_topics(topics).values():
-        made.result(30.0)
-    wait_for("the broker knows both topics", lambda: set(names.values()) <= described(admin, names.values()))
-    try:
-        asyncio.run(SizeCheck(link, names[LIMIT]).start())
-        with pytest.raises(TopicError, match=rf"accepts messages of {LIMIT + 1} bytes.*handles at most {LIMIT}"):
-            asyncio.run(SizeCheck(link, names[LIMIT + 1]).start())
-        SizeCheck(link, f"{prefix}none").check()
-        assert f"cannot read max.message.bytes of {prefix}none" in caplog.text
-    finally:
-        for deleted in admin.delete_topics(list(names.values())).values():
-            deleted.result(30.0)
-
-
 @pytest.mark.slow
 def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy: Deploy) -> None:
+    """Only a broker hands all that any client may write on any topic to workers through the client libraries."""
     deployment = deploy(*SETTINGS)
     settings = deployment.settings
     messages = list(interleaved(Random(SEED), COUNT, settings))

@@ -1,5 +1,6 @@
 """Topics on a real Kafka: created as the contract says, and every deviation reported."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,9 @@ from confluent_kafka.admin import (
 )
 
 import glasstream_topics
+from glasstream.transport.connection import Connection
+from glasstream.transport.decompression import LIMIT
+from glasstream.transport.topic_sizes import SizeCheck
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
@@ -57,8 +61,10 @@ def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
     wait_until(lambda: config(client, topic)[name].value == value)
 
 
-def test_topics_are_created_left_as_they_are_and_deleted(client: AdminClient, prefix: str) -> None:
-    """Only a broker shows that it takes the contract's configuration, and what it makes of it."""
+def test_topics_are_created_left_as_they_are_compared_and_deleted(
+    client: AdminClient, kafka: str, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only a broker shows that it takes the contract's configuration, and reports the one that it uses."""
     with pytest.raises(TopicError, match="create"):
         admin.create(client, COUNTS, "not allowed/")
     with pytest.raises(TopicError, match="create"):
@@ -91,9 +97,11 @@ def test_topics_are_created_left_as_they_are_and_deleted(client: AdminClient, pr
     assert admin.verify(client, COUNTS, other, overrides) == [], "topics of another prefix stay"
     admin.delete(client, other)
 
+    every_deviation_is_reported(client, f"deviating-{prefix}")
+    a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(client, Connection(kafka), f"limits-{prefix}", caplog)
 
-def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
-    """Only a broker reports the configuration that it uses."""
+
+def every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
     admin.create(client, COUNTS, prefix)
     name: Callable[[str], str] = lambda topic: prefix + topic  # noqa: E731
     for future in client.delete_topics([name("importance")], operation_timeout=TIMEOUT_S).values():
@@ -114,6 +122,23 @@ def test_every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
         Deviation(name("snapshots"), "segment.bytes", "16777216", "1048576"),
     ]
     assert str(Deviation("t", "partitions", "2", "4")) == "t: expected partitions 2, found 4"
+    admin.delete(client, prefix)
+
+
+def a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(
+    client: AdminClient, connection: Connection, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A topic that cannot be read is logged and no hindrance."""
+    admin.create(client, COUNTS, prefix)
+    name = f"{prefix}events"
+    alter(client, name, "max.message.bytes", str(LIMIT))
+    asyncio.run(SizeCheck(connection, name).start())
+    alter(client, name, "max.message.bytes", str(LIMIT + 1))
+    with pytest.raises(TopicError, match=rf"accepts messages of {LIMIT + 1} bytes.*handles at most {LIMIT}"):
+        asyncio.run(SizeCheck(connection, name).start())
+    admin.delete(client, prefix)
+    SizeCheck(connection, f"{prefix}none").check()
+    assert f"cannot read max.message.bytes of {prefix}none" in caplog.text
 
 
 def test_no_broker_is_a_topic_error() -> None:
