@@ -53,10 +53,10 @@ def test_state_is_read_behind_markers_aborted_records_and_tombstones_or_not_at_a
     assert read_to_end(connection, state, 0, 60.0) == {**expected, b"k": b"200"}
 
 
-def test_a_producer_is_refused_what_a_compacted_topic_does_not_take_and_fenced_by_its_successor(
-    kafka: str, state: str
+def test_a_producer_is_followed_refused_what_a_compacted_topic_does_not_take_and_fenced_by_its_successor(
+    kafka: str, prefix: str, state: str
 ) -> None:
-    """Only a broker refuses a transaction for good, and gives a name to one producer at a time."""
+    """Only a broker tells what is committed, refuses a transaction for good, and gives a name to one producer."""
     connection = Connection(kafka)
     first, second = (TransactionalProducer(connection, f"{state}-id") for _ in range(2))
     first.open(60)
@@ -70,11 +70,11 @@ def test_a_producer_is_refused_what_a_compacted_topic_does_not_take_and_fenced_b
     first.close()
     second.close()
     assert read_to_end(connection, state, 0, 60.0) == {b"a": b"1", b"b": b"3"}
+    make_topics(kafka, {f"{prefix}followed": 2}, {"cleanup.policy": "compact"})
+    committed_records_are_followed_as_they_come(connection, f"{prefix}followed")
 
 
-def test_committed_records_are_followed_as_they_come(kafka: str, state: str) -> None:
-    """Only a broker says which records are committed."""
-    connection = Connection(kafka)
+def committed_records_are_followed_as_they_come(connection: Connection, state: str) -> None:
     writer = TransactionalProducer(connection, f"{state}-writer")
     writer.open(60)
     writer.commit([ProducerRecord(state, b"a", b"1", 0)])
