@@ -15,16 +15,14 @@ from typing import Any
 
 import orjson
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser
 
+import glasstream_topics
+from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.transport.connection import Connection
-from glasstream_topics import admin
 from tests.deployment import ROOT, wait_for
 from tests.page.browsing import Viewing, viewing
 from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
-
-PARTITIONS = {"events": 1, "requests": 1}
 
 
 @contextmanager
@@ -244,10 +242,12 @@ def it_fits_screens_of_all_sizes(view: Viewing) -> None:
 
 
 def test_a_deployment_of_300_features_whose_page_restarts(
-    kafka: str, prefix: str, chromium: Browser, tmp_path: Path
+    embedded: EmbeddedKafka, prefix: str, chromium: Browser, tmp_path: Path
 ) -> None:
     names = [f"sensor_{at:03d}" for at in range(300)]
-    producer = Producer(Connection(kafka).producer())
+    producer = Producer(Connection(embedded.bootstrap).producer())
+    for topic in glasstream_topics.ALL:
+        embedded.create_topic(topic.full_name(prefix), 1)
 
     def put(topic: str, *values: bytes, stream: str = "wide") -> None:
         for value in values:
@@ -260,9 +260,6 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         )
 
     with ExitStack() as stack:
-        client = AdminClient(Connection(kafka).client())
-        admin.create(client, PARTITIONS, prefix)
-        stack.callback(admin.delete, client, prefix)
         put("importance", *(wide(row) for row in range(99, 5_000, 100)))
         put("effects", *(effect_record(4_999, name, [0.1, 0.5, 0.2], stream="wide") for name in names))
         put("drift", drift_record(2_999, "sensor_250", 0.5, 0.125, stream="wide"))
@@ -273,7 +270,7 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         producer.produce(f"{prefix}events.dead", b"?", b"wide", headers={"reason": b"not_json"})
         producer.flush(30.0)
 
-        arguments = ("page", "--broker", kafka, "--prefix", prefix, "--set", "topics.events=1")
+        arguments = ("page", "--broker", embedded.bootstrap, "--prefix", prefix, "--set", "topics.events=1")
         with command(tmp_path / "first.log", *arguments, "--port", "0") as first:
             address = said(tmp_path / "first.log", first, r"page: (http://127\.0\.0\.1:\d+/)")
             view = stack.enter_context(viewing(chromium, address))

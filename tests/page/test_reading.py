@@ -40,6 +40,7 @@ def read(topics: Topics, count: int) -> list[Taken]:
 
 
 def test_the_newest_are_read_back_and_then_what_comes(kafka: str, deployed: str) -> None:
+    """Only a broker hides aborted records, and counts their offsets and the markers of transactions."""
     plain = Producer(Connection(kafka).producer())
     for row in range(50):
         plain.produce(f"{deployed}importance", importance_record(row, {"a": 0.5}), b"s")
