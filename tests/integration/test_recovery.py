@@ -1,27 +1,38 @@
-"""Workers that die, sleep or cannot begin: what only a broker shows. The rest is `tests/stages/test_pipeline.py`."""
+"""Workers that die, sleep or cannot begin, and records that go under them: what only a broker shows.
+
+The rest is `tests/stages/test_pipeline.py`.
+"""
 
 import os
 import signal
 from collections.abc import Callable
 
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
+from glasstream.transport.connection import connection
+from glasstream.transport.progress import read_to_end, watermarks
+from glasstream.transport.topic_identity import TopicIdentity
 from glasstream.transport.worker import ExitCode
-from glasstream_topics import events
+from glasstream_topics import events, progress_learner
+from glasstream_topics.progress_learner import LearnerPartitionProgress
 from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
 from tests.logs import messages, reference
 
 Deploy = Callable[..., Deployment]
 
 
-def test_a_killed_worker_has_a_successor_that_goes_on_exactly(deploy: Deploy) -> None:
-    """Only a broker shows that a dead process loses its partition, and that its open transaction is ended.
+def test_killed_workers_have_successors_that_go_on_exactly_and_what_the_queues_lose_comes_again(deploy: Deploy) -> None:
+    """Only a broker shows that a dead process loses its partition, that its open transaction is ended, and that what is
+    removed from a queue under a worker is published again.
 
-    That the state suffices to go on from, wherever a worker dies, is shown in `tests/stages/test_pipeline.py`.
+    That the state suffices to go on from, wherever a worker dies, is shown in `tests/stages/test_pipeline.py`, and that
+    any record may be lost in `tests/stages/test_repair.py`.
     """
-    deployment = deploy(*SETTINGS)
+    deployment = deploy(*SETTINGS, "worker.session_seconds=60")
     log = [*messages(0, 4_000), events.FLUSH]
-    expected = reference(deployment.settings, log)
+    first, second = list(messages(4_000, 4_600)), [*messages(4_600, 5_200), events.FLUSH]
+    expected = reference(deployment.settings, [*log, *first, *second])
     deployment.start_all()
     deployment.send(*log)
     for row, victims in ((500, ["learner-1"]), (1_200, ["aggregator-1"]), (1_900, ["learner-1", "aggregator-1"])):
@@ -29,8 +40,33 @@ def test_a_killed_worker_has_a_successor_that_goes_on_exactly(deploy: Deploy) ->
         for victim in victims:
             deployment.kill(victim)
             deployment.start(victim.split("-")[0], victim)
-    deployment.wait_published("s", 3_999)
+    wait_for("4,000 rows aggregated", lambda: deployment.aggregated("s") >= 4_000)
+    make_a_hole(deployment, "explain.requests", "explainer-1", first, 4_600)
+    make_a_hole(deployment, "contributions", "aggregator-1", second, 5_200)
+    deployment.wait_published("s", 5_199)
     assert_same(deployment, expected)
+    assert deployment.log("learner-1").count("requests and their snapshots again") >= 2, deployment.log("learner-1")
+
+
+def make_a_hole(deployment: Deployment, topic: str, reader: str, values: list[bytes], rows: int) -> None:
+    """Remove from a queue all that its sleeping reader has not read, and wait until so many rows are aggregated."""
+    before = ends(deployment, topic)
+    deployment.workers[reader].send_signal(signal.SIGSTOP)
+    deployment.send(*values)
+    wait_for(f"{rows} rows learned", lambda: deployment.poll().progress.rows.get("s", 0) >= rows)
+    wait_for(f"more {topic}", lambda: sum(ends(deployment, topic).values()) > sum(before.values()))
+    places = [TopicPartition(place.topic, place.partition, end) for place, end in ends(deployment, topic).items()]
+    for future in deployment.admin.delete_records(places).values():
+        future.result()
+    deployment.workers[reader].send_signal(signal.SIGCONT)
+    wait_for(f"{rows} rows aggregated", lambda: deployment.aggregated("s") >= rows)
+
+
+def ends(deployment: Deployment, topic: str) -> dict[TopicPartition, int]:
+    """Return where the partitions of a queue end."""
+    link, name = connection(deployment.settings), deployment.settings.prefix + topic
+    count = deployment.settings.topics.requests if topic == "explain.requests" else deployment.settings.topics.events
+    return {TopicPartition(name, number): watermarks(link, name, number, 30.0)[1] for number in range(count)}
 
 
 def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deploy) -> None:
@@ -57,15 +93,19 @@ def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deplo
     assert_same(deployment, expected)
 
 
-def test_a_learner_whose_first_events_are_gone_stays_and_says_so_until_a_new_epoch_begins(deploy: Deploy) -> None:
-    """Only a broker deletes records under a stopped worker, and only a worker stays up and is not ready."""
-    deployment = deploy(*SETTINGS)
+def test_a_learner_whose_first_events_are_gone_or_made_again_stays_and_says_so(deploy: Deploy) -> None:
+    """Only a broker deletes records and gives ids to topics, and only a worker stays up and is not ready.
+
+    After the first loss a new epoch begins. Then the topic is deleted and created again while no learner runs, and gets
+    more events than the learner had used.
+    """
+    deployment = deploy(*SETTINGS, "topics.events=1")
+    name = f"{deployment.settings.prefix}{events.TOPIC.name}"
     deployment.start_all()
     deployment.send(*messages(0, 600), events.FLUSH)
     deployment.wait_published("s", 599)
     deployment.stop("learner-1")
-    partition = events.partition(b"s", deployment.settings.topics.events)
-    place = TopicPartition(deployment.settings.prefix + "events", partition, 10)
+    place = TopicPartition(name, 0, 10)
     deployment.admin.delete_records([place])[place].result()
     deployment.start("learner")
     wait_for("it is told", lambda: "keeps it from 10 on" in deployment.log("learner-1"))
@@ -83,3 +123,28 @@ def test_a_learner_whose_first_events_are_gone_stays_and_says_so_until_a_new_epo
         return any(b'"epoch":1' in record for record in deployment.values("importance"))
 
     wait_for("records of the new epoch", are_published)
+    identify = TopicIdentity(connection(deployment.settings), name)
+    wait_for("all is used", lambda: committed(deployment).offset == 62)
+    before = committed(deployment)
+    assert before.topic_id == identify()
+    deployment.kill("learner-2")
+
+    deployment.admin.delete_topics([name])[name].result(30.0)
+    wait_for("no topic", lambda: name not in deployment.admin.list_topics(timeout=30.0).topics)
+    deployment.admin.create_topics([NewTopic(name, 1, 1)])[name].result(30.0)
+    deployment.send(*messages(0, 1_400))
+    assert identify() != before.topic_id
+
+    deployment.start("learner", "learner-2", GLASSTREAM_EPOCH="1")
+    refused = f"was deleted and created again since this state was saved (its id was {before.topic_id}"
+    wait_for("the learner refuses", lambda: refused in deployment.log("learner-2") and deployment.poll())
+    assert deployment.workers["learner-2"].poll() is None, "it stays, and is not ready"
+    assert committed(deployment) == before
+
+
+def committed(deployment: Deployment) -> LearnerPartitionProgress:
+    """Return how far the learner is on partition 0."""
+    name = f"{deployment.settings.prefix}progress.learner"
+    found = progress_learner.restore(read_to_end(connection(deployment.settings), name, 0, 30.0)).partition
+    assert found is not None
+    return found
