@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from glasstream.configuration import load
 from glasstream.runner.prepare import environment
 from glasstream.transport.worker import ExitCode
@@ -67,26 +65,11 @@ def delete(deployment: Deployment, topic: str) -> None:
     deployment.admin.delete_topics([name])[name].result()
 
 
-@pytest.mark.slow
-def test_a_topic_that_is_deleted_while_running_ends_who_writes_it(deploy: Deploy) -> None:
-    """When what is on its way has not been accepted for 30 s."""
-    deployment = deploy(*SETTINGS)
-    deployment.start_all()
-    deployment.send(*messages(0, 400), events.FLUSH)
-    deployment.wait_published("s", 399)
-    delete(deployment, "contributions")
-    deployment.send(*messages(400, 600))
-    wait_for("they are learned", lambda: deployment.poll().progress.rows.get("s") == 600)
-    delete(deployment, "predictions")
-    deployment.send(*messages(600, 800))
-    assert_names_the_missing(deployment, "explainer", "contributions")
-    assert_names_the_missing(deployment, "learner", "predictions")
-
-
 def test_a_worker_that_lacks_a_topic_or_whose_state_is_refused_says_so_and_ends(deploy: Deploy) -> None:
     """Only a broker says which topics there are, with how many partitions, and deletes one under a producer.
 
-    Which states are refused is shown without a broker: `tests/stages/test_pipeline.py`.
+    Who writes a topic that was deleted ends when what is on its way has not been accepted for 30 s. Which states are
+    refused is shown without a broker: `tests/stages/test_pipeline.py`.
     """
     deployment = deploy(*SETTINGS)
     deployment.start("learner", GLASSTREAM_TOPICS_REQUESTS="5")
@@ -112,4 +95,12 @@ def test_a_worker_that_lacks_a_topic_or_whose_state_is_refused_says_so_and_ends(
     deployment.start("aggregator")
     delete(deployment, "importance")
     deployment.send(*messages(300, 600), events.FLUSH)
+    wait_for("they are learned", lambda: deployment.poll().progress.rows.get("s") == 600)
+    delete(deployment, "contributions")
+    deployment.send(*messages(600, 800))
+    wait_for("they are learned", lambda: deployment.poll().progress.rows.get("s") == 800)
+    delete(deployment, "predictions")
+    deployment.send(*messages(800, 1_000))
     assert_names_the_missing(deployment, "aggregator", "importance")
+    assert_names_the_missing(deployment, "explainer", "contributions")
+    assert_names_the_missing(deployment, "learner", "predictions")
