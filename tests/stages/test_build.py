@@ -99,3 +99,12 @@ def test_state_belongs_to_the_topic_that_the_stage_reads(
     stage = getattr(build, f"_{name}")(load(), KEY)
     assert stage.make_state(0)._identify() == f"the id of {stage.input_topic}"
     assert stage.input_topic == load().prefix + topic
+
+
+def test_only_what_the_learner_publishes_again_may_have_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other stage stops before a hole in its input."""
+    for module, function in WARM_UPS.values():
+        monkeypatch.setattr(module, function, lambda settings: None)
+    names = ("learner", "explainer", "aggregator", "novelty", "labels")
+    stages = {name: getattr(build, f"_{name}")(load(), KEY) for name in names}
+    assert {name for name, stage in stages.items() if stage.replaceable_input} == {"explainer", "aggregator"}

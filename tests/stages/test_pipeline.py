@@ -136,6 +136,13 @@ def test_labels_of_a_topic_of_their_own_are_moved_once_whoever_dies() -> None:
             found = [one for value in moved[key] if b'"y"' in value for one in _elements(value)]
             ours = [one for one in found if one["id"] in range(98)]
             assert ours[:98] == labels, "each once, in order"
+        letters = [
+            events_dead.decode(list(entry.headers)).reason
+            for partition in range(2)
+            for entry in pipeline.log.partitions["events.dead", partition].entries
+            if entry is not None
+        ]
+        assert sorted(letters) == ["doubled_label", "not_json", "unknown_id"]
 
 
 def _elements(value: bytes) -> list[dict]:
