@@ -1,13 +1,13 @@
 """Faults of Faust with messages, offsets and partitions, and our cures for them.
 
-Each law is tested with its cure, and once more without it, where it must fail. One test runs with the cure only,
-because the failure without it depends on a race. What Faust does within the worker is shown on the embedded broker.
-Three tests need a real Kafka: for the markers of transactions and what they hide, for fencing, and for a group of two.
+Each law is tested with its cure, and once more without it, where it must fail. What Faust does within the worker is
+shown on the embedded broker. One test needs a real Kafka, for the markers of transactions and what they hide. Fencing
+is in `test_transport_waits.py`, a take-over within a group of two in `test_transport_stages.py`.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -19,17 +19,14 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
 from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.errors import FencedError
 from glasstream.transport.app import StreamApp
 from glasstream.transport.connection import Connection
 from glasstream.transport.consumer import Consumer, ConsumerThread, Transport
 from glasstream.transport.lane import Lane
-from glasstream.transport.options import StageOptions
 from glasstream.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stateful import StatefulStage
 from glasstream.transport.stateless import StatelessStage
-from glasstream.transport.transactions import TransactionalProducer
 from tests.transport.harness import (
     Total,
     Totals,
@@ -326,46 +323,6 @@ def test_what_is_acknowledged_during_a_commit_is_committed_at_the_stop(
     assert committed_offset(link.bootstrap, f"{prefix}total", f"{prefix}in") == (10 if cured else 5)
 
 
-# --- a second owner of the same partition ---------------------------------------------------------------------------
-
-
-def test_a_fenced_owner_can_add_nothing(kafka: str, prefix: str) -> None:
-    """Only a broker fences a producer whose transactional id another one has taken."""
-    failure, written = replaced_by_a_successor(kafka, f"{prefix}cured.", StageOptions.transactional_id)
-    assert isinstance(failure, FencedError)
-    assert written == [b"1", b"3"]
-    ids = iter(["one", "two"])
-    failure, written = replaced_by_a_successor(kafka, f"{prefix}uncured.", lambda self, partition: prefix + next(ids))
-    assert failure is None
-    assert written == [b"1", b"3", b"7"], "without the cure, the former owner goes on"
-
-
-def replaced_by_a_successor(
-    kafka: str, prefix: str, transactional_id: Callable[[StageOptions, int], str]
-) -> tuple[Exception | None, list[bytes | None]]:
-    """Open a second producer for the partition of a running stage; return how the stage ended and what it wrote."""
-    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
-    totals = Totals(prefix)
-    given = options(prefix)
-
-    async def run() -> Exception | None:
-        stage = total_stage(Connection(kafka), prefix, totals)
-        async with running(stage):
-            produce(kafka, f"{prefix}in", [b"1", b"2"])
-            await until(lambda: len(read_all(kafka, f"{prefix}out")[0]) == 2)
-            successor = TransactionalProducer(Connection(kafka), given.transactional_id(0))
-            await asyncio.to_thread(successor.open, 60)
-            produce(kafka, f"{prefix}in", [b"4"])
-            await until(lambda: stage.ended.is_set() or len(read_all(kafka, f"{prefix}out")[0]) == 3)
-            await asyncio.to_thread(successor.close)
-        return stage.failure
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StageOptions, "transactional_id", transactional_id)
-        failure = asyncio.run(run())
-    return failure, read_all(kafka, f"{prefix}out")[0]
-
-
 # --- events that arrive before a slow take-over has finished --------------------------------------------------------
 
 
@@ -423,44 +380,3 @@ def test_no_event_arrives_before_a_slow_take_over_has_finished(
     assert lost == 0 or not cured
     if cured:
         assert totals.made[0].fed == list(range(200))
-
-
-# --- a take-over of a partition on which nothing was committed -------------------------------------------------------
-
-
-def test_a_partition_on_which_nothing_was_committed_is_taken_over_from_its_start(kafka: str, prefix: str) -> None:
-    """A survivor does all that a killed worker had in hand and had not committed: only a broker has groups of two.
-
-    Without the cure the order of two requests decides, mostly against the messages.
-    """
-    make_topics(kafka, {f"{prefix}in": 2, f"{prefix}table": 1})
-    produce(kafka, f"{prefix}table", numbers(5))
-    opened = asyncio.Event()
-    done: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
-
-    def worker(instance: str) -> StatelessStage:
-        async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
-            await opened.wait()
-            done[instance].append((message.partition, message.offset))
-            return []
-
-        return StatelessStage(
-            Connection(kafka), options(prefix, instance), input_topic=f"{prefix}in", handle=handle,
-            table=TableSpec(f"{prefix}table", lambda key, value: None),
-        )  # fmt: skip
-
-    async def run() -> None:
-        killed, survivor = worker("a"), worker("b")
-        async with running(survivor):
-            await killed.start()
-            await until(lambda: len(killed.lanes) == 1 and len(survivor.lanes) == 1)
-            for partition in range(2):
-                produce(kafka, f"{prefix}in", numbers(300), partition)
-            await until(lambda: all(lane.waiting for stage in (killed, survivor) for lane in stage.lanes.values()))
-            await killed.stop(drain=False)
-            opened.set()
-            await stays(lambda: len(set(done["b"])) == 600, 60.0)
-
-    asyncio.run(run())
-    assert not done["a"]
-    assert sorted(set(done["b"])) == [(partition, offset) for partition in range(2) for offset in range(300)]

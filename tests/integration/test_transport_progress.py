@@ -11,7 +11,18 @@ from glasstream.transport.progress import read_to_end, watermarks
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream.transport.watch import Follower
-from tests.transport.harness import make_topics, produce, produce_in_transactions, until, wait_for
+from tests.transport.harness import (
+    Totals,
+    make_topics,
+    options,
+    produce,
+    produce_in_transactions,
+    read_all,
+    running,
+    total_stage,
+    until,
+    wait_for,
+)
 
 
 @pytest.fixture
@@ -56,9 +67,14 @@ def test_state_is_read_behind_markers_aborted_records_and_tombstones_or_not_at_a
 def test_a_producer_is_followed_refused_what_a_compacted_topic_does_not_take_and_fenced_by_its_successor(
     kafka: str, prefix: str, state: str
 ) -> None:
-    """Only a broker tells what is committed, refuses a transaction for good, and gives a name to one producer."""
+    """Only a broker tells what is committed, refuses a transaction for good, and fences the producer of a former owner.
+
+    Two workers have the same transactional id for a partition.
+    """
     connection = Connection(kafka)
-    first, second = (TransactionalProducer(connection, f"{state}-id") for _ in range(2))
+    first, second = (
+        TransactionalProducer(connection, options(prefix, instance).transactional_id(0)) for instance in ("a", "b")
+    )
     first.open(60)
     with pytest.raises(BrokerError, match="attempt 3 of 3"):
         first.commit([ProducerRecord(state, b"a", b"0", 0), ProducerRecord(state, None, b"1", 0)])  # it wants keys
@@ -72,6 +88,7 @@ def test_a_producer_is_followed_refused_what_a_compacted_topic_does_not_take_and
     assert read_to_end(connection, state, 0, 60.0) == {b"a": b"1", b"b": b"3"}
     make_topics(kafka, {f"{prefix}followed": 2}, {"cleanup.policy": "compact"})
     committed_records_are_followed_as_they_come(connection, f"{prefix}followed")
+    a_stage_ends_when_a_successor_has_opened_its_producer(connection, f"{prefix}stage.")
 
 
 def committed_records_are_followed_as_they_come(connection: Connection, state: str) -> None:
@@ -103,3 +120,24 @@ def committed_records_are_followed_as_they_come(connection: Connection, state: s
     assert [(partition, key, value) for partition, _, key, value in seen] == [
         (0, b"a", b"1"), (0, b"a", b"2"), (1, b"x", b"3"), (1, b"x", b"5"),
     ]  # fmt: skip
+
+
+def a_stage_ends_when_a_successor_has_opened_its_producer(connection: Connection, prefix: str) -> None:
+    """It can add nothing to what it has written."""
+    kafka = connection.bootstrap
+    make_topics(kafka, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
+
+    async def run() -> Exception | None:
+        stage = total_stage(connection, prefix, Totals(prefix))
+        async with running(stage):
+            produce(kafka, f"{prefix}in", [b"1", b"2"])
+            await until(lambda: len(read_all(kafka, f"{prefix}out")[0]) == 2)
+            successor = TransactionalProducer(connection, options(prefix, "b").transactional_id(0))
+            await asyncio.to_thread(successor.open, 60)
+            produce(kafka, f"{prefix}in", [b"4"])
+            await until(lambda: stage.ended.is_set() or len(read_all(kafka, f"{prefix}out")[0]) == 3)
+            await asyncio.to_thread(successor.close)
+        return stage.failure
+
+    assert isinstance(asyncio.run(run()), FencedError)
+    assert read_all(kafka, f"{prefix}out") == [[b"1", b"3"]]

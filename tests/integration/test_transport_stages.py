@@ -25,6 +25,7 @@ from tests.transport.harness import (
     produce,
     read_all,
     running,
+    stays,
     sums,
     total_stage,
     until,
@@ -40,7 +41,10 @@ def topics(kafka: str, prefix: str) -> str:
 
 
 def test_a_worker_that_ends_is_succeeded_long_before_its_session_times_out(kafka: str, topics: str) -> None:
-    """One that is told to stop leaves its partition free; one that is killed has a successor of the same name."""
+    """Only a broker keeps the sessions of a group.
+
+    One that is told to stop leaves its partition free; one that is killed has a successor of the same name.
+    """
     produce(kafka, f"{topics}in", numbers(0, 500))
     admin = AdminClient({"bootstrap.servers": kafka})
     group = f"{topics}total"
@@ -70,6 +74,7 @@ def test_a_worker_that_ends_is_succeeded_long_before_its_session_times_out(kafka
 
 
 def test_partitions_move_between_workers_under_load_and_every_message_counts_once(kafka: str, prefix: str) -> None:
+    """Only a broker takes partitions from a living member for another, and fences the transactions of the former."""
     make_topics(kafka, {f"{prefix}{name}": 4 for name in ("in", "state", "out")})
     totals = Totals(prefix)
     connection = Connection(kafka)
@@ -114,45 +119,62 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
     assert read_all(kafka, f"{prefix}out", 4) == [sums(50 * steps)] * 4
 
 
-def test_a_followed_topic_is_seen_whole_by_every_worker(kafka: str, topics: str) -> None:
-    connection = Connection(kafka)
-    produce(kafka, f"{topics}table", [b"old"])
-    seen: dict[str, list[tuple[bytes, bytes | None]]] = {"a": [], "b": []}
+def test_every_worker_sees_a_followed_topic_whole_and_a_survivor_does_what_the_other_had_not_committed(
+    kafka: str, prefix: str
+) -> None:
+    """Only a broker has groups of two. A partition on which nothing was committed is taken over from its start.
 
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
-        return []
+    Without this cure of Faust, the order of two requests decides, mostly against the messages.
+    """
+    make_topics(kafka, {f"{prefix}in": 2, f"{prefix}table": 1})
+    connection = Connection(kafka)
+    produce(kafka, f"{prefix}table", [b"old"])
+    seen: dict[str, list[tuple[bytes, bytes | None]]] = {"a": [], "b": []}
+    opened = asyncio.Event()
+    done: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
 
     def worker(instance: str) -> StatelessStage:
+        async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+            await opened.wait()
+            done[instance].append((message.partition, message.offset))
+            return []
+
         def on_change(key: bytes, value: bytes | None) -> None:
             seen[instance].append((key, value))
 
         return StatelessStage(
-            connection, options(topics, instance, name="explainer"), input_topic=f"{topics}in", handle=handle,
-            table=TableSpec(f"{topics}table", on_change),
+            connection, options(prefix, instance, name="explainer"), input_topic=f"{prefix}in", handle=handle,
+            table=TableSpec(f"{prefix}table", on_change),
         )  # fmt: skip
 
     async def run() -> None:
         producer = ConfirmedProducer(connection, linger_ms=0)
-        first, second = worker("a"), worker("b")
-        async with running(second):
-            async with running(first):
-                await until(lambda: (b"k", b"old") in seen["a"] and (b"k", b"old") in seen["b"])
-                await until(lambda: not first.app.rebalancing and not second.app.rebalancing)
-                for number in range(10):
-                    record = ProducerRecord(
-                        f"{topics}table", b"%d" % number, b"%d" % number * 100_000 if number % 2 else None
-                    )
-                    await producer.produce_confirmed([record])
-                    for instance in ("a", "b"):
-                        await until(
-                            lambda instance=instance, record=record: (record.key, record.value) in seen[instance]
-                        )
-            late = ProducerRecord(f"{topics}table", b"late", b"1")  # written while the other one leaves
+        killed, survivor = worker("a"), worker("b")
+        async with running(survivor):
+            await killed.start()
+            await until(lambda: (b"k", b"old") in seen["a"] and (b"k", b"old") in seen["b"])
+            await until(lambda: len(killed.lanes) == 1 and len(survivor.lanes) == 1)
+            for number in range(10):
+                record = ProducerRecord(
+                    f"{prefix}table", b"%d" % number, b"%d" % number * 100_000 if number % 2 else None
+                )
+                await producer.produce_confirmed([record])
+                for changes in seen.values():
+                    await until(lambda changes=changes, record=record: (record.key, record.value) in changes)
+            for partition in range(2):
+                produce(kafka, f"{prefix}in", numbers(0, 300), partition)
+            await until(lambda: all(lane.waiting for stage in (killed, survivor) for lane in stage.lanes.values()))
+            await killed.stop(drain=False)
+            late = ProducerRecord(f"{prefix}table", b"late", b"1")  # written while the partition moves
             await producer.produce_confirmed([late])
+            opened.set()
             await until(lambda: (late.key, late.value) in seen["b"])
+            await stays(lambda: len(set(done["b"])) == 600, 60.0)
         await asyncio.to_thread(producer.close)
 
     asyncio.run(run())
+    assert not done["a"]
+    assert sorted(set(done["b"])) == [(partition, offset) for partition in range(2) for offset in range(300)]
     latest = {instance: dict(changes) for instance, changes in seen.items()}
     assert len(latest["b"]) == 12
     assert latest["a"] == {key: value for key, value in latest["b"].items() if key != b"late"}

@@ -68,8 +68,9 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Longer than every deadline, with work in hand: first paused, then killed and started again.
+    """Only a broker can be away while a group holds its partitions.
 
+    Longer than every deadline, with work in hand: first paused, then killed and started again.
     A paused broker is like a connection that was lost without a word. What it does not answer is sent again long before
     a rebalance would time out: Faust's client waits for 90 s, and so for every broker.
     """
@@ -121,9 +122,10 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
 def test_transactions_that_the_broker_ends_and_a_worker_that_is_told_to_end_while_it_waits(
     local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
 ) -> None:
-    """A transaction that the broker has ended is told from one that was replaced.
+    """Only a broker ends transactions. One that it has ended is told from one that was replaced.
 
-    The broker refuses both producers with the same words; whether the transaction was committed it does not say.
+    It refuses both producers with the same words, and does not say whether the transaction was committed. A worker that
+    was replaced ends and can add nothing.
     """
     broker = local_broker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
     for number, (other, committed) in enumerate([(False, False), (False, True), (True, False)]):
