@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from glasstream.brokers.answer import answers
 from glasstream.brokers.choose import TopicRequest, open_broker
@@ -29,12 +29,6 @@ def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> bool
         if condition():
             return True
     return False
-
-
-def create(bootstrap: str, topic: str, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    config = {name.replace("_", "."): value for name, value in config.items()}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(DEADLINE_S)
 
 
 def partitions(bootstrap: str) -> dict[str, int]:
@@ -86,11 +80,41 @@ def _take(consumer: Consumer, values: list[bytes]) -> int:
 
 
 @pytest.mark.slow
-def test_a_given_kafka_keeps_records_through_stop_kill_and_pause_on_the_same_address(
-    local_broker: Callable[..., Kafka],
+def test_records_outlive_stop_kill_pause_and_the_run_in_a_folder_for_one_run_at_a_time(
+    local_broker: Callable[..., Kafka], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also: it limits messages as Kafka's defaults do, unless the topic says otherwise."""
-    broker = local_broker()
+    """Only a server keeps records on a disk.
+
+    Also: a port that is taken is answered with another, and messages are limited as Kafka's defaults do, unless the
+    topic says otherwise.
+    """
+    data = tmp_path / "a folder"
+    with socket.socket() as taken, monkeypatch.context() as patched:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        choices = [[taken.getsockname()[1], free_ports()[1]], free_ports()]
+        free = choices[1]
+        patched.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
+        first = local_broker(data)
+    address = first.bootstrap
+    assert address == f"127.0.0.1:{free[0]}"
+    outlives_stop_kill_and_pause(first)
+    with monkeypatch.context() as patched:
+        patched.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
+        with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
+            pass
+    assert answers(address, DEADLINE_S)
+    first.close()
+    said: list[str] = []
+    with open_broker("local", data=data, log=said.append) as second:
+        assert second.kind == "local" and any(second.bootstrap in line for line in said)
+        assert received(second.bootstrap, "t", 3) == [b"1", b"2", b"3"]
+        second.create_topics([TopicRequest("more", 2, {})])
+        assert until(lambda: partitions(second.bootstrap).get("more") == 2)
+
+
+def outlives_stop_kill_and_pause(broker: Kafka) -> None:
+    """The address stays the same."""
     address = broker.bootstrap
     large = os.urandom(1_100_000)
     with open_broker(address) as given:
@@ -119,36 +143,6 @@ def test_a_given_kafka_keeps_records_through_stop_kill_and_pause_on_the_same_add
     assert received(address, "t", 3) == [b"1", b"2", b"3"]
 
 
-@pytest.mark.slow
-def test_a_data_folder_outlives_the_run_and_is_for_one_run_at_a_time(
-    local_broker: Callable[..., Kafka], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also: a port that is taken is answered with another."""
-    data = tmp_path / "a folder"
-    with socket.socket() as taken, monkeypatch.context() as patched:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        choices = [[taken.getsockname()[1], free_ports()[1]], free_ports()]
-        free = choices[1]
-        patched.setattr("glasstream.brokers.local.node.free_ports", lambda: choices.pop(0))
-        first = local_broker(data)
-    assert first.bootstrap == f"127.0.0.1:{free[0]}"
-    create(first.bootstrap, "t")
-    send(first.bootstrap, "t", [b"kept"])
-    with monkeypatch.context() as patched:
-        patched.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
-        with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
-            pass
-    assert answers(first.bootstrap, DEADLINE_S)
-    first.close()
-    said: list[str] = []
-    with open_broker("local", data=data, log=said.append) as second:
-        assert second.kind == "local" and any(second.bootstrap in line for line in said)
-        assert received(second.bootstrap, "t", 1) == [b"kept"]
-        second.create_topics([TopicRequest("more", 2, {})])
-        assert until(lambda: partitions(second.bootstrap).get("more") == 2)
-
-
 OWNER = """
 import sys, threading
 from glasstream.brokers.local import local_kafka
@@ -166,7 +160,16 @@ sys.stdin.read()
 """
 
 
-def test_the_server_and_its_folder_go_when_its_owner_is_killed(kafka: str) -> None:
+def test_a_server_that_cannot_start_shows_why_and_one_goes_with_its_owner(kafka: str) -> None:
+    """Only a server is a process that can be left behind. `kafka` says whether there can be one on this machine."""
+    for data, settings, when, why in (
+        (None, {"authorizer.class.name": "no.such.Authorizer"}, "ended while it was starting", "no.such.Authorizer"),
+        (None, {"group.initial.rebalance.delay.ms": "soon"}, "expected Kafka to prepare", "Invalid value soon"),
+        (Path("/proc/nope"), {}, "/proc/nope", "Give another --data, or make this one writable"),
+    ):
+        with pytest.raises(BrokerError, match=when) as raised, local_kafka(data, settings=settings):
+            pass
+        assert why in str(raised.value)
     command = [sys.executable, "-c", OWNER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
@@ -184,15 +187,3 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def test_a_server_that_cannot_start_shows_why(kafka: str) -> None:
-    """`kafka` says whether there can be one on this machine."""
-    for data, settings, when, why in (
-        (None, {"authorizer.class.name": "no.such.Authorizer"}, "ended while it was starting", "no.such.Authorizer"),
-        (None, {"group.initial.rebalance.delay.ms": "soon"}, "expected Kafka to prepare", "Invalid value soon"),
-        (Path("/proc/nope"), {}, "/proc/nope", "Give another --data, or make this one writable"),
-    ):
-        with pytest.raises(BrokerError, match=when) as raised, local_kafka(data, settings=settings):
-            pass
-        assert why in str(raised.value)

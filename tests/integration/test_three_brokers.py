@@ -24,9 +24,11 @@ from tests.integration.test_topics_admin import alter, config
 pytestmark = pytest.mark.kafka
 
 
-def test_a_dead_leader_and_a_dead_controller_are_succeeded_and_two_dead_brokers_stop_writes(
+def test_topics_get_the_copies_that_outlive_a_leader_and_a_controller_and_two_dead_brokers_stop_writes(
     cluster: LocalCluster, prefix: str
 ) -> None:
+    """Only several brokers copy a log, elect its leader, and refuse what too few of them would have."""
+    topics_get_their_copies_and_fewer_are_told(cluster, prefix)
     topic = f"{prefix}t"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(DEADLINE_S)
@@ -61,7 +63,7 @@ def test_a_dead_leader_and_a_dead_controller_are_succeeded_and_two_dead_brokers_
     assert values[:3] == [b"1", b"2", b"3"]
 
 
-def test_topics_get_the_copies_that_outlive_a_broker_and_fewer_are_told(cluster: LocalCluster, prefix: str) -> None:
+def topics_get_their_copies_and_fewer_are_told(cluster: LocalCluster, prefix: str) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     given = [f"broker={cluster.bootstrap}", f"prefix={prefix}", "topics.events=2", "topics.requests=2"]
     name = f"{prefix}explain.requests"
