@@ -119,7 +119,7 @@ def kafka() -> Iterator[str]:
         yield given
         return
     with ExitStack() as stack:
-        yield _started(stack).bootstrap
+        yield _started(stack, settings={"log.cleaner.backoff.ms": "100"}).bootstrap
 
 
 @pytest.fixture

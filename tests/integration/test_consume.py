@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from glasstream.brokers.local import Kafka
 from glasstream.consume import effects, importance
 from glasstream.errors import TopicError, VersionError
 from glasstream_topics import effects as effects_topic
@@ -65,16 +64,19 @@ class KafkaWriter(Writer):
         self.admin.delete_topics([self.topic])[self.topic].result(SECONDS)
 
 
-@pytest.fixture
-def writer(kafka: str, prefix: str) -> Iterator[KafkaWriter]:
-    """To `importance`, of two partitions."""
-    made = KafkaWriter(kafka, f"{prefix}importance", partitions=2)
-    yield made
-    made.delete()
+def test_only_what_is_committed_is_seen_and_a_group_goes_on_behind_what_was_used(kafka: str, prefix: str) -> None:
+    """Only a broker keeps transactions apart, and the offsets of groups whose members come and go."""
+    for number, check in enumerate((only_what_is_committed, behind_what_was_used, both_programs_of_the_document)):
+        own = f"{prefix}{number}."
+        writer = KafkaWriter(kafka, f"{own}importance", partitions=2)
+        try:
+            check(kafka, own, writer)
+        finally:
+            writer.delete()
 
 
-def test_only_what_is_committed_is_seen(kafka: str, prefix: str, writer: KafkaWriter) -> None:
-    """Only a broker keeps transactions apart: aborted ones are left out, and an open one is waited for."""
+def only_what_is_committed(kafka: str, prefix: str, writer: KafkaWriter) -> None:
+    """Aborted transactions are left out, and an open one is waited for."""
     writer.transaction(estimate(0), commit=True)
     writer.transaction(estimate(1), estimate(2), commit=False)
     writer.transaction(estimate(3), commit=True)
@@ -94,11 +96,8 @@ def test_only_what_is_committed_is_seen(kafka: str, prefix: str, writer: KafkaWr
         effects(kafka, prefix=prefix)
 
 
-def test_a_group_goes_on_behind_what_was_used(kafka: str, prefix: str, writer: KafkaWriter) -> None:
-    """Only a broker keeps the offsets of a group whose members come and go.
-
-    What was handed out and not finished with comes again; what was refused as well.
-    """
+def behind_what_was_used(kafka: str, prefix: str, writer: KafkaWriter) -> None:
+    """What was handed out and not finished with comes again; what was refused as well."""
     writer.send(*(estimate(row) for row in range(3)), estimate(3, schema_version=99))
     options: dict[str, Any] = {"prefix": prefix, "group": f"{prefix}group", "timeout": SECONDS}
     with pytest.raises(ZeroDivisionError), importance(kafka, **options) as records:
@@ -116,9 +115,8 @@ def test_a_group_goes_on_behind_what_was_used(kafka: str, prefix: str, writer: K
 
 
 @pytest.mark.slow
-def test_a_compacted_topic_gives_the_newest_of_each_key(local_broker: Callable[..., Kafka], prefix: str) -> None:
+def test_a_compacted_topic_gives_the_newest_of_each_key(kafka: str, prefix: str) -> None:
     """Only a broker compacts."""
-    broker = local_broker(settings={"log.cleaner.backoff.ms": "100"})
     config = {
         "cleanup.policy": "compact",
         "segment.ms": "100",
@@ -126,12 +124,12 @@ def test_a_compacted_topic_gives_the_newest_of_each_key(local_broker: Callable[.
         "min.compaction.lag.ms": "0",
         "delete.retention.ms": "0",
     }
-    writer = KafkaWriter(broker.bootstrap, f"{prefix}effects", config=config)
+    writer = KafkaWriter(kafka, f"{prefix}effects", config=config)
 
     def rows() -> list[tuple[str, int]]:
         # A record more each time: the newest segment is not cleaned, and closes only when something is written.
         writer.send(curve("last", 0), key=effects_topic.key("s", "last"))
-        with effects(broker.bootstrap, prefix=prefix, follow=False) as records:
+        with effects(kafka, prefix=prefix, follow=False) as records:
             return [(one.feature, one.row) for one in records if one.feature != "last"]
 
     for row, feature in itertools.product(range(50), ("age", "loan")):
@@ -139,6 +137,7 @@ def test_a_compacted_topic_gives_the_newest_of_each_key(local_broker: Callable[.
     writer.send(curve("gone", 0), None, key=effects_topic.key("s", "gone"))
     assert len(rows()) <= 101
     until(lambda: rows() == [("age", 49), ("loan", 49)], 120.0)
+    writer.delete()
 
 
 def programs() -> list[str]:
@@ -148,8 +147,8 @@ def programs() -> list[str]:
     return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in blocks if block.strip()]
 
 
-def test_both_programs_of_the_document_print_the_same(kafka: str, prefix: str, writer: KafkaWriter) -> None:
-    """Only a broker keeps an aborted record from both clients, and counts two groups apart."""
+def both_programs_of_the_document(kafka: str, prefix: str, writer: KafkaWriter) -> None:
+    """Both print the same: two clients, each in a group of its own, neither with the aborted record."""
     writer.transaction(estimate(99, "loans"), commit=False)
     for row in (199, 299):
         writer.send(estimate(row, "loans"), key=b"loans")
