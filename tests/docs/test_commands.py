@@ -293,6 +293,7 @@ def test_a_page_that_needs_no_kafka(name: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_deployment_of_the_readme(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a broker takes the commands of an operator: topics with their configuration, several workers, groups."""
     with walk(tmp_path, monkeypatch, kafka, prefix) as one:
         for name in WITH_A_DEPLOYMENT:
             one.through(page(name))
@@ -302,5 +303,6 @@ def test_the_deployment_of_the_readme(kafka: str, prefix: str, tmp_path: Path, m
 def test_a_page_with_a_deployment_of_its_own(
     name: str, kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only a broker creates the topics that the page asks for, and keeps them from one command to the next."""
     with walk(tmp_path, monkeypatch, kafka, prefix) as one:
         one.through(page(name))

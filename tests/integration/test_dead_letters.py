@@ -39,6 +39,7 @@ def replayed(deployment: Deployment) -> list[tuple[bytes | None, bytes | None, s
 
 
 def test_dead_letters_are_mended_and_sent_again_once(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a broker has the markers of the learner's transactions between the dead letters that commands read."""
     deployment = deploy(*SETTINGS, "topics.events=2", "checkpoint.seconds=0", "limits.dead_bytes=65536")
     commands = Commands(deployment, monkeypatch)
     right = events.partition(b"s", 2)

@@ -123,6 +123,7 @@ def publish_others(deployment: Deployment) -> None:
 def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
     deploy: Deploy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only a broker forgets requests, snapshots and events under the tools that read them."""
     counts = ("topics.events=2", "topics.requests=2")
     deployment = deploy(*SETTINGS, *OFTEN, *counts, "explain.methods=ipfi,isage,ipdp")
     commands = Commands(deployment, monkeypatch)
@@ -226,7 +227,7 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
 def test_after_a_run_its_folder_is_enough(
     local_broker: object, finished_run: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """`local_broker` says whether there can be one on this machine."""
+    """Only a Kafka with a folder outlives its run. `local_broker` says whether there can be one on this machine."""
     options = ("--broker", "local", "--data", str(tmp_path / "data"), "--prefix", "kept.")
     finished_run(*options, "--rows", "1000", "--model", "tree")
     for arguments in (("explain-at", "agrawal", "777", "--json"), ("state", "show", "--json"), ("dead", "list")):

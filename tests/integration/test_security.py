@@ -117,6 +117,7 @@ def doctor(secured: Secured, prefix: str, role: str, probe: bool = False, **othe
 def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     secured: Secured, deployment: Deployment, tmp_path: Path
 ) -> None:
+    """Only a broker asks who one is and what one may do."""
     prefix = deployment.settings.prefix
     topic = f"{prefix}events"
     for stage in ("aggregator", "learner", "explainer", "novelty"):

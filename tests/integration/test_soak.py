@@ -34,14 +34,17 @@ def soak(faults: Sequence[str], *options: str, deadline: float) -> dict[str, obj
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_faults_lose_double_and_change_nothing() -> None:
-    """One of each kind."""
+    """One of each kind; only a broker has sessions, fencing and transactions that outlive a worker."""
     assert soak(sorted(FAULTS), deadline=900)["resumed"]
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_faults_of_three_brokers_lose_double_and_change_nothing() -> None:
-    """A short form: some kinds, on a cluster behind a proxy, with a reader that checks what it is shown."""
+    """A short form: some kinds, on a cluster behind a proxy, with a reader that checks what it is shown.
+
+    Only several brokers have leaders and a controller to lose.
+    """
     outcome = soak(ON_THREE_BROKERS, "--nodes", "3", deadline=900)
     witness = outcome["witness"]
     assert isinstance(witness, dict) and witness["delivered"] and witness["readiness_samples"]
