@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from textwrap import fill
 from typing import Final
 
 from glasstream.errors import InputError
@@ -38,7 +39,8 @@ def section(one: Experiment, request: Request, done: Sequence[Done], rows: Seque
     if request.choices:
         lines.append(f"Options: {', '.join(f'`--{name} {value}`' for name, value in request.choices.items())}.")
     lines.append(f"{size}, {_origin([origin for _, _, origin in done])}.")
-    return f"{' '.join(lines)}\n\n{to_markdown(rows)}"
+    text = fill(" ".join(lines), 120, break_long_words=False, break_on_hyphens=False)
+    return f"{text}\n\n{to_markdown(rows)}"
 
 
 def _origin(origins: Sequence[Origin | None]) -> str:
