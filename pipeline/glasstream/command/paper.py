@@ -34,8 +34,8 @@ _quick = click.option(
 _results = click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the table (CSV, Markdown), the figure (PNG) and the individual results. A later run "
-    "continues from them.",
+    help="Folder for the table (CSV, and Markdown with versions and date), the figure (PNG) and the individual results. "
+    "A later run continues from them.",
 )
 
 
@@ -103,6 +103,35 @@ def all_(quick: bool, part: tuple[int, int], data: Path | None, results: Path | 
         verdicts.append(f"{one.name}: {verdict} It took {time.monotonic() - started:.0f} s.")
     for line in verdicts:
         _console().print(line, markup=False, highlight=False)
+    return 0
+
+
+@paper.command("write", short_help="Write stored results into a page.")
+@click.argument("page", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder in which experiments have stored their results.",
+)
+def write(page: Path, results: Path) -> int:
+    """Write stored results into a page in Markdown, such as `ops/docs/papers.md`.
+
+    The results of an experiment replace the text between the lines `<!-- results of NAME -->` and `<!-- end of NAME
+    -->` of the page. Experiments without stored results stay as they are.
+    """
+    from glasstream.errors import InputError
+    from glasstream.research.papers.page import with_sections
+    from glasstream.research.papers.registry import EXPERIMENTS
+
+    if not page.is_file():
+        raise InputError(f"{page}: expected a page in Markdown, got no file")
+    files = {name: file for name in EXPERIMENTS if (file := results / f"{name}.md").is_file()}
+    if not files:
+        raise InputError(f"{results}: expected a file NAME.md of an experiment, got none; run one with --results")
+    sections = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+    page.write_text(with_sections(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+    _say(f"{page}: wrote the results of {', '.join(sections)}")
     return 0
 
 
@@ -182,8 +211,9 @@ def _run(
     only: Sequence[str] | None = None,
 ) -> str:
     """Run an experiment, perhaps on some data sets only, and return the sentence that sums up its verdicts."""
-    from glasstream.research.papers.comparison import tally, to_csv, to_markdown, to_table
+    from glasstream.research.papers.comparison import tally, to_csv, to_table
     from glasstream.research.papers.experiment import PAPERS, Work
+    from glasstream.research.papers.page import section
     from glasstream.research.papers.tasks import run_tasks
 
     tasks = one.tasks(request)
@@ -192,7 +222,8 @@ def _run(
     if results is not None:
         results.mkdir(parents=True, exist_ok=True)
     finished = None if results is None else results / f"{one.name}.jsonl"
-    found = run_tasks(tasks, Work(one, request.folder), processes, finished, _say)
+    done = run_tasks(tasks, Work(one, request.folder), processes, finished, _say)
+    found = [(task, result) for task, result, _ in done]
     rows = one.rows(found)
     title = f"{PAPERS[one.paper]}: {one.shows}"
     console = _console()
@@ -203,7 +234,7 @@ def _run(
     if results is None:
         return tally(rows)
     (results / f"{one.name}.csv").write_text(to_csv(rows), encoding="utf-8")
-    (results / f"{one.name}.md").write_text(to_markdown(rows), encoding="utf-8")
+    (results / f"{one.name}.md").write_text(section(one, request, done, rows), encoding="utf-8")
     figure = one.figure(found)
     if figure is not None:
         figure.savefig(results / f"{one.name}.png", dpi=120)

@@ -1,6 +1,7 @@
 """Run independent tasks in separate processes, and keep their results in a file from which a later run continues."""
 
 import os
+import platform
 import signal
 import threading
 import time
@@ -8,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -19,10 +23,51 @@ from glasstream.errors import InputError, StageError
 Json = dict[str, Any]
 """Task (its subject and its settings) or result as JSON."""
 
+PACKAGES: Final = ("glasstream", "river", "numpy", "numba")
+"""Packages whose versions are kept with each result."""
+
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class Origin(NamedTuple):
+    """When, with what and for how long a result was computed.
+
+    Attributes
+    ----------
+    date
+        Date (UTC) as YYYY-MM-DD.
+    versions
+        Version of Python, and of each package of `PACKAGES`.
+    seconds
+        CPU time of the task.
+    """
+
+    date: str
+    versions: dict[str, str]
+    seconds: float
+
+
+class Done(NamedTuple):
+    """Task, its result, and the origin of the result; None if the file of results does not name it."""
+
+    task: Json
+    result: Json
+    origin: Origin | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """The work, and the CPU time that it takes."""
+
+    work: Callable[[Json], Json]
+
+    def __call__(self, task: Json) -> tuple[Json, float]:
+        started = time.process_time()
+        result = self.work(task)
+        return result, time.process_time() - started
 
 
 def run_tasks(
@@ -31,8 +76,8 @@ def run_tasks(
     processes: int,
     results: Path | None,
     say: Callable[[str], None],
-) -> list[tuple[Json, Json]]:
-    """Return all tasks with their results. Run the tasks that are not finished yet, and report progress.
+) -> list[Done]:
+    """Return all tasks with their results and origins. Run the tasks that are not finished yet, and report progress.
 
     Parameters
     ----------
@@ -52,15 +97,19 @@ def run_tasks(
     if len(left) < len(asked):
         say(f"{results} already holds {len(asked) - len(left):,} of {len(asked):,} results")
     started = time.monotonic()
-    found = {id(one): known for one in asked if (known := finished.get(one)) is not None}
-    for count, (one, came) in enumerate(each(work, left, processes), 1):
-        finished.add(one, came)
-        found[id(one)] = came
+    versions = {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}}
+    done = {
+        id(one): Done(one, known, finished.origin(one)) for one in asked if (known := finished.get(one)) is not None
+    }
+    for count, (one, (came, seconds)) in enumerate(each(_Timed(work), left, processes), 1):
+        origin = Origin(datetime.now(UTC).date().isoformat(), versions, seconds)
+        finished.add(one, came, origin)
+        done[id(one)] = Done(one, came, origin)
         spent = time.monotonic() - started
         what = " ".join(str(one[key]) for key in ("data", "model", "split", "seed") if key in one)
         rest = f", about {_minutes(spent / count * (len(left) - count))} left" if count < len(left) else ""
         say(f"{count:,} of {len(left):,} done after {_minutes(spent)}{rest}: {what}")
-    return [(one, found[id(one)]) for one in asked]
+    return [done[id(one)] for one in asked]
 
 
 def _minutes(seconds: float) -> str:
@@ -91,6 +140,7 @@ class Finished:
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._found: dict[bytes, dict[str, Any]] = {}
+        self._origins: dict[bytes, Origin] = {}
         if file is None or not file.exists():
             return
         try:
@@ -103,6 +153,8 @@ class Finished:
             try:
                 record = orjson.loads(line)
                 self._found[_key(record["asked"])] = dict(record["found"])
+                if "origin" in record:
+                    self._origins[_key(record["asked"])] = Origin(**record["origin"])
             except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
                 raise InputError(
                     f"{file}:{number}: expected a line of results, got {line[:60]!r}; delete the line to compute its "
@@ -115,7 +167,11 @@ class Finished:
         """Return the stored result of a task, or None if there is none."""
         return self._found.get(_key(asked))
 
-    def add(self, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    def origin(self, asked: Mapping[str, Any]) -> Origin | None:
+        """Return the origin of a task's result, or None if it is not known."""
+        return self._origins.get(_key(asked))
+
+    def add(self, asked: Mapping[str, Any], found: Mapping[str, Any], origin: Origin | None = None) -> None:
         """Store a result.
 
         Raises
@@ -124,7 +180,11 @@ class Finished:
             The file cannot be written.
         """
         self._found[_key(asked)] = dict(found)
-        self._write(orjson.dumps({"asked": asked, "found": found}) + b"\n", "ab")
+        record: Json = {"asked": asked, "found": found}
+        if origin is not None:
+            self._origins[_key(asked)] = origin
+            record["origin"] = origin._asdict()
+        self._write(orjson.dumps(record) + b"\n", "ab")
 
     def _write(self, data: bytes, mode: str) -> None:
         if self._file is None:
