@@ -1,7 +1,7 @@
 """Cost of trees and forests that learn in compiled code, beside River.
 
     python tests/benchmarks/learning.py [--models forest,adaptive,tree] [--repeats 3] [--data elec2,agrawal]
-    python tests/benchmarks/learning.py --models forest_regressor,tree_regressor --data bike_hourly,abalone
+    python tests/benchmarks/learning.py --models forest_regressor,tree_regressor --data bike_hourly,wine_white
 
 Both predict and learn the same events in one process, in alternating turns, so that a machine whose speed varies is as
 fast for the one as for the other. River learns the first events only. One JSON line a model and stream, with medians:

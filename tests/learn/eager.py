@@ -27,13 +27,20 @@ def scaled() -> Any:
 
 
 def small_forest() -> Any:
-    return forest.ARFClassifier(
-        **SPLITS,
-        n_models=3,
-        seed=3,
-        drift_detector=drift.ADWIN(delta=0.2, clock=4),
-        warning_detector=drift.ADWIN(delta=0.4, clock=4),
-    )
+    return forest.ARFClassifier(**SPLITS, **_bagging())
+
+
+def forest_of_models() -> Any:
+    return forest.ARFRegressor(**SPLITS, **_bagging())
+
+
+def _bagging() -> dict[str, Any]:
+    return {
+        "n_models": 3,
+        "seed": 3,
+        "drift_detector": drift.ADWIN(delta=0.2, clock=4),
+        "warning_detector": drift.ADWIN(delta=0.4, clock=4),
+    }
 
 
 def tree_of_models() -> Any:

@@ -23,7 +23,7 @@ from tests.learning.conftest import compiled_only, ordered_categories
 
 KEY = b"a key of sixteen bytes"
 TREES = ["plain_tree", "adaptive_tree", "small_forest"]
-REGRESSORS = ["tree_of_models", "tree_of_means", "adaptive_tree_of_models"]
+REGRESSORS = ["tree_of_models", "tree_of_means", "adaptive_tree_of_models", "forest_of_models"]
 LINEAR = {
     "linear": ["model.name=linear", "model.task=classification"],
     "one_vs_rest": ["model.name=linear", "model.task=classification", "model.many_classes=true"],

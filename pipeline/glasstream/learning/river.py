@@ -116,7 +116,7 @@ class Reader:
     """Writes one model into an arena of its own, which is then copied into the pool."""
 
     adaptive_branches: Mapping[type, int] = _ADAPTIVE_BRANCHES
-    tree_of_forest: type = BaseTreeClassifier
+    tree_of_forest: Any = BaseTreeClassifier
     alike: Iterable[str] = supported.OF_TREES.keys() - {"splitter", "max_depth", "nominal_attributes"}
     """Parameters that the trees of a forest share; others are compared where they are used."""
 
