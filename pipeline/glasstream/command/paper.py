@@ -34,8 +34,8 @@ _quick = click.option(
 _results = click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the table (CSV, and Markdown with versions and date), the figure (PNG) and the individual results. "
-    "A later run continues from them.",
+    help="Folder for the table (CSV, and Markdown with versions and date), the figure (PNG) and the individual "
+    "results. A later run continues from them.",
 )
 
 
