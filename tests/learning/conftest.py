@@ -1,15 +1,26 @@
 """Ties between categories are broken by the order of appearance here: by River as by the compiled models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
-from glasstream.learning import river
+from glasstream.learning.sums import COMPENSATED
 
-STAYS_IN_RIVER = "from Python 3.12 on, sum() compensates rounding: every model learns in River, and none is compiled"
-compiled_only = pytest.mark.skipif(river.COMPENSATED, reason=STAYS_IN_RIVER)
+compiled_only = pytest.mark.skipif(
+    COMPENSATED, reason="from Python 3.12 on, forests of classifiers learn in River: see `glasstream.learning.sums`"
+)
+"""Marks tests of forests of classifiers in compiled code."""
+
+
+def every(models: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """Run a test with each model of a mapping; the name of a forest of classifiers is ``forest``."""
+    marks = {"forest": [compiled_only]}
+    return pytest.mark.parametrize(
+        "make", [pytest.param(make, id=name, marks=marks.get(name, [])) for name, make in models.items()]
+    )
 
 
 class Ordered(dict):
@@ -37,7 +48,5 @@ def ordered_categories() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="package")
 def categories_in_order() -> Iterator[None]:
-    if river.COMPENSATED:
-        pytest.skip(STAYS_IN_RIVER)
     with ordered_categories():
         yield

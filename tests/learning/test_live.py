@@ -22,6 +22,7 @@ from glasstream.learning.tree import tree_block
 from glasstream_topics import frames
 from tests.examples import examples
 from tests.learning import test_adaptive, test_forest, test_tree
+from tests.learning.conftest import every
 from tests.learning.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
 from tests.learning.streams import made_streams
 
@@ -30,7 +31,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "adaptive": lambda: test_adaptive.adaptive_tree(test_adaptive.RESTLESS),
     "forest": lambda: forest.ARFClassifier(**test_forest.RESTLESS),
 }
-every_family = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+every_family = every(MODELS)
 
 
 @every_family
@@ -135,7 +136,7 @@ def test_weights_of_events(events: list[Event], seed: int) -> None:
     for name in ("tree", "adaptive"):
         live, river = take(MODELS[name]()), MODELS[name]()
         for x, y in events:
-            w = source.randint(1, 4)
+            w = float(source.randint(1, 4))
             live.learn_one(x, y, w=w)
             river.learn_one(x, y, w=w)
         check_equal(live.to_river(), river)

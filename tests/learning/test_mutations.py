@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.learning.conftest import compiled_only
 from tests.learning.mutations import FAMILIES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(one, marks=[compiled_only] if one == "forest" else []) for one in FAMILIES]
+)
 def test_mutated_checkpoints(family: str) -> None:
     program = Path(__file__).with_name("mutations.py")
     command = [sys.executable, str(program), "--family", family, "--seeds", "1000:1005", "--mutations", "80"]

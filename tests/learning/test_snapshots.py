@@ -13,6 +13,7 @@ from glasstream.ingest.features import FeatureTable
 from glasstream.learning.live import take
 from glasstream.models.compiler.compile import compile_model
 from tests.examples import examples
+from tests.learning.conftest import every
 from tests.learning.equality import Event, learn_live
 from tests.learning.streams import made_streams
 from tests.learning.test_live import MODELS
@@ -31,7 +32,7 @@ def bits(predictor: Any) -> Any:
     return meta, {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+@every(EVERY)
 @given(events=made_streams(), hidden=st.integers(1, 7))
 @examples(25)
 def test_they_equal_what_is_compiled_of_the_river_model(

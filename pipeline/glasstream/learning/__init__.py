@@ -56,7 +56,9 @@ Exactness
 - The order of every sum is River's: classes of a leaf in the order of its dict, features in the order of ``splitters``.
 - ``x ** 2`` and ``x ** 0.5`` are libm's ``pow`` in CPython, which LLVM would replace by a product and a square root.
   Exponents are therefore read from an array.
-- Up to Python 3.11 ``sum`` adds floats in order; from 3.12 on it compensates. `take` refuses a model there.
+- From Python 3.12 on, ``sum`` compensates what it rounds away; the kernels sum as it does (`glasstream.learning.sums`).
+  The leaves of a forest of classifiers hold integers beside floats, which ``sum`` treats differently, so `take` refuses
+  such a forest there.
 - Weights of events are whole numbers, so sums of the weights of categories do not depend on their order.
 - Where two categories of a nominal feature are equally good binary splits, the one that the leaf saw first wins. River
   takes the first of a set, which for texts depends on PYTHONHASHSEED.

@@ -48,6 +48,7 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.leaves import UNASKED, add_weight, forget_slots, label_of, learn_leaf, new_leaf, total
 from glasstream.learning.splits import append_child, attempt
+from glasstream.learning.sums import add, ended
 from glasstream.learning.twister import poisson
 from glasstream.learning.votes import (
     BAYES_ROW,
@@ -106,11 +107,11 @@ def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tupl
 def _weigh(p: Pool, leaf: int, row: int) -> int:
     """Write a leaf's answer to `_ANSWER_ROW`: its probabilities, less the larger its error; return its class."""
     count = p.I[leaf + CLASSES]
-    added = 0.0
+    added, rest = 0.0, 0.0
     for j in range(count):
-        added += p.room[row, j]
+        added, rest = add(added, rest, p.room[row, j])
     error = p.F[leaf + ERROR_MEAN]
-    factor = added * error * error
+    factor = ended(added, rest) * error * error
     scale = 1.0
     if factor != 0.0 and factor == factor:
         scale = 1.0 / factor
@@ -141,9 +142,10 @@ def _say(p: Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: 
         # The alternates have written to the row of the answer.
         _weigh(p, leaf, BAYES_ROW if says_bayes(p, leaf) else MAJORITY_ROW)
         _add_answer(p, leaf, e, votes)
-    added = 0.0
+    added, rest = 0.0, 0.0
     for q in range(count):
-        added += votes[e, sequence[e, q]]
+        added, rest = add(added, rest, votes[e, sequence[e, q]])
+    added = ended(added, rest)
     scale = 1.0
     if added != 0.0 and added == added:
         scale = 1.0 / added

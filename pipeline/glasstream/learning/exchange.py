@@ -5,9 +5,10 @@ from typing import Any
 from glasstream.errors import NotCompilable
 from glasstream.learning import parameters as supported
 from glasstream.learning.layout import ADAPTIVE_FAMILY, DEEPEST, FOREST_FAMILY, Pool
-from glasstream.learning.river import COMPENSATED, Reader, Writer
+from glasstream.learning.river import Reader, Writer
 from glasstream.learning.river_targets import TargetReader, TargetWriter
 from glasstream.learning.state import State
+from glasstream.learning.sums import COMPENSATED
 
 
 def read_model(model: Any) -> tuple[State, Pool]:
@@ -18,10 +19,13 @@ def read_model(model: Any) -> tuple[State, Pool]:
     NotCompilable
         The model has to stay with River; the message says why.
     """
-    if COMPENSATED:
-        raise NotCompilable("sum() of this Python compensates rounding, which the kernels do not")
     parameters = supported.read(model)
     family = supported.FAMILIES[type(model)]
+    if COMPENSATED and family == FOREST_FAMILY:
+        raise NotCompilable(
+            "the leaves of a forest add integers and floats, which sum() of Python 3.12 and later rounds differently; "
+            "the kernels know floats only"
+        )
     if family == ADAPTIVE_FAMILY and not isinstance(model.classes, dict):
         raise NotCompilable("classes: expected them in order, as `ClassesInOrder` keeps them, got a set")
     is_forest = supported.shape(family) == FOREST_FAMILY

@@ -28,6 +28,7 @@ from glasstream.learning.layout import (
     WEIGHTED,
 )
 from glasstream.learning.leaves import UNASKED, label_of
+from glasstream.learning.sums import add, ended
 from glasstream.learning.twister import poisson
 from glasstream.learning.votes import (
     BAYES_ROW,
@@ -124,9 +125,10 @@ def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -
 
 @inlined
 def _conclude(e: int, known: int, votes: Any, sequence: Any, labels: Any) -> None:
-    added = 0.0
+    added, rest = 0.0, 0.0
     for q in range(known):
-        added += votes[e, sequence[e, q]]
+        added, rest = add(added, rest, votes[e, sequence[e, q]])
+    added = ended(added, rest)
     best = -1
     for q in range(known):
         c = sequence[e, q]

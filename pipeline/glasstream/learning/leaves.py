@@ -54,6 +54,7 @@ from glasstream.learning.layout import (
     TWO,
     WEIGHTS,
 )
+from glasstream.learning.sums import add, ended
 from glasstream.learning.twister import sample
 
 Pool = Any
@@ -84,10 +85,10 @@ def new_leaf(p: Pool, depth: int, classes: int) -> int:
 def total(p: Pool, node: int) -> float:
     """Return the weight that a leaf has seen, summed in the order of its classes."""
     weights = p.I[node + WEIGHTS]
-    added = 0.0
+    added, rest = 0.0, 0.0
     for j in range(p.I[node + CLASSES]):
-        added += p.F[weights + PAIR * j]
-    return added
+        added, rest = add(added, rest, p.F[weights + PAIR * j])
+    return ended(added, rest)
 
 
 @inlined
@@ -388,10 +389,10 @@ def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
     for j in range(1, count):
         if p.room[out, j] > top:
             top = p.room[out, j]
-    added = 0.0
+    added, rest = 0.0, 0.0
     for j in range(count):
-        added += math.exp(p.room[out, j] - top)
-    log = top + math.log(added)
+        added, rest = add(added, rest, math.exp(p.room[out, j] - top))
+    log = top + math.log(ended(added, rest))
     best = -1
     for j in range(count):
         p.room[out, j] = math.exp(p.room[out, j] - log)

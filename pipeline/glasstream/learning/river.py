@@ -90,13 +90,12 @@ from glasstream.learning.layout import (
     empty_arena,
 )
 from glasstream.learning.state import Label, State
+from glasstream.learning.sums import COMPENSATED
 from glasstream.models.live.catalogue import ClassesInOrder
 
 _LARGEST_EXACT: Final = 2**53
 _TWISTER: Final = 3
 """The version of `random.Random`'s state."""
-COMPENSATED: Final = sum([1e16, 1.0, -1e16]) != 0.0
-"""Whether `sum` adds floats as Python 3.12 and later do; not what River's numbers are compared with here."""
 
 _LEAVES: Final = {
     "mc": (htc_nodes.LeafMajorityClass, arf_htc_nodes.RandomLeafMajorityClass),
@@ -240,6 +239,8 @@ class Reader:
         weights = self.take(PAIR * room)
         self.I[at + WEIGHTS], self.I[at + CLASSES], self.I[at + CLASS_ROOM] = weights, len(node.stats), room
         for j, (label, weight) in enumerate(node.stats.items()):
+            if COMPENSATED and type(weight) is not float:
+                raise NotCompilable(f"expected a float as the weight of class {label!r}, got {weight!r}")
             self.F[weights + PAIR * j] = weight
             self.I[weights + PAIR * j + CLASS] = self._label(label)
 

@@ -65,6 +65,7 @@ from glasstream.learning.layout import (
     WEIGHTS,
 )
 from glasstream.learning.leaves import add_weight, forget_slots, new_leaf, total
+from glasstream.learning.sums import add, ended
 
 Pool = Any
 
@@ -79,10 +80,10 @@ _BY_LABEL = 2
 
 @inlined
 def _sum(p: Pool, side: int, count: int) -> float:
-    added = 0.0
+    added, rest = 0.0, 0.0
     for q in range(count):
-        added += p.room[side, p.marks[side, q]]
-    return added
+        added, rest = add(added, rest, p.room[side, p.marks[side, q]])
+    return ended(added, rest)
 
 
 @inlined
