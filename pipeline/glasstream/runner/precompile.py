@@ -6,9 +6,12 @@ requests and contributions through their bytes, and the state of each stage thro
 the streams and settings. The tests compare it with the existing settings, and with what the stages compile beyond it.
 """
 
+import os
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any, Final, NamedTuple
 
 from glasstream.aggregator.stream import StreamAggregator
@@ -99,11 +102,24 @@ CASES: Final = (
 
 
 def precompile() -> None:
-    """Call every kernel as the stages do. Kernels that numba has on disk are loaded."""
+    """Call every kernel as the stages do. Kernels that numba has on disk are loaded.
+
+    A process of its own calls those of each model, as many at once as there are processors: models have few kernels in
+    common.
+    """
+    models = {case.settings["model.name"] for case in CASES}
+    with ProcessPoolExecutor(min(len(models), os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        for _ in pool.map(precompile_model, sorted(models)):
+            pass
+
+
+def precompile_model(model: str) -> None:
+    """Call the kernels of the cases of a model, and those that belong to no case."""
     warm_up()
     warm_up_fitter()
     for case in CASES:
-        precompile_case(case)
+        if case.settings["model.name"] == model:
+            precompile_case(case)
 
 
 def precompile_case(case: Case) -> None:
