@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from glasstream.configuration import load
+from glasstream.explain.losses import LOSSES
+from glasstream.learn.warm_up import warm_up
 from tests.learning.conftest import compiled_only
 
 PROGRAM = """
@@ -39,3 +42,8 @@ def test_a_warm_learner_compiles_nothing_more(model: str, target: str) -> None:
         [sys.executable, "-c", PROGRAM, model, target], capture_output=True, text=True, check=True, timeout=300
     )
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_that_fits_one_task_decides_what_is_warmed_up(loss: str) -> None:
+    warm_up(load(assignments=["model.name=linear", "explain.methods=ipfi", f"explain.loss={loss}"]))
