@@ -1,6 +1,7 @@
 """An ARFRegressor learned in arrays predicts and becomes, bit for bit, what River's does."""
 
 import random
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,16 @@ def test_what_is_not_supported_is_named(model: Any, reason: str) -> None:
         take(model)
 
 
+_WHOLE: tuple[dict[str, Any], ...] = ({"seed": 1}, {"seed": 2, **WEIGHTED}, {**RESTLESS, "n_models": 5})
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", (*SETS, "superconductor_sample", "cpu_act", "qm9_10k", "air_quality"))
 @pytest.mark.parametrize(
-    "parameters",
-    ({"seed": 1}, {"seed": 2, **WEIGHTED}, {**RESTLESS, "n_models": 5}),
-    ids=("default", "weighted", "restless"),
+    ("name", "parameters"),
+    zip((*SETS, "superconductor_sample", "cpu_act", "qm9_10k", "air_quality"), cycle(_WHOLE), strict=False),
+    ids=str,
 )
 def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
-    events = numbers_only(regression_set(data_dir, name, 10_000))
+    """River takes most of the time, so each set has parameters of its own, by turns."""
+    events = numbers_only(regression_set(data_dir, name, 4_000))
     check_same(take(forest.ARFRegressor(**parameters)), forest.ARFRegressor(**parameters), events)
