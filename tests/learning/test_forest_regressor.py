@@ -118,7 +118,7 @@ _WHOLE: tuple[dict[str, Any], ...] = ({"seed": 1}, {"seed": 2, **WEIGHTED}, {**R
 @pytest.mark.parametrize(
     ("name", "parameters"),
     zip((*SETS, "superconductor_sample", "cpu_act", "qm9_10k", "air_quality"), cycle(_WHOLE), strict=False),
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
     """River takes most of the time, so each set has parameters of its own, by turns."""
