@@ -283,7 +283,6 @@ def test_an_event_that_a_tree_cannot_learn_is_predicted_and_rejected(monkeypatch
     equal(learn(log, 10**9, chosen("tree_of_models")), rivers)
 
 
-@compiled_only
 def test_texts_that_a_linear_model_cannot_calculate_with_are_rejected() -> None:
     log = [message(n, {"x": {"a": n % 7, "t": "u"}, "y": n % 5}) for n in range(30)]
     collected = learn(log, 10**9, chosen("tree_of_models"))
@@ -291,7 +290,6 @@ def test_texts_that_a_linear_model_cannot_calculate_with_are_rejected() -> None:
     assert not collected.rows
 
 
-@compiled_only
 def test_why_a_model_stays_in_river_is_said_once() -> None:
     log = [message(n, {"x": {"a": n % 7}, "y": "ab"[n % 2]}) for n in range(30)]
     learner = PartitionLearner(0, settings("model.name=tests.learn.eager:plain_tree"))

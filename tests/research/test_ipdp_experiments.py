@@ -11,7 +11,6 @@ from glasstream.research.papers.streams import HYPERPLANES
 from tests.learning.conftest import compiled_only
 
 
-@compiled_only
 def test_the_curve_follows_the_known_effect_and_batch_pdp() -> None:
     model = tree.HoeffdingAdaptiveTreeClassifier(seed=1)
     model.classes = ClassesInOrder()
