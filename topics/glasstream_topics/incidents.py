@@ -1,0 +1,163 @@
+"""`incidents`: what happened to a stream or its model, since when, how sure that is, and what it did to the loss."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.record import Json
+
+VERDICTS: Final = {
+    "feature_broken": "feature broken",
+    "feature_alive": "feature came alive",
+    "data_moved": "data moved, concept held",
+    "concept_moved": "concept moved",
+    "labels_shifted": "labels shifted",
+    "reasoning_moved": "reasoning moved while the loss held",
+    "unclear": "unclear",
+}
+"""Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""
+
+FAULTS: Final = ("missing", "constant", "scaled", "swapped", "shifted", "alive")
+"""What can have happened to a feature's values."""
+
+SIDES: Final = ("input", "label", "loss", "reasoning")
+"""The sides of a model that are watched. There is evidence about predictions beside each."""
+
+
+class Onset(msgspec.Struct, frozen=True):
+    """The first row of the change.
+
+    Attributes
+    ----------
+    row, seq
+        the most likely row, and its event.
+    earliest, latest
+        rows between which the change began, in nine of ten incidents.
+    """
+
+    row: Natural
+    seq: Natural
+    earliest: Natural
+    latest: Natural
+
+
+class Affected(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A feature whose values or whose role in the model changed.
+
+    Attributes
+    ----------
+    feature
+        name of the feature.
+    fault
+        `missing` (more values are missing), `constant` (one value only), `scaled` (all values are multiplied by
+        `factor`), `swapped` (the values are those of the feature `other`), `shifted` (other values, for no reason that
+        is known), `alive` (it was constant or missing before), or null if the values did not change.
+    other
+        the feature that it changed places with.
+    factor
+        what the values are multiplied by.
+    """
+
+    feature: str
+    fault: str | None
+    other: str | None = None
+    factor: float | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One watched series that changed.
+
+    Attributes
+    ----------
+    side
+        `input`, `label`, `loss` or `reasoning`; later releases may add sides.
+    feature
+        the feature of an input, or of an importance; null for label and loss.
+    row
+        first row of the change in this series.
+    strength
+        logarithm to base 10 of the evidence against "nothing has changed".
+    before, after
+        mean of the series before and after the change: value of a number, share of the most frequent category or
+        class, loss, or importance.
+    """
+
+    side: str
+    feature: str | None
+    row: Natural
+    strength: float
+    before: float | None
+    after: float | None
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """Another verdict, and its rank among the alternatives by `weight`."""
+
+    verdict: str
+    weight: Share
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """One incident: when it is opened, when its verdict changes, and when it is over.
+
+    Attributes
+    ----------
+    epoch, stream, incident
+        the incident: it is number `incident` of its stream in this epoch, from 1.
+    status
+        `open`; `over`: what changed is as it was before; or `normal`: the change has lasted so long that it is what
+        later rows are compared with.
+    row, seq
+        the row at which this record was published, and its event.
+    onset
+        when the change began.
+    verdict
+        what happened: a key of `glasstream_topics.incidents.VERDICTS`; later releases may add verdicts.
+    weight
+        how well the verdict explains the evidence, as a share of all verdicts together. It ranks the alternatives and
+        is not a probability of being right.
+    alternatives
+        the other verdicts that explain some of the evidence, best first.
+    features
+        the features affected, most affected first; at most ten.
+    loss_name, loss_before, loss_after
+        mean loss before the change and since.
+    summary
+        one sentence for people.
+    evidence
+        the series that changed, strongest first; at most 20.
+    """
+
+    schema_version: Literal[1]
+    epoch: Natural
+    stream: str
+    incident: Positive
+    status: str
+    row: Natural
+    seq: Natural
+    onset: Onset
+    verdict: str
+    weight: Share
+    alternatives: list[Alternative]
+    features: list[Affected]
+    loss_name: str
+    loss_before: float | None
+    loss_after: float | None
+    summary: str
+    evidence: list[Evidence]
+
+
+JSON: Final = Json("incidents", Incident)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
+key: Final = stream_key
+
+TOPIC: Final = Topic(
+    name="incidents",
+    title="Incident",
+    holds="one incident of a stream: what changed, since when, and what that did to the loss",
+    written_by=("aggregator",),
+    read_by=("anyone", "alerting"),
+    json=JSON,
+)
