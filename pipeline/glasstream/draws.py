@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     STORAGE_FALLBACK = 10
     CHANGE = 11
     LABEL_DELAY = 12
+    INCIDENT = 13
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

@@ -14,6 +14,7 @@ VERDICTS: Final = {
     "concept_moved": "concept moved",
     "labels_shifted": "labels shifted",
     "reasoning_moved": "reasoning moved while the loss held",
+    "model_replaced": "model got worse on the same data",
     "unclear": "unclear",
 }
 """Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""

@@ -1,0 +1,72 @@
+"""One sentence about an incident."""
+
+from glasstream.incidents.verdict import Judgement
+from glasstream_topics.incidents import Affected
+
+_FAULTS = {
+    "missing": "{} is often missing",
+    "constant": "{} has only one value",
+    "shifted": "{} has other values",
+    "alive": "{} came alive",
+}
+
+
+def summary(judgement: Judgement, row: int, loss_name: str, before: float, after: float) -> str:
+    """Return what happened, since when, and what it did to the loss."""
+    since = f"since row {row:,}"
+    what = _what(judgement)
+    return f"{what} {since}; {_loss(loss_name, before, after)}."
+
+
+def _what(judgement: Judgement) -> str:
+    features = judgement.features
+    match judgement.verdict:
+        case "feature_broken":
+            return _broken([one for one in features if one.fault not in ("shifted", "alive", None)])
+        case "feature_alive":
+            return f"{_names([one for one in features if one.fault == 'alive'])} came alive"
+        case "data_moved":
+            return f"{_names(features)} moved, and the model's errors are those to expect of such rows,"
+        case "concept_moved":
+            return "the labels follow another rule although the inputs are the same"
+        case "labels_shifted":
+            return "the shares of the labels changed"
+        case "model_replaced":
+            return "the model got worse although inputs and labels are as before"
+        case "reasoning_moved":
+            return f"the model relies differently on {_names(features)}"
+        case _:
+            return "something changed, and the evidence fits no single cause,"
+
+
+def _broken(features: list[Affected]) -> str:
+    parts: list[str] = []
+    done: set[str] = set()
+    for one in features:
+        if one.feature in done:
+            continue
+        done.add(one.feature)
+        if one.fault == "swapped" and one.other is not None:
+            done.add(one.other)
+            parts.append(f"{one.feature} and {one.other} arrive swapped")
+        elif one.fault == "scaled":
+            parts.append(f"{one.feature} is multiplied by {one.factor:g}")
+        else:
+            parts.append(_FAULTS[one.fault or ""].format(one.feature))
+    return _listed(parts)
+
+
+def _names(features: list[Affected]) -> str:
+    return _listed([one.feature for one in features])
+
+
+def _listed(parts: list[str]) -> str:
+    shown = parts[:3] + ([f"{len(parts) - 3} more"] if len(parts) > 3 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nothing"
+
+
+def _loss(name: str, before: float, after: float) -> str:
+    name = {"brier": "Brier", "zero_one": "zero-one", "cross_entropy": "cross-entropy"}.get(name, name)
+    if abs(after - before) < 0.05 * max(abs(before), abs(after), 1e-12):
+        return f"the {name} loss stayed at {after:.3g}"
+    return f"the {name} loss {'rose' if after > before else 'fell'} from {before:.3g} to {after:.3g}"
