@@ -31,14 +31,13 @@ class Onset(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    row, seq
-        the most likely row, and its event.
+    row
+        the most likely row.
     earliest, latest
         rows between which the change began, in nine of ten incidents.
     """
 
     row: Natural
-    seq: Natural
     earliest: Natural
     latest: Natural
 

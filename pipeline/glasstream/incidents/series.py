@@ -1,165 +1,223 @@
-"""Sequential tests of the series that an incident may begin in: one kernel call for many rows.
+"""The watched series of one stream: their bins, their bets, and which of them exceed their share of the budget."""
 
-Values (features, labels) are tested for exchangeability: the rank of a value among all earlier ones, ties broken at
-random, is uniform and independent of the past as long as nothing changes (Vovk, Gammerman, Shafer 2005, theorem 8.2). Levels
-(loss, importance) are tested for a rise or fall of their mean. Each test multiplies bets against "nothing has changed", and restarts
-at every row: the sum over all starts, the Shiryaev–Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2).
-The expected number of rows until it first exceeds A is at least A.
-"""
-
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from glasstream.draws import Purpose, uniform
-from glasstream.jit import kernel
+from glasstream.incidents import betting
+from glasstream.incidents.histogram import Histogram
 
-EDGES: Final = 16
-"""Most edges of a series' bins. Values between two edges share a bin, and an edge has a bin of its own."""
+CALIBRATION = 300
+"""Most rows from which the bins of a series are made. They raise no alarm."""
+LEARNING = 2_000
+"""Rows in which the importance of features changes because the model is young."""
 
-BINS: Final = 2 * EDGES + 2
-"""Bin 0 is for missing values."""
+_NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
+_FEWEST = 60  # rows
+_BUDGET_ROWS = 100_000.0
+_SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}  # of the budget
+_CORRELATED = 0.2
+_THINNEST = 50
 
-VALUE_BETS: Final = 8
-LEVEL_BETS: Final = 6
+Floats = NDArray[np.float64]
 
-MEMORY: Final = 2_000.0
-"""Rows over which the mean of a level is taken."""
-
-MOST: Final = 1e200
-
-_FURTHEST = 8.0
-_ROBUST_FROM = 100.0
-_RECENT = 500.0  # rows over which the mean loss of a bin is taken
-_TAIL = 0.02
-_TAIL_BET = 0.1
-_PURPOSE = int(Purpose.INCIDENT)
+Watch = Literal["all", "data and loss", "none"]
 
 
-@kernel
-def bin_of(value, edges, used):  # type: ignore[no-untyped-def]
-    """Return the bin of a value: 0 if it is missing, odd between two edges, even on an edge."""
-    if np.isnan(value):
-        return 0
-    low, high = 0, used
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    if low < used and edges[low] == value:
-        return 2 * low + 2
-    return 2 * low + 1
+class Name(NamedTuple):
+    """One series: a side of `glasstream_topics.incidents.SIDES`, and the feature's slot (0 for label and loss)."""
+
+    side: str
+    slot: int
 
 
-@kernel
-def _rank(place, counts, total, draw):  # type: ignore[no-untyped-def]
-    """Return the rank of a value among the counted ones, as a share; `draw` breaks ties."""
-    below = 0.0
-    for i in range(place):
-        below += counts[i]
-    return (below + draw * (counts[place] + 1.0)) / (total + 1.0)
-
-
-@kernel
-def _bet(which, u):  # type: ignore[no-untyped-def]
-    """Return the factor by which a bet on a rank changes its wealth. Its mean over uniform ranks is 1."""
-    v = 2.0 * u - 1.0
-    if which == 0:
-        return 1.0 + 0.5 * v
-    if which == 1:
-        return 1.0 - 0.5 * v
-    if which == 2:
-        return 1.0 + 0.95 * v
-    if which == 3:
-        return 1.0 - 0.95 * v
-    if which == 4:
-        return 1.0 + 0.45 * (3.0 * v * v - 1.0)
-    if which == 5:
-        return 1.0 - 0.45 * (3.0 * v * v - 1.0)
-    if which == 6:
-        return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if u < _TAIL else 1.0 - _TAIL_BET
-    return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if u > 1.0 - _TAIL else 1.0 - _TAIL_BET
-
-
-@kernel
-def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
-    """Return the new Shiryaev-Roberts statistic and CUSUM of a bet, and the row at which the CUSUM began."""
-    if best <= 1.0:
-        best, start = 1.0, row
-    return min((wealth + 1.0) * factor, MOST), min(best * factor, MOST), start
-
-
-@kernel
-def feed(  # type: ignore[no-untyped-def]
-    first_row, begin, values, levels, learn, limits, key,
-    edges, used, counts, risk, answer, thin, wealth, best, start,
-    mean, variance, number, sides, level_wealth, level_best, level_start, level_limits,
-):  # fmt: skip
-    """Feed rows to all series until one of them exceeds its limit.
+@dataclass(slots=True)
+class Series:
+    """All series of one stream, as arrays with one entry for the label and loss, and one for each feature.
 
     Parameters
     ----------
-    first_row, begin
-        Number of the first row of `values`, and the first row to feed.
-    values, levels
-        (n, s) values, and (n, t) levels.
-    learn
-        Whether the rows become part of what later rows are compared with.
-    limits, level_limits
-        (s,), (t,) limits of the mean wealth of a series.
-
-    Returns
-    -------
-    The number of rows fed.
+    budget
+        Expected number of false alarms in 100,000 rows of a stream that does not change, all series together.
     """
-    for i in range(begin, values.shape[0]):
-        row = first_row + i
-        over = False
-        for s in range(values.shape[1]):
-            if used[s] < 0 or row % thin[s] != 0:
-                continue
-            place = bin_of(values[i, s], edges[s], used[s])
-            total = counts[s, BINS]
-            u = _rank(place, counts[s], total, uniform(key, row, _PURPOSE, s))
-            together = 0.0
-            for bet in range(VALUE_BETS):
-                wealth[s, bet], best[s, bet], start[s, bet] = _play(
-                    wealth[s, bet], best[s, bet], start[s, bet], row, _bet(bet, u)
-                )
-                together += wealth[s, bet]
-            if learn:
-                counts[s, place] += 1.0
-                counts[s, BINS] += 1.0
-                risk[s, place] += (levels[i, 0] - risk[s, place]) / min(counts[s, place], _RECENT)
-                answer[s, place] += (values[i, 0] - answer[s, place]) / counts[s, place]
-            over = over or together * thin[s] > limits[s] * VALUE_BETS
-        for t in range(levels.shape[1]):
-            value = levels[i, t]
-            if number[t] > 0.0:
-                deviation = value - mean[t]
-                spread = np.sqrt(variance[t])
-                together = 0.0
-                if spread > 0.0:
-                    z = max(-_FURTHEST, min(_FURTHEST, deviation / spread))
-                    for bet in range(LEVEL_BETS):
-                        sign = 1.0 if bet < LEVEL_BETS // 2 else -1.0
-                        if sign < 0.0 and sides[t] == 1:
-                            continue
-                        size = (0.3 if sides[t] == 1 else 0.12) / (1 << (bet % (LEVEL_BETS // 2)))
-                        level_wealth[t, bet], level_best[t, bet], level_start[t, bet] = _play(
-                            level_wealth[t, bet], level_best[t, bet], level_start[t, bet], row, max(0.04, 1.0 + sign * size * z)
-                        )
-                        together += level_wealth[t, bet]
-                    over = over or together > level_limits[t] * (LEVEL_BETS // 2 if sides[t] == 1 else LEVEL_BETS)
-            if learn:
-                number[t] += 1.0
-                share = 1.0 / min(number[t], MEMORY)
-                step = value - mean[t]
-                bound = _FURTHEST * np.sqrt(variance[t])
-                mean[t] += share * (max(-bound, min(bound, step)) if number[t] > _ROBUST_FROM else step)
-                variance[t] = (1.0 - share) * (variance[t] + share * step * step)
-        if over:
-            return i + 1
-    return values.shape[0]
+
+    budget: float
+    count: int = 0
+    """Rows since the beginning, or since everything is compared with new rows."""
+    arrays: dict[str, NDArray[Any]] = field(default_factory=lambda: _fresh(1))
+    calibrating: list[int] = field(default_factory=lambda: [0])
+    """Series of values whose bins are being made."""
+    buffer: Floats = field(default_factory=lambda: np.empty((0, 1)))
+    """Values of these series."""
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.arrays["used"]) - 1
+
+    def widen(self, features: int) -> None:
+        """Add series for more features."""
+        fresh = _fresh(features - self.width)
+        self.arrays = {name: np.concatenate([array, fresh[name]]) for name, array in self.arrays.items()}
+        if not len(self.buffer):
+            self._calibrate_next()
+
+    def until_due(self) -> int:
+        """Return the number of rows that `feed` may get at once."""
+        dues = [mark - self.count for mark in (CALIBRATION, LEARNING) if mark > self.count]
+        if self.calibrating:
+            dues.append(self._calibration_rows - len(self.buffer))
+        return min(dues, default=1 << 40)
+
+    def feed(
+        self, first_row: int, begin: int, values: Floats, levels: Floats, key: NDArray[np.uint64], watch: Watch
+    ) -> tuple[int, Name | None]:
+        """Feed rows until one series exceeds its limit, and return the index after the last row and that series.
+
+        Parameters
+        ----------
+        watch
+            Which series can raise an alarm. Later rows are compared with these only if all can.
+        """
+        limits = self._limits()
+        if watch == "none":
+            limits[:] = np.inf
+        elif watch == "data and loss":
+            limits[1, 1:] = np.inf
+        learn = watch == "all"
+        end = int(betting.feed(first_row, begin, values, levels, learn, key, *limits, *self.arrays.values()))
+        self.count += end - begin
+        over = self._over(limits)
+        if self.calibrating:
+            self.buffer = np.concatenate([self.buffer, values[begin:end, self.calibrating]])
+            if len(self.buffer) >= self._calibration_rows:
+                self._calibrate()
+        if self.count == CALIBRATION:
+            self._forget_bets("level_", slice(0, 1))
+        if self.count == LEARNING:
+            self._forget_bets("level_", slice(1, None))
+        return end, over
+
+    def histogram(self, slot: int | None) -> Histogram:
+        """Return the values of a feature, or of the label, that later rows are compared with."""
+        place = 0 if slot is None else 1 + slot
+        edges = self.arrays["edges"][place, : max(0, int(self.arrays["used"][place]))]
+        counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
+        return Histogram(edges, counts, risk, answer)
+
+    def names(self) -> list[Name]:
+        """Return all series."""
+        slots = range(self.width)
+        return [Name("label", 0), Name("loss", 0), *(Name(side, j) for side in ("input", "reasoning") for j in slots)]
+
+    def strength(self, name: Name) -> float:
+        """Return the logarithm to base 10 of the mean wealth of a series."""
+        if name.side == "reasoning" and self.count < LEARNING:
+            return 0.0
+        prefix, place = _place(name)
+        return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
+
+    def starts(self, name: Name) -> NDArray[np.int64]:
+        """Return the first rows of the change that the strong bets of a series suggest, those of the strongest first."""
+        prefix, place = _place(name)
+        best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
+        order = np.argsort(-best, kind="stable")
+        return np.asarray(start[order[best[order] >= max(1.0, float(best.max()) ** 0.5)]])
+
+    def forget(self, *, renew: bool) -> None:
+        """Let all bets begin anew; with `renew`, compare with later rows only."""
+        self._forget_bets("", slice(None))
+        self._forget_bets("level_", slice(None))
+        if renew:
+            self.count = 0
+            self.arrays["used"][:] = -1
+            self.arrays["number"][:] = 0.0
+            self._calibrate_next()
+
+    def _limits(self) -> Floats:
+        rows, d = _BUDGET_ROWS / self.budget, max(1, self.width)
+        values = np.full(1 + self.width, rows * d / _SHARES["input"])
+        values[0] = rows / _SHARES["label"]
+        levels = np.full(1 + self.width, rows * d / _SHARES["reasoning"] if self.count >= LEARNING else np.inf)
+        levels[0] = rows / _SHARES["loss"] / 2 if self.count >= CALIBRATION else np.inf  # half of its bets play
+        return np.stack([values * betting.VALUE_BETS, levels * betting.LEVEL_BETS])
+
+    def _over(self, limits: Floats) -> Name | None:
+        """Return the series that is furthest beyond its limit."""
+        wealth = self.arrays["wealth"].sum(axis=1) * self.arrays["thin"]
+        beyond = np.stack([wealth, self.arrays["level_wealth"].sum(axis=1)]) / limits
+        row, place = divmod(int(beyond.argmax()), 1 + self.width)
+        if beyond[row, place] <= 1.0:
+            return None
+        if place == 0:
+            return Name("label" if row == 0 else "loss", 0)
+        return Name("input" if row == 0 else "reasoning", place - 1)
+
+    def _forget_bets(self, prefix: str, which: slice) -> None:
+        self.arrays[prefix + "wealth"][which], self.arrays[prefix + "best"][which] = 0.0, 1.0
+
+    @property
+    def _calibration_rows(self) -> int:
+        return max(_FEWEST, min(CALIBRATION, _NUMBERS // max(1, len(self.calibrating))))
+
+    def _calibrate_next(self) -> None:
+        self.calibrating = [int(place) for place in np.flatnonzero(self.arrays["used"] < 0)]
+        self.buffer = np.empty((0, len(self.calibrating)))
+
+    def _calibrate(self) -> None:
+        """Make the bins of the series whose values have been kept: a bin for each value, or between quantiles."""
+        for column, place in enumerate(self.calibrating):
+            values = self.buffer[:, column]
+            present = np.sort(values[~np.isnan(values)])
+            edges = np.unique(present)
+            if len(edges) > betting.EDGES:
+                edges = np.unique(present[np.linspace(0, len(present) - 1, betting.EDGES).astype(np.int64)])
+            self.arrays["edges"][place, : len(edges)] = edges
+            self.arrays["used"][place] = len(edges)
+            self.arrays["thin"][place] = _thinning(values)
+            for name in ("counts", "risk", "answer"):
+                self.arrays[name][place] = 0.0
+            self._forget_bets("", slice(place, place + 1))
+        self._calibrate_next()
+
+
+def _fresh(number: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of series without rows, in the order in which `glasstream.incidents.betting.feed` takes them."""
+    values, levels = (number, betting.VALUE_BETS), (number, betting.LEVEL_BETS)
+    return {
+        "edges": np.zeros((number, betting.EDGES)),
+        "used": np.full(number, -1),
+        "counts": np.zeros((number, betting.BINS + 1)),
+        "risk": np.zeros((number, betting.BINS)),
+        "answer": np.zeros((number, betting.BINS)),
+        "thin": np.ones(number, np.int64),
+        "wealth": np.zeros(values),
+        "best": np.ones(values),
+        "start": np.zeros(values, np.int64),
+        "mean": np.zeros(number),
+        "variance": np.zeros(number),
+        "number": np.zeros(number),
+        "level_wealth": np.zeros(levels),
+        "level_best": np.ones(levels),
+        "level_start": np.zeros(levels, np.int64),
+    }
+
+
+def _place(name: Name) -> tuple[str, int]:
+    prefix = "level_" if name.side in ("loss", "reasoning") else ""
+    return prefix, name.slot + (name.side in ("input", "reasoning"))
+
+
+def _thinning(values: Floats) -> int:
+    """Return every how many rows a series is tested, so that the tested values hardly depend on each other.
+
+    This is the integrated autocorrelation time of a first-order process with the lag-1 autocorrelation of the ranks.
+    """
+    known = np.where(np.isnan(values), -np.inf, values)
+    ranks = np.searchsorted(np.sort(known), known).astype(np.float64)
+    ranks -= ranks.mean()
+    power = float((ranks**2).sum())
+    rho = float((ranks[1:] * ranks[:-1]).sum()) / power if power else 0.0
+    return 1 if rho < _CORRELATED else min(_THINNEST, int(np.ceil((1.0 + rho) / max(1e-3, 1.0 - rho))))

@@ -4,13 +4,15 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.incidents.series import BINS
+from glasstream.incidents.betting import BINS
+from glasstream.incidents.histogram import Histogram
+from glasstream.incidents.series import Name
 from glasstream_topics.incidents import Affected, Alternative, Evidence
 
 MISSING = 0.1
@@ -22,56 +24,18 @@ SCALED = 1.5
 _SAME, _MOVED = 1.63, 2.2
 """Kolmogorov-Smirnov statistics, times the square root of the sample size: up to the first, two samples are equal in
 99 of 100 cases; the second is exceeded in one of 10,000."""
-_RISE = 3.5
-"""Standard errors of a mean loss that has changed."""
+_RISE, _RISE_OF_STRONG = 3.5, 2.0
+"""Standard errors of a mean that has changed: if nothing else says so, and if its bets say so, too."""
+_LIKE = 0.2
+"""Share of the distance that a factor or another feature may leave unexplained, where a large sample shows any difference."""
 _SURE = 5.0
-_REDISTRIBUTED = 0.15
-"""Share of all importance that some features lose and others gain, if the reasoning moved."""
+_IN_A_BIN = 5
+_LOST, _REDISTRIBUTED = 0.1, 0.25
+"""Share of all importance that some features lose, and that is lost or gained, if the reasoning moved."""
 _STRONG = 4.0
 """Logarithm to base 10 of the wealth of a series that takes part in an incident."""
 
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
-
-
-class Histogram(NamedTuple):
-    """Values of a series before an incident."""
-
-    edges: NDArray[np.float64]
-    """(m,)"""
-    counts: NDArray[np.float64]
-    """(BINS,)"""
-    risk: NDArray[np.float64]
-    """(BINS,) mean loss of the rows of each bin."""
-    answer: NDArray[np.float64]
-    """(BINS,) mean label of the rows of each bin."""
-
-    @property
-    def total(self) -> float:
-        return float(self.counts.sum())
-
-    @property
-    def shares(self) -> NDArray[np.float64]:
-        return np.asarray(self.counts / max(1.0, self.total))
-
-    def bins(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the bins of values, as `glasstream.incidents.series.bin_of` does."""
-        low = np.searchsorted(self.edges, values)
-        equal = (low < len(self.edges)) & (self.edges[np.minimum(low, len(self.edges) - 1)] == values)
-        return np.where(np.isnan(values), 0, 2 * low + 1 + equal)
-
-    def shares_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(self.bins(values), minlength=BINS) / max(1, len(values))
-
-    def distance(self, values: NDArray[np.float64]) -> float:
-        """Return the Kolmogorov-Smirnov statistic of values against the histogram, times the root of the sample size."""
-        gap = float(np.abs(np.cumsum(self.shares) - np.cumsum(self.shares_of(values))).max())
-        return gap * float(np.sqrt(len(values) * self.total / max(1.0, len(values) + self.total)))
-
-    def quantile(self, share: float) -> float:
-        """Return the edge nearest to a quantile of the values that are not missing."""
-        present = np.cumsum(self.counts[1:])
-        place = int(np.searchsorted(present, share * present[-1])) if present[-1] else 0
-        return float(self.edges[min(place // 2, len(self.edges) - 1)])
 
 
 class Level(NamedTuple):
@@ -100,9 +64,9 @@ class Sample:
     label: Histogram
     targets: NDArray[np.float64]
     loss: Level
-    strengths: Mapping[tuple[str, int], float]
+    strengths: Mapping[Name, float]
     """log10 of the wealth of each series, by side and slot."""
-    rows: Mapping[tuple[str, int], int]
+    starts: Mapping[Name, int]
     importance: Sequence[Level]
 
 
@@ -113,22 +77,32 @@ class Judgement:
     alternatives: list[Alternative]
     features: list[Affected]
     evidence: list[Evidence]
-    moved: list[int] = field(default_factory=list)
+
+    @property
+    def worse(self) -> bool:
+        """Whether the loss rose."""
+        return any(one.side == "loss" for one in self.evidence)
 
 
-def judge(sample: Sample) -> Judgement | None:
-    """Return the verdict, or None if the rows since the alarm show no change."""
+def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
+    """Return the verdict, or None if the rows since the alarm show no change.
+
+    Parameters
+    ----------
+    worse
+        Whether an earlier verdict on this incident saw that the loss rose. The model may have recovered since.
+    """
     d = len(sample.names)
     known = [one.total > 30 and len(one.edges) > 0 for one in sample.inputs]
     distance = np.array([one.distance(sample.values[:, j]) if known[j] else 0.0 for j, one in enumerate(sample.inputs)])
     moved = [
         j for j in range(d)
-        if distance[j] > _MOVED or (sample.strengths["input", j] > _STRONG and distance[j] > _SAME)
+        if distance[j] > _MOVED or (sample.strengths[Name("input", j)] > _STRONG and distance[j] > _SAME)
     ]  # fmt: skip
     affected = _faults(sample, moved, distance)
     labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
-    labels_moved = labels > _MOVED or (sample.strengths["label", 0] > _STRONG and labels > _SAME)
-    worse = sample.loss.rise > _RISE or (sample.strengths["loss", 0] > _STRONG and sample.loss.rise > 2.0)
+    labels_moved = labels > _MOVED or (sample.strengths[Name("label", 0)] > _STRONG and labels > _SAME)
+    worse = worse or sample.loss.rise > _RISE or (sample.strengths[Name("loss", 0)] > _STRONG and sample.loss.rise > 1.0)
     reasoning = _redistributed(sample)
     broken = [one for one in affected if one.fault in BROKEN]
     alive = [one for one in affected if one.fault == "alive"]
@@ -145,7 +119,7 @@ def judge(sample: Sample) -> Judgement | None:
             expected = _expected(sample, moved, distance)
             beyond = (sample.loss.after - expected) / max(1e-300, sample.loss.spread / np.sqrt(sample.loss.rows))
             scores["data_moved"] = 1.0 if not worse or beyond < _RISE else 0.5
-            scores["concept_moved"] = 0.0 if not worse or beyond < 2.0 else 0.49
+            scores["concept_moved"] = 0.0 if not worse or beyond < _RISE_OF_STRONG else 0.49
         elif worse:
             answers = _answers(sample)
             scores["concept_moved"] = 1.0 if answers > 1.0 else 0.3
@@ -168,7 +142,6 @@ def judge(sample: Sample) -> Judgement | None:
         alternatives=[Alternative(verdict, score / total) for score, verdict in ranked[1:]],
         features=affected[:10] or [Affected(sample.names[j], None) for j in reasoning][:10],
         evidence=evidence[:20],
-        moved=moved,
     )
 
 
@@ -211,7 +184,7 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
             there = sample.inputs[k].distance(sample.values[:, j])
             back = sample.inputs[j].distance(sample.values[:, k])
             worst = max(there, back)
-            if worst < _SAME and worst < 0.5 * min(distance[j], distance[k]):
+            if worst < max(_SAME, _LIKE * min(distance[j], distance[k])) and worst < 0.5 * min(distance[j], distance[k]):
                 fits.append((worst, j, k))
     partners: dict[int, int] = {}
     for _, j, k in sorted(fits):
@@ -227,17 +200,13 @@ def _factor(before: Histogram, values: NDArray[np.float64]) -> float | None:
         old, new = before.quantile(share), float(np.quantile(values, share))
         if old == 0.0 or new == 0.0:
             continue
-        factor = new / old
-        if 1.0 / SCALED < factor < SCALED:
-            continue
-        fit = before.distance(values / factor)
-        if best is None or fit < best[0]:
-            best = (fit, factor)
-    if best is None or best[0] > _SAME or best[0] > 0.5 * before.distance(values):
-        return None
-    digits = round(np.log10(abs(best[1])))
-    whole = float(10.0**digits)
-    return whole if digits and abs(best[1] / whole - 1.0) < 0.15 else float(f"{best[1]:.2g}")
+        power = float(10.0 ** round(np.log10(abs(new / old))))
+        for factor in (power if new * old > 0 else -power, float(f"{new / old:.2g}")):
+            if not 1.0 / SCALED < factor < SCALED:
+                fit = before.distance(values / factor)
+                if best is None or fit < best[0]:
+                    best = (fit, factor)
+    return None if best is None or best[0] > max(_SAME, _LIKE * before.distance(values)) else best[1]
 
 
 def _expected(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> float:
@@ -250,34 +219,44 @@ def _expected(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -
 def _answers(sample: Sample) -> float:
     """Return how far the labels at equal values of single features differ from before, in units of what is certain.
 
-    The chi-square statistic over the bins of a feature, in standard deviations above its mean, divided by `_SURE`; the largest of
-    all features.
+    The chi-square statistic over the bins of a feature, or over quarters of its values, in standard deviations above
+    its mean and divided by `_SURE`; the largest of all features.
     """
     targets, most = sample.targets, 0.0
     variance = max(float(targets.var()), 1e-300)
     for j, before in enumerate(sample.inputs):
-        bins = before.bins(sample.values[:, j])
-        here = np.bincount(bins, minlength=BINS)
-        sums = np.bincount(bins, targets, minlength=BINS)
-        use = (here >= 5) & (before.counts >= 5)
-        if use.sum() == 0:
-            continue
-        gap = sums[use] / here[use] - before.answer[use]
-        chi = float((gap**2 / (variance * (1.0 / here[use] + 1.0 / before.counts[use]))).sum())
-        most = max(most, (chi - use.sum()) / np.sqrt(2.0 * use.sum()))
+        fine = before.bins(sample.values[:, j])
+        quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
+        for group in (np.arange(BINS), quarters):
+            then = np.bincount(group, before.counts, minlength=BINS)
+            answers = np.bincount(group, before.counts * before.answer, minlength=BINS)
+            now = np.bincount(group[fine], minlength=BINS)
+            sums = np.bincount(group[fine], targets, minlength=BINS)
+            use = (now >= _IN_A_BIN) & (then >= _IN_A_BIN)
+            if use.any():
+                gap = sums[use] / now[use] - answers[use] / then[use]
+                chi = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
+                most = max(most, (chi - use.sum()) / float(np.sqrt(2.0 * use.sum())))
     return most / _SURE
 
 
 def _redistributed(sample: Sample) -> list[int]:
-    """Return the features whose importance changed, if that is a large share of all importance and the loss held."""
+    """Return the features whose importance changed, if others lost much of it and the loss did not fall.
+
+    While a model learns, importance only rises, and the loss falls.
+    """
+    levels = sample.importance
     changed = [
-        j for j, level in enumerate(sample.importance)
-        if sample.strengths["reasoning", j] > _STRONG and abs(level.rise) > _RISE
-    ]  # fmt: skip
-    whole = max(sum(abs(level.before) for level in sample.importance), sum(abs(level.after) for level in sample.importance))
-    gained = sum(max(0.0, sample.importance[j].after - sample.importance[j].before) for j in changed)
-    lost = sum(max(0.0, sample.importance[j].before - sample.importance[j].after) for j in changed)
-    return changed if whole > 0 and min(gained, lost) > _REDISTRIBUTED * whole else []
+        j
+        for j, level in enumerate(levels)
+        if abs(level.rise) > (_RISE_OF_STRONG if sample.strengths[Name("reasoning", j)] > _STRONG else _RISE)
+    ]
+    whole = max(sum(abs(level.before) for level in levels), sum(abs(level.after) for level in levels))
+    steps = [levels[j].after - levels[j].before for j in changed]
+    lost, moved = -sum(min(0.0, step) for step in steps), sum(map(abs, steps))
+    strong = any(sample.strengths[Name("reasoning", j)] > _STRONG for j in changed)
+    held = sample.loss.rise > -_RISE_OF_STRONG
+    return changed if strong and held and lost > _LOST * whole and moved > _REDISTRIBUTED * whole else []
 
 
 def _evidence(
@@ -305,6 +284,8 @@ def _evidence(
     return sorted(result, key=lambda one: -one.strength)
 
 
-def _one(sample: Sample, side: str, slot: int, feature: str | None, before: float | None, after: float | None) -> Evidence:
-    strength = max(0.0, round(sample.strengths[side, slot], 2))
-    return Evidence(side, feature, sample.rows[side, slot], strength, before, after)
+def _one(
+    sample: Sample, side: str, slot: int, feature: str | None, before: float | None, after: float | None
+) -> Evidence:
+    series = Name(side, slot)
+    return Evidence(side, feature, sample.starts[series], round(sample.strengths[series], 2), before, after)

@@ -1,37 +1,37 @@
-"""Incidents of one stream: its rows in order go through sequential tests, and what they find becomes one verdict."""
+"""Incidents of one stream: its rows in order go through sequential tests, and what they find becomes one verdict.
+
+A series that exceeds its limit raises an alarm. `GATHERED` rows later, the incident is opened with a verdict, or
+dismissed if these rows do not confirm it. While it is open, later rows are compared with those before it. It is over
+when `_QUIET` comparisons in a row find everything as it was. After `NORMAL` rows, the change is the new normal, and later rows
+are compared with new ones.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.draws import stream_key
-from glasstream.incidents import series
+from glasstream.incidents.series import Name, Series, Watch
 from glasstream.incidents.summary import summary
-from glasstream.incidents.verdict import Histogram, Judgement, Level, Sample, judge
+from glasstream.incidents.verdict import Judgement, Level, Sample, judge
 from glasstream_topics.incidents import Incident, Onset
 
-CALIBRATION = 300
-"""Most rows from which the bins of a series are made. They raise no alarm."""
 GATHERED = 150
-"""Rows after an alarm from which the verdict is made."""
-JUDGED_AGAIN = 500
-"""Rows after an alarm at which the verdict is made once more."""
+"""Rows after an alarm from which the verdict is made, and rows of each later comparison."""
+JUDGED_AGAIN = 600
+"""Rows after an alarm up to which the verdict may change."""
 NORMAL = 3_000
 """Rows after an alarm from which on the change counts as the new normal."""
-LEARNING = 2_000
-"""Rows in which the importance of features may change because the model is young."""
-_NUMBERS = 10_000
-"""Numbers that calibration may keep, so that wide streams calibrate on fewer rows."""
-_FEWEST = 60
-_ROWS_PER_RUN = 100_000.0
-_SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}
-"""Share of the budget that each side has."""
 
-_VALUES = ("edges", "used", "counts", "risk", "answer", "thin", "wealth", "best", "start")
-_LEVELS = ("mean", "variance", "number", "sides", "level_wealth", "level_best", "level_start")
+_QUIET = 3
+_NUMBERS = 20_000  # that an open incident keeps: those of wide streams are judged by fewer rows
+_STANDARD_ERRORS = 2.0
+
+Floats = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
@@ -44,32 +44,37 @@ class Rows(NamedTuple):
     """d names."""
     kinds: Sequence[int]
     """d kinds: 0 number, 1 boolean, 2 text."""
-    inputs: NDArray[np.float64]
+    inputs: Floats
     """(n, d) values of the features, NaN where one is absent; texts as codes."""
-    target: NDArray[np.float64]
+    target: Floats
     """(n,) labels: index of the class, or the number."""
     classes: Sequence[str]
     """Names of the classes; empty for a regression."""
-    loss: NDArray[np.float64]
+    loss: Floats
     """(n,) loss of the model."""
     loss_name: str
-    importance: NDArray[np.float64] | None
-    """(n, d) contributions of iPFI (or iSAGE if it is the only one); None if there are none."""
+    importance: Floats | None
+    """(n, d) contributions to the importance of each feature; None if there are none."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """An incident that is open."""
+class _Open(msgspec.Struct):
+    """An incident that is open, or an alarm whose rows are being gathered."""
 
-    number: int
     alarm: int
     """Row of the alarm."""
+    side: str
+    """Side of the series that raised it."""
     onset: Onset
+    number: int = 0
+    """Number of the incident; 0 until it is confirmed."""
     judgement: Judgement | None = None
+    rows: int = 0
+    """Rows since the alarm."""
+    sums: list[float] = msgspec.field(default_factory=list)
+    """Sums of the levels of `summed` rows, then sums of their squares."""
+    summed: int = 0
     quiet: int = 0
-    """Windows in a row in which everything was as before."""
-    worse: bool = False
-    labels: bool = False
+    """Comparisons in a row that found everything as before."""
 
 
 @dataclass(slots=True)
@@ -90,168 +95,132 @@ class IncidentWatch:
     budget: float
     names: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
-    count: int = 0
-    """Rows seen."""
     incidents: int = 0
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-    calibrating: list[int] = field(default_factory=list)
-    """Series of values whose bins are being made."""
-    buffer: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
-    gathered: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
-    """(w, 2 + d + d) rows since the alarm: label, inputs, loss, importance."""
+    """Number of incidents so far."""
+    series: Series = field(init=False)
     open: _Open | None = None
+    gathered: Floats = field(default_factory=lambda: np.empty((0, 1)))
+    """(w, 1 + d) labels and inputs since the alarm."""
     _key: NDArray[np.uint64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._key = stream_key(self.seed, self.stream)
-        if not self.arrays:
-            self.arrays = _fresh(1)
-            self.calibrating = [0]
+        self.series = Series(self.budget)
 
     def update(self, rows: Rows) -> Iterator[Incident]:
         """Add rows in order, and return the incidents that they open, change or end."""
         if len(rows.names) > len(self.names):
             self._widen(rows)
-        d = len(self.names)
-        values = np.full((len(rows.loss), 1 + d), np.nan)
+        values = np.full((len(rows.loss), 1 + len(self.names)), np.nan)
         values[:, 0] = rows.target
         values[:, 1 : 1 + rows.inputs.shape[1]] = rows.inputs
-        levels = np.zeros((len(rows.loss), 1 + d))
+        levels = np.zeros_like(values)
         levels[:, 0] = rows.loss
         if rows.importance is not None:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
         done = 0
         while done < len(values):
-            stop = min(len(values), done + self._until_due())
-            fed = self._feed(rows.first_row, done, values[:stop], levels[:stop])
-            self.count += fed - done
-            self._collect(values[done:fed], levels[done:fed])
-            alarmed = self.open is None and self._over() is not None
-            last = fed - 1
-            done = fed
-            if alarmed:
-                self._begin(rows.first_row + last, rows)
-            yield from self._due(rows.first_row + last, rows)
+            stop = min(len(values), done + self.series.until_due())
+            if self.open is not None:
+                stop = min(stop, done + GATHERED - self.open.rows % GATHERED)
+            begin, watch = done, self._watched()
+            done, over = self.series.feed(rows.first_row, begin, values[:stop], levels[:stop], self._key, watch)
+            row = rows.first_row + done - 1
+            if over is not None:
+                self.open = _Open(row, over.side, self._onset(over, row))
+                self.gathered = np.empty((0, 1 + len(self.names)))
+            elif self.open is not None:
+                self._gather(self.open, values[begin:done], levels[begin:done])
+                if self.open.rows % GATHERED == 0:
+                    yield from self._compare(self.open, row, int(rows.seqs[done - 1]), rows.loss_name)
 
-    # -- what is due
+    def _watched(self) -> Watch:
+        """Return which series can raise an alarm. While rows about a change of importance are gathered, others can."""
+        if self.open is None:
+            return "all"
+        return "data and loss" if self.open.side == "reasoning" and self.open.judgement is None else "none"
 
-    def _until_due(self) -> int:
-        dues = [self._calibration - len(self.buffer)] if self.calibrating else []
-        dues += [one - self.count for one in (CALIBRATION, LEARNING) if one > self.count]
-        if self.open is not None:
-            dues.append(GATHERED - len(self.gathered) % GATHERED)
-        return min(dues, default=1 << 40)
+    def _onset(self, over: Name, row: int) -> Onset:
+        starts = self.series.starts(over)
+        first = int(starts[0])
+        margin = (row - first) // 2 + 5
+        return Onset(first, max(0, int(starts.min()) - margin), min(row, int(starts.max()) + margin))
 
-    @property
-    def _calibration(self) -> int:
-        return max(_FEWEST, min(CALIBRATION, _NUMBERS // max(1, len(self.calibrating))))
+    def _gather(self, incident: _Open, values: Floats, levels: Floats) -> None:
+        """Add rows to those that the incident is judged by: all up to `JUDGED_AGAIN`, and later the newest."""
+        most = max(1, min(JUDGED_AGAIN, _NUMBERS // values.shape[1]) // GATHERED) * GATHERED
+        if len(self.gathered) >= (most if incident.rows < JUDGED_AGAIN else GATHERED):
+            self.gathered = np.empty((0, values.shape[1]))
+        if incident.rows == 0 or (incident.rows >= JUDGED_AGAIN and incident.rows % GATHERED == 0):
+            incident.sums, incident.summed = [0.0] * (2 * values.shape[1]), 0
+        self.gathered = np.concatenate([self.gathered, values])
+        for row in np.hstack([levels, levels**2]):  # one by one: the sums must not depend on how blocks are cut
+            incident.sums = (row + incident.sums).tolist()
+        incident.summed += len(values)
+        incident.rows += len(values)
 
-    def _feed(self, first_row: int, begin: int, values: NDArray[np.float64], levels: NDArray[np.float64]) -> int:
-        value_limits, level_limits = self._limits()
-        a = self.arrays
-        return int(
-            series.feed(
-                first_row, begin, values, levels, self.open is None, value_limits, self._key,
-                *(a[name] for name in _VALUES), *(a[name] for name in _LEVELS), level_limits,
-            )
-        )  # fmt: skip
-
-    def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        d = max(1, len(self.names))
-        rows = _ROWS_PER_RUN / self.budget
-        values = np.full(len(self.names) + 1, rows * d / _SHARES["input"])
-        values[0] = rows / _SHARES["label"]
-        levels = np.full(len(self.names) + 1, rows * d / _SHARES["reasoning"])
-        levels[0] = rows / _SHARES["loss"]
-        if self.count < LEARNING:
-            levels[1:] = np.inf
-        if self.count < CALIBRATION:
-            levels[0] = np.inf
-        if self.open is not None:
-            values[:], levels[:] = np.inf, np.inf
-        return values, levels
-
-    def _over(self) -> tuple[str, int] | None:
-        """Return the series that is furthest beyond its limit, by side and slot."""
-        value_limits, level_limits = self._limits()
-        a = self.arrays
-        beyond = np.concatenate([
-            a["wealth"].sum(axis=1) * a["thin"] / (value_limits * series.VALUE_BETS),
-            a["level_wealth"].sum(axis=1) / (level_limits * np.where(a["sides"] == 1, 3, series.LEVEL_BETS)),
-        ])
-        worst = int(beyond.argmax())
-        if beyond[worst] <= 1.0:
-            return None
-        if worst < len(value_limits):
-            return ("label", 0) if worst == 0 else ("input", worst - 1)
-        worst -= len(value_limits)
-        return ("loss", 0) if worst == 0 else ("reasoning", worst - 1)
-
-    def _collect(self, values: NDArray[np.float64], levels: NDArray[np.float64]) -> None:
-        if self.calibrating:
-            self.buffer = _joined(self.buffer, values[:, self.calibrating])
-        if self.open is not None:
-            self.gathered = _joined(self.gathered, np.hstack([values, levels]))
-
-    def _due(self, row: int, rows: Rows) -> Iterator[Incident]:
-        if self.calibrating and len(self.buffer) == self._calibration:
-            self._calibrate()
-        if self.count == CALIBRATION:
-            self._forget_levels(slice(0, 1))
-        if self.count == LEARNING:
-            self._forget_levels(slice(1, None))
-        if self.open is not None and len(self.gathered) and len(self.gathered) % GATHERED == 0:
-            seq = int(rows.seqs[row - rows.first_row])
-            yield from self._judge(row, seq, rows.loss_name)
-
-    # -- the life of an incident
-
-    def _begin(self, row: int, rows: Rows) -> None:
-        over = self._over()
-        assert over is not None
-        starts = self._starts(*over)
-        start = int(starts[0])
-        since = row - start + 1
-        seq = int(rows.seqs[max(0, start - rows.first_row)]) if start >= rows.first_row else int(rows.seqs[0]) - (rows.first_row - start)
-        onset = Onset(start, max(0, seq), max(0, int(starts.min()) - since // 4), min(row, int(starts.max()) + since // 4))
-        self.open = _Open(0, row, onset)
-        self.gathered = np.empty((0, 2 * (1 + len(self.names))))
-
-    def _judge(self, row: int, seq: int, loss_name: str) -> Iterator[Incident]:
-        incident = self.open
-        assert incident is not None
-        since = row - incident.alarm
-        if len(self.gathered) > JUDGED_AGAIN + GATHERED:
-            self.gathered = self.gathered[-GATHERED:]
-        before = incident.judgement
-        status = "open"
-        if before is None or since <= JUDGED_AGAIN + GATHERED:
-            incident.judgement = judge(self._sample(self.gathered))
-            if incident.judgement is None:
-                if before is None:
-                    self._dismiss()
-                    return
-                incident.judgement = before
-            if before is None:
-                self.incidents += 1
-                incident.number = self.incidents
-                incident.worse = any(one.side == "loss" for one in incident.judgement.evidence)
-                incident.labels = any(one.side == "label" for one in incident.judgement.evidence)
+    def _compare(self, incident: _Open, row: int, seq: int, loss_name: str) -> Iterator[Incident]:
+        """Judge an incident by the gathered rows, or see whether it is over."""
+        sample = self._sample(incident)
+        first = incident.judgement
+        judgement = judge(sample, worse=first is not None and incident.rows <= JUDGED_AGAIN and first.worse)
+        if incident.judgement is None:
+            if judgement is None:
+                # Importance varies so much from row to row that a change of it needs more rows.
+                if incident.side != "reasoning" or incident.rows >= JUDGED_AGAIN:
+                    self._end(renew=False)
+                return
+            self.incidents += 1
+            incident.number, incident.judgement = self.incidents, judgement
+            yield self._record("open", incident, row, seq, loss_name, sample)
+        elif incident.rows <= JUDGED_AGAIN:
+            if judgement is not None and judgement.verdict != incident.judgement.verdict:
+                incident.judgement = judgement
+                yield self._record("open", incident, row, seq, loss_name, sample)
         else:
-            incident.quiet = incident.quiet + 1 if self._as_before(self.gathered[-GATHERED:]) else 0
-            status = "over" if incident.quiet >= 3 else "normal" if since >= NORMAL else "open"
-        judgement = incident.judgement
-        assert judgement is not None
-        if status != "open" or before is None or before.verdict != judgement.verdict:
-            yield self._record(status, row, seq, loss_name, judgement)
-        if status != "open":
-            self._end(judgement, renew=status == "normal")
+            incident.quiet = incident.quiet + 1 if self._as_before(incident.judgement, judgement, sample.loss) else 0
+            if incident.quiet >= _QUIET or incident.rows >= NORMAL:
+                over = incident.quiet >= _QUIET
+                yield self._record("over" if over else "normal", incident, row, seq, loss_name, sample)
+                self._end(renew=not over)
 
-    def _record(self, status: str, row: int, seq: int, loss_name: str, judgement: Judgement) -> Incident:
-        incident = self.open
-        assert incident is not None
-        d = 1 + len(self.names)
-        before, after = float(self.arrays["mean"][0]), float(self.gathered[:, d].mean())
+    def _sample(self, incident: _Open) -> Sample:
+        count = incident.summed
+        sums, squares = np.array(incident.sums).reshape(2, -1)
+        after = sums / count
+        arrays = self.series.arrays
+        spread = np.sqrt(np.maximum(arrays["variance"], squares / count - after**2))
+        levels = [Level(*map(float, level), count) for level in zip(arrays["mean"], spread, after, strict=True)]
+        names = self.series.names()
+        return Sample(
+            names=self.names,
+            kinds=self.kinds,
+            inputs=[self.series.histogram(slot) for slot in range(len(self.names))],
+            values=self.gathered[:, 1:],
+            label=self.series.histogram(None),
+            targets=self.gathered[:, 0],
+            loss=levels[0],
+            importance=levels[1:],
+            strengths={name: self.series.strength(name) for name in names},
+            starts={name: int(self.series.starts(name)[0]) for name in names},
+        )
+
+    def _as_before(self, first: Judgement, now: Judgement | None, loss: Level) -> bool:
+        """Return whether everything that had changed at first is as it was before the incident."""
+        sides = {one.side for one in first.evidence}
+        if "reasoning" in sides and sides <= {"reasoning"}:
+            return now is None
+        if "loss" in sides and loss.rise > _STANDARD_ERRORS:
+            return False
+        changed = {(one.side, one.feature) for one in first.evidence if one.side in ("input", "label")}
+        still = set() if now is None else {(one.side, one.feature) for one in now.evidence}
+        return not changed & still
+
+    def _record(self, status: str, incident: _Open, row: int, seq: int, loss_name: str, sample: Sample) -> Incident:
+        judgement = incident.judgement
+        if judgement is None:
+            raise AssertionError("an incident is published only with a verdict")
+        before, after = sample.loss.before, sample.loss.after
         return Incident(
             schema_version=1,
             epoch=self.epoch,
@@ -272,179 +241,51 @@ class IncidentWatch:
             evidence=judgement.evidence,
         )
 
-    def _sample(self, gathered: NDArray[np.float64]) -> Sample:
-        d = len(self.names)
-        a = self.arrays
-        histograms = [self._histogram(s) for s in range(d + 1)]
-        levels = gathered[:, 1 + d :]
-        compared = [
-            Level(float(a["mean"][t]), float(np.sqrt(max(a["variance"][t], levels[:, t].var()))), float(levels[:, t].mean()), len(levels))
-            for t in range(d + 1)
-        ]
-        wealth, level_wealth = np.log10(np.maximum(1e-300, a["wealth"].mean(axis=1))), np.log10(np.maximum(1e-300, a["level_wealth"].mean(axis=1)))
-        strengths = {("label", 0): float(wealth[0]), ("loss", 0): float(level_wealth[0])}
-        strengths |= {("input", j): float(wealth[1 + j]) for j in range(d)}
-        young = self.count < LEARNING
-        strengths |= {("reasoning", j): 0.0 if young else float(level_wealth[1 + j]) for j in range(d)}
-        starts = {series_: int(self._starts(*series_)[0]) for series_ in strengths}
-        return Sample(
-            self.names, self.kinds, histograms[1:], gathered[:, 1 : 1 + d], histograms[0], gathered[:, 0], compared[0],
-            strengths, starts, compared[1:],
-        )  # fmt: skip
-
-    def _as_before(self, gathered: NDArray[np.float64]) -> bool:
-        """Return whether what had changed is as it was before the incident."""
-        incident = self.open
-        assert incident is not None and incident.judgement is not None
-        judgement = judge(self._sample(gathered))
-        evidence = [] if judgement is None else judgement.evidence
-        moved = [] if judgement is None else judgement.moved
-        loss = self.arrays["mean"][0]
-        spread = np.sqrt(self.arrays["variance"][0] / len(gathered))
-        d = 1 + len(self.names)
-        if incident.worse and gathered[:, d].mean() > loss + 2.0 * spread:
-            return False
-        if incident.labels and any(one.side == "label" for one in evidence):
-            return False
-        if incident.judgement.verdict == "reasoning_moved":
-            return False
-        return not set(incident.judgement.moved) & set(moved)
-
-    def _dismiss(self) -> None:
-        """Close an incident that the rows since its alarm do not confirm."""
+    def _end(self, *, renew: bool) -> None:
         self.open = None
-        self.gathered = np.empty((0, 0))
-        self.arrays["wealth"][:], self.arrays["best"][:] = 0.0, 1.0
-        self._forget_levels(slice(None))
-
-    def _end(self, judgement: Judgement, *, renew: bool) -> None:
-        """Close the incident, and compare later rows with those before it, or with those from now on."""
-        self.open = None
-        self.gathered = np.empty((0, 0))
-        a = self.arrays
-        a["wealth"][:], a["best"][:] = 0.0, 1.0
-        if renew:
-            for s in range(1 + len(self.names)):
-                a["used"][s] = -1
-            self._calibrate_next()
-            a["number"][:] = 0.0
-        self._forget_levels(slice(None))
-        self.count = 0 if renew else self.count
-
-    def _starts(self, side: str, slot: int) -> NDArray[np.int64]:
-        """Return the first rows of the change that the strong bets of a series suggest, those of the strongest first."""
-        a = self.arrays
-        place = slot + (side in ("input", "reasoning"))
-        kind = "level_" if side in ("loss", "reasoning") else ""
-        best, start = a[kind + "best"][place], a[kind + "start"][place]
-        order = np.argsort(-best, kind="stable")
-        strong = order[best[order] >= max(1.0, best[order[0]] ** 0.5)]
-        return np.asarray(start[strong])
-
-    def _forget_levels(self, which: slice) -> None:
-        self.arrays["level_wealth"][which], self.arrays["level_best"][which] = 0.0, 1.0
-
-    # -- bins
-
-    def _histogram(self, s: int) -> Histogram:
-        used = max(0, int(self.arrays["used"][s]))
-        return Histogram(self.arrays["edges"][s, :used], self.arrays["counts"][s, : series.BINS], self.arrays["risk"][s], self.arrays["answer"][s])
+        self.gathered = np.empty((0, 1 + len(self.names)))
+        self.series.forget(renew=renew)
 
     def _widen(self, rows: Rows) -> None:
         more = len(rows.names) - len(self.names)
         self.names, self.kinds = list(rows.names), [int(kind) for kind in rows.kinds]
-        fresh = _fresh(more, level=2)
-        self.arrays = {name: np.concatenate([self.arrays[name], fresh[name]]) for name in self.arrays}
-        if self.open is not None:
-            self.gathered = _widened(self.gathered, len(self.names) - more, more)
-        if not self.buffer.size:
-            self._calibrate_next()
-
-    def _calibrate_next(self) -> None:
-        self.calibrating = [int(s) for s in np.flatnonzero(self.arrays["used"] < 0)]
-        self.buffer = np.empty((0, len(self.calibrating)))
-
-    def _calibrate(self) -> None:
-        """Make the bins of the series whose values have been kept."""
-        a = self.arrays
-        for column, s in enumerate(self.calibrating):
-            values = self.buffer[:, column]
-            present = np.sort(values[~np.isnan(values)])
-            edges = np.unique(present)
-            if len(edges) > series.EDGES:
-                places = np.linspace(0, len(present) - 1, series.EDGES).astype(np.int64)
-                edges = np.unique(present[places])
-            a["edges"][s] = 0.0
-            a["edges"][s, : len(edges)] = edges
-            a["used"][s] = len(edges)
-            a["counts"][s], a["risk"][s], a["answer"][s] = 0.0, 0.0, 0.0
-            a["thin"][s] = _thinning(values)
-            a["wealth"][s], a["best"][s] = 0.0, 1.0
-        self.calibrating = []
-        self.buffer = np.empty((0, 0))
-        if (a["used"] < 0).any():
-            self._calibrate_next()
-
-    # -- state
+        self.series.widen(len(self.names))
+        self.gathered = np.hstack([self.gathered, np.full((len(self.gathered), more), np.nan)])
+        if self.open is not None and self.open.sums:
+            sums, squares = np.array(self.open.sums).reshape(2, -1)
+            self.open.sums = [*sums, *[0.0] * more, *squares, *[0.0] * more]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
-        raise NotImplementedError
+        meta = {
+            "names": self.names,
+            "kinds": self.kinds,
+            "incidents": self.incidents,
+            "count": self.series.count,
+            "calibrating": self.series.calibrating,
+            "open": msgspec.to_builtins(self.open),
+        }
+        arrays = {"gathered": self.gathered, "buffer": self.series.buffer, **self.series.arrays}
+        return meta, arrays
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state.
 
         Raises
         ------
-        StateError, KeyError, TypeError, ValueError
+        KeyError, TypeError, ValueError
             The state is incomplete.
         """
-        raise NotImplementedError
-
-
-def _fresh(number: int, level: int = 1) -> dict[str, NDArray[Any]]:
-    """Return the arrays of series without rows. `level` is 1 if only rises of the level count, 2 if falls do, too."""
-    bets, steps = series.VALUE_BETS, series.LEVEL_BETS
-    return {
-        "edges": np.zeros((number, series.EDGES)),
-        "used": np.full(number, -1),
-        "counts": np.zeros((number, series.BINS + 1)),
-        "risk": np.zeros((number, series.BINS)),
-        "answer": np.zeros((number, series.BINS)),
-        "thin": np.ones(number, np.int64),
-        "wealth": np.zeros((number, bets)),
-        "best": np.ones((number, bets)),
-        "start": np.zeros((number, bets), np.int64),
-        "mean": np.zeros(number),
-        "variance": np.zeros(number),
-        "number": np.zeros(number),
-        "sides": np.full(number, level),
-        "level_wealth": np.zeros((number, steps)),
-        "level_best": np.ones((number, steps)),
-        "level_start": np.zeros((number, steps), np.int64),
-    }
-
-
-def _thinning(values: NDArray[np.float64]) -> int:
-    """Return every how many rows a value is tested, so that neighbours are nearly independent.
-
-    The integrated autocorrelation time of a first-order process with the lag-1 autocorrelation of the ranks.
-    """
-    known = np.where(np.isnan(values), -np.inf, values)
-    ranks = np.searchsorted(np.sort(known), known).astype(float)
-    centred = ranks - ranks.mean()
-    power = float((centred**2).sum())
-    if power == 0.0:
-        return 1
-    rho = float((centred[1:] * centred[:-1]).sum()) / power
-    return 1 if rho < 0.2 else min(50, int(np.ceil((1.0 + rho) / max(1e-3, 1.0 - rho))))
-
-
-def _joined(rows: NDArray[np.float64], more: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.concatenate([rows, more]) if rows.size else more.copy()
-
-
-def _widened(gathered: NDArray[np.float64], d: int, more: int) -> NDArray[np.float64]:
-    """Return gathered rows with room for more features."""
-    absent, nothing = np.full((len(gathered), more), np.nan), np.zeros((len(gathered), more))
-    return np.hstack([gathered[:, : 1 + d], absent, gathered[:, 1 + d :], nothing])
+        self.names, self.kinds = [str(name) for name in meta["names"]], [int(kind) for kind in meta["kinds"]]
+        self.incidents = int(meta["incidents"])
+        self.open = msgspec.convert(meta["open"], _Open | None)
+        self.gathered = np.array(arrays["gathered"])
+        self.series.widen(len(self.names))
+        self.series.count = int(meta["count"])
+        self.series.calibrating = [int(place) for place in meta["calibrating"]]
+        self.series.buffer = np.array(arrays["buffer"])
+        for name, array in self.series.arrays.items():
+            saved = np.array(arrays[name])
+            if saved.shape != array.shape or saved.dtype != array.dtype:
+                raise ValueError(f"expected {name} of {array.dtype}{array.shape}, got {saved.dtype}{saved.shape}")
+            self.series.arrays[name] = saved

@@ -1,0 +1,169 @@
+"""Bets against "nothing has changed", in one kernel call for many rows and series.
+
+Values (features, labels) are tested for exchangeability. As long as nothing changes, the rank of a value among all
+earlier ones, with ties broken at random, is uniform and independent of the past (Vovk, Gammerman, Shafer 2005,
+theorem 8.2). Levels (loss, importance) are tested for a change of their mean.
+
+A bet multiplies a wealth whose mean does not rise as long as nothing changes. The sum of the wealths of a bet that starts
+anew at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2): the expected number of
+rows until it first exceeds A is at least A. The mean of several bets is one, too. For ranks this holds exactly. For levels it holds as far as
+the mean of the newest rows is known.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from glasstream.draws import Purpose, uniform
+from glasstream.jit import kernel
+
+EDGES: Final = 16
+"""Most edges of a series. Values between two edges share a bin, and each edge has a bin of its own."""
+
+BINS: Final = 2 * EDGES + 2
+"""Number of bins. Bin 0 is for missing values."""
+
+VALUE_BETS: Final = 8
+"""Bets on a rank: up and down, each gently and boldly; outwards and inwards; lowest and highest ranks."""
+
+LEVEL_BETS: Final = 6
+"""Bets on a level: three sizes upwards, and the same downwards."""
+
+MEMORY: Final = 2_000.0
+"""Number of rows over which the mean of a level is taken."""
+
+_RECENT = 500.0  # rows over which the mean loss of a bin is taken
+_FURTHEST = 8.0  # standard deviations: larger deviations of a level count as this one
+_ROBUST_FROM = 100.0  # rows
+_LEAST = 0.04
+_MOST = 1e200
+_TAIL = 0.02
+_TAIL_BET = 0.1
+_UPWARDS, _BOTH_WAYS = 0.3, 0.12  # stake per standard deviation
+_PURPOSE = int(Purpose.INCIDENT)
+
+
+@kernel
+def bin_of(value, edges, used):  # type: ignore[no-untyped-def]
+    """Return the bin of a value: 0 if it is missing, odd between two edges, even on an edge."""
+    if np.isnan(value):
+        return 0
+    low, high = 0, used
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if low < used and edges[low] == value:
+        return 2 * low + 2
+    return 2 * low + 1
+
+
+@kernel
+def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
+    """Return the rank of a value of a bin among all counted values, as a share; `draw` breaks ties."""
+    below = 0.0
+    for i in range(place):
+        below += counts[i]
+    return (below + draw * (counts[place] + 1.0)) / (counts[BINS] + 1.0)
+
+
+@kernel
+def _factor(bet, rank):  # type: ignore[no-untyped-def]
+    """Return the factor by which a bet on a rank multiplies its wealth. Its mean over uniform ranks is 1."""
+    v = 2.0 * rank - 1.0
+    if bet == 0:
+        return 1.0 + 0.5 * v
+    if bet == 1:
+        return 1.0 - 0.5 * v
+    if bet == 2:
+        return 1.0 + 0.95 * v
+    if bet == 3:
+        return 1.0 - 0.95 * v
+    if bet == 4:
+        return 1.0 + 0.45 * (3.0 * v * v - 1.0)
+    if bet == 5:
+        return 1.0 - 0.45 * (3.0 * v * v - 1.0)
+    hit = rank < _TAIL if bet == 6 else rank > 1.0 - _TAIL
+    return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if hit else 1.0 - _TAIL_BET
+
+
+@kernel
+def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
+    """Return a bet's new Shiryaev-Roberts statistic, its CUSUM, and the row at which the CUSUM began."""
+    if best <= 1.0:
+        best, start = 1.0, row
+    return min((wealth + 1.0) * factor, _MOST), min(best * factor, _MOST), start
+
+
+@kernel
+def feed(  # type: ignore[no-untyped-def]
+    first_row, begin, values, levels, learn, key, limits, level_limits,
+    edges, used, counts, risk, answer, thin, wealth, best, start,
+    mean, variance, number, level_wealth, level_best, level_start,
+):  # fmt: skip
+    """Feed rows to all series until one of them exceeds its limit.
+
+    Parameters
+    ----------
+    first_row, begin
+        Number of the first row of `values`, and index of the first row to feed.
+    values
+        (n, s) values. Series 0 is the label.
+    levels
+        (n, s) levels. Series 0 is the loss, of which only a rise counts.
+    learn
+        Whether later rows are compared with these rows, too.
+    limits, level_limits
+        (s,) limits of the summed wealth of each series.
+
+    The other arguments are the arrays of `glasstream.incidents.series.Series`.
+
+    Returns
+    -------
+    The index after the last row fed.
+    """
+    half = LEVEL_BETS // 2
+    for i in range(begin, values.shape[0]):
+        row = first_row + i
+        over = False
+        for s in range(values.shape[1]):
+            if used[s] >= 0 and row % thin[s] == 0:
+                place = bin_of(values[i, s], edges[s], used[s])
+                rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
+                together = 0.0
+                for bet in range(VALUE_BETS):
+                    wealth[s, bet], best[s, bet], start[s, bet] = _play(
+                        wealth[s, bet], best[s, bet], start[s, bet], row, _factor(bet, rank)
+                    )
+                    together += wealth[s, bet]
+                if learn:
+                    counts[s, place] += 1.0
+                    counts[s, BINS] += 1.0
+                    risk[s, place] += (levels[i, 0] - risk[s, place]) / min(counts[s, place], _RECENT)
+                    answer[s, place] += (values[i, 0] - answer[s, place]) / counts[s, place]
+                over = over or together * thin[s] > limits[s]
+            level = levels[i, s]
+            spread = np.sqrt(variance[s])
+            if spread > 0.0:
+                z = max(-_FURTHEST, min(_FURTHEST, (level - mean[s]) / spread))
+                stake = _UPWARDS if s == 0 else _BOTH_WAYS
+                together = 0.0
+                for bet in range(half if s == 0 else LEVEL_BETS):
+                    size = (stake if bet < half else -stake) / (1 << (bet % half))
+                    level_wealth[s, bet], level_best[s, bet], level_start[s, bet] = _play(
+                        level_wealth[s, bet], level_best[s, bet], level_start[s, bet], row, max(_LEAST, 1.0 + size * z)
+                    )
+                    together += level_wealth[s, bet]
+                over = over or together > level_limits[s]
+            if learn:
+                number[s] += 1.0
+                share = 1.0 / min(number[s], MEMORY)
+                step = level - mean[s]
+                bound = _FURTHEST * spread if number[s] > _ROBUST_FROM else np.inf
+                mean[s] += share * max(-bound, min(bound, step))
+                variance[s] = (1.0 - share) * (variance[s] + share * step * step)
+        if over:
+            return i + 1
+    return values.shape[0]
