@@ -32,6 +32,12 @@ LEVEL_BETS: Final = 6
 MEMORY: Final = 2_000.0
 """Number of rows over which the mean of a level is taken."""
 
+WARM_UP: Final = 300.0
+"""Number of rows from which on the mean loss is known."""
+
+LEARNING: Final = 2_000.0
+"""Number of rows in which the importance of features changes because the model learns."""
+
 _RECENT = 500.0  # rows over which the mean loss of a bin is taken
 _FURTHEST = 8.0  # standard deviations: larger deviations of a level count as this one
 _ROBUST_FROM = 100.0  # rows
@@ -146,7 +152,7 @@ def feed(  # type: ignore[no-untyped-def]
                 over = over or together * thin[s] > limits[s]
             level = levels[i, s]
             spread = np.sqrt(variance[s])
-            if spread > 0.0:
+            if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING):
                 z = max(-_FURTHEST, min(_FURTHEST, (level - mean[s]) / spread))
                 stake = _UPWARDS if s == 0 else _BOTH_WAYS
                 together = 0.0

@@ -1,7 +1,8 @@
 """The watched series of one stream: their bins, their bets, and which of them exceed their share of the budget."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from glasstream.incidents.histogram import Histogram
 
 CALIBRATION = 300
 """Most rows from which the bins of a series are made. They raise no alarm."""
-LEARNING = 2_000
-"""Rows in which the importance of features changes because the model is young."""
+RESTLESS = 2
+"""A feature whose values have moved for good this often, such as a date, opens no incident. It remains evidence."""
 
 _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
 _FEWEST = 60  # rows
@@ -22,8 +23,6 @@ _CORRELATED = 0.2
 _THINNEST = 50
 
 Floats = NDArray[np.float64]
-
-Watch = Literal["all", "data and loss", "none"]
 
 
 class Name(NamedTuple):
@@ -44,13 +43,13 @@ class Series:
     """
 
     budget: float
-    count: int = 0
-    """Rows since the beginning, or since everything is compared with new rows."""
     arrays: dict[str, NDArray[Any]] = field(default_factory=lambda: _fresh(1))
     calibrating: list[int] = field(default_factory=lambda: [0])
     """Series of values whose bins are being made."""
     buffer: Floats = field(default_factory=lambda: np.empty((0, 1)))
     """Values of these series."""
+    moves: dict[int, int] = field(default_factory=dict)
+    """How often the values of a feature have moved for good, by slot."""
 
     @property
     def width(self) -> int:
@@ -64,40 +63,41 @@ class Series:
         if not len(self.buffer):
             self._calibrate_next()
 
+    @property
     def until_due(self) -> int:
-        """Return the number of rows that `feed` may get at once."""
-        dues = [mark - self.count for mark in (CALIBRATION, LEARNING) if mark > self.count]
-        if self.calibrating:
-            dues.append(self._calibration_rows - len(self.buffer))
-        return min(dues, default=1 << 40)
+        """Number of rows that `feed` may get at once."""
+        return self._calibration_rows - len(self.buffer) if self.calibrating else 1 << 40
 
     def feed(
-        self, first_row: int, begin: int, values: Floats, levels: Floats, key: NDArray[np.uint64], watch: Watch
+        self,
+        first_row: int,
+        begin: int,
+        values: Floats,
+        levels: Floats,
+        key: NDArray[np.uint64],
+        muted: Collection[Name],
+        *,
+        learn: bool,
     ) -> tuple[int, Name | None]:
         """Feed rows until one series exceeds its limit, and return the index after the last row and that series.
 
         Parameters
         ----------
-        watch
-            Which series can raise an alarm. Later rows are compared with these only if all can.
+        muted
+            Series that raise no alarm.
+        learn
+            Whether later rows are compared with these, too.
         """
         limits = self._limits()
-        if watch == "none":
-            limits[:] = np.inf
-        elif watch == "data and loss":
-            limits[1, 1:] = np.inf
-        learn = watch == "all"
+        for name in muted:
+            prefix, place = _place(name)
+            limits[int(prefix != ""), place] = np.inf
         end = int(betting.feed(first_row, begin, values, levels, learn, key, *limits, *self.arrays.values()))
-        self.count += end - begin
         over = self._over(limits)
         if self.calibrating:
             self.buffer = np.concatenate([self.buffer, values[begin:end, self.calibrating]])
             if len(self.buffer) >= self._calibration_rows:
                 self._calibrate()
-        if self.count == CALIBRATION:
-            self._forget_bets("level_", slice(0, 1))
-        if self.count == LEARNING:
-            self._forget_bets("level_", slice(1, None))
         return end, over
 
     def histogram(self, slot: int | None) -> Histogram:
@@ -105,17 +105,16 @@ class Series:
         place = 0 if slot is None else 1 + slot
         edges = self.arrays["edges"][place, : max(0, int(self.arrays["used"][place]))]
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
-        return Histogram(edges, counts, risk, answer)
+        return Histogram(edges, counts, risk, answer, int(self.arrays["thin"][place]))
 
+    @property
     def names(self) -> list[Name]:
-        """Return all series."""
+        """All series."""
         slots = range(self.width)
         return [Name("label", 0), Name("loss", 0), *(Name(side, j) for side in ("input", "reasoning") for j in slots)]
 
     def strength(self, name: Name) -> float:
         """Return the logarithm to base 10 of the mean wealth of a series."""
-        if name.side == "reasoning" and self.count < LEARNING:
-            return 0.0
         prefix, place = _place(name)
         return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
 
@@ -126,22 +125,35 @@ class Series:
         order = np.argsort(-best, kind="stable")
         return np.asarray(start[order[best[order] >= max(1.0, float(best.max()) ** 0.5)]])
 
-    def forget(self, *, renew: bool) -> None:
-        """Let all bets begin anew; with `renew`, compare with later rows only."""
-        self._forget_bets("", slice(None))
-        self._forget_bets("level_", slice(None))
-        if renew:
-            self.count = 0
-            self.arrays["used"][:] = -1
-            self.arrays["number"][:] = 0.0
+    def forget_bets(self) -> None:
+        """Let all bets begin anew."""
+        for prefix in ("", "level_"):
+            self._forget_bets(prefix, slice(None))
+
+    def renew(self, moved: Iterable[Name]) -> None:
+        """Compare the series that have moved for good with later rows only, and let the importance settle."""
+        self.forget_bets()
+        self.arrays["number"][1:] = 0.0
+        for side, slot in moved:
+            if side == "loss":
+                self.arrays["number"][0] = 0.0
+            elif side == "label":
+                self.arrays["used"][0] = -1
+            elif side == "input":
+                self.arrays["used"][1 + slot] = -1
+                self.moves[slot] = self.moves.get(slot, 0) + 1
+        if not self.calibrating:
             self._calibrate_next()
 
     def _limits(self) -> Floats:
         rows, d = _BUDGET_ROWS / self.budget, max(1, self.width)
         values = np.full(1 + self.width, rows * d / _SHARES["input"])
         values[0] = rows / _SHARES["label"]
-        levels = np.full(1 + self.width, rows * d / _SHARES["reasoning"] if self.count >= LEARNING else np.inf)
-        levels[0] = rows / _SHARES["loss"] / 2 if self.count >= CALIBRATION else np.inf  # half of its bets play
+        for slot, moves in self.moves.items():
+            if moves >= RESTLESS:
+                values[1 + slot] = np.inf
+        levels = np.full(1 + self.width, rows * d / _SHARES["reasoning"])
+        levels[0] = rows / _SHARES["loss"] / 2  # half of its bets play
         return np.stack([values * betting.VALUE_BETS, levels * betting.LEVEL_BETS])
 
     def _over(self, limits: Floats) -> Name | None:
@@ -172,6 +184,7 @@ class Series:
             values = self.buffer[:, column]
             present = np.sort(values[~np.isnan(values)])
             edges = np.unique(present)
+            self.arrays["edges"][place] = 0.0
             if len(edges) > betting.EDGES:
                 edges = np.unique(present[np.linspace(0, len(present) - 1, betting.EDGES).astype(np.int64)])
             self.arrays["edges"][place, : len(edges)] = edges

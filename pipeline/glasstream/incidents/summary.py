@@ -13,30 +13,30 @@ _FAULTS = {
 
 def summary(judgement: Judgement, row: int, loss_name: str, before: float, after: float) -> str:
     """Return what happened, since when, and what it did to the loss."""
-    since = f"since row {row:,}"
-    what = _what(judgement)
-    return f"{what} {since}; {_loss(loss_name, before, after)}."
+    what, more = _what(judgement)
+    return f"{what} since row {row:,}{more}; {_loss(loss_name, before, after)}."
 
 
-def _what(judgement: Judgement) -> str:
+def _what(judgement: Judgement) -> tuple[str, str]:
+    """Return what happened, and what to add after the row."""
     features = judgement.features
     match judgement.verdict:
         case "feature_broken":
-            return _broken([one for one in features if one.fault not in ("shifted", "alive", None)])
+            return _broken([one for one in features if one.fault not in ("shifted", "alive", None)]), ""
         case "feature_alive":
-            return f"{_names([one for one in features if one.fault == 'alive'])} came alive"
+            return f"{_names([one for one in features if one.fault == 'alive'])} came alive", ""
         case "data_moved":
-            return f"{_names(features)} moved, and the model's errors are those to expect of such rows,"
+            return f"{_names(features)} moved", ", and the labels follow the same rule as before"
         case "concept_moved":
-            return "the labels follow another rule although the inputs are the same"
+            return "the labels follow another rule", ", although the inputs are as before"
         case "labels_shifted":
-            return "the shares of the labels changed"
+            return "the shares of the labels changed", ""
         case "model_replaced":
-            return "the model got worse although inputs and labels are as before"
+            return "the model got worse", ", although inputs and labels are as before"
         case "reasoning_moved":
-            return f"the model relies differently on {_names(features)}"
+            return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
         case _:
-            return "something changed, and the evidence fits no single cause,"
+            return "something changed", ", and the evidence fits no single cause"
 
 
 def _broken(features: list[Affected]) -> str:
@@ -48,7 +48,7 @@ def _broken(features: list[Affected]) -> str:
         done.add(one.feature)
         if one.fault == "swapped" and one.other is not None:
             done.add(one.other)
-            parts.append(f"{one.feature} and {one.other} arrive swapped")
+            parts.append(f"{' and '.join(sorted([one.feature, one.other]))} arrive swapped")
         elif one.fault == "scaled":
             parts.append(f"{one.feature} is multiplied by {one.factor:g}")
         else:

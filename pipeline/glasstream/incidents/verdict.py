@@ -19,8 +19,10 @@ MISSING = 0.1
 """Rise of the share of missing values from which on a feature counts as missing."""
 CONSTANT, VARIED = 0.99, 0.95
 """Share of the most frequent value of a constant feature at least, and of one that is not constant at most."""
-SCALED = 1.5
-"""Smallest factor of a feature that counts as scaled."""
+HALF = 0.5
+"""Share of the former value of a constant feature that came alive, at most."""
+SCALED, _FINE = 3.0, 8
+"""Smallest factor of a feature that counts as scaled, and the fewest edges that show it."""
 _SAME, _MOVED = 1.63, 2.2
 """Kolmogorov-Smirnov statistics, times the square root of the sample size: up to the first, two samples are equal in
 99 of 100 cases; the second is exceeded in one of 10,000."""
@@ -102,7 +104,9 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
     affected = _faults(sample, moved, distance)
     labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
     labels_moved = labels > _MOVED or (sample.strengths[Name("label", 0)] > _STRONG and labels > _SAME)
-    worse = worse or sample.loss.rise > _RISE or (sample.strengths[Name("loss", 0)] > _STRONG and sample.loss.rise > 1.0)
+    worse = (
+        worse or sample.loss.rise > _RISE or (sample.strengths[Name("loss", 0)] > _STRONG and sample.loss.rise > 1.0)
+    )
     reasoning = _redistributed(sample)
     broken = [one for one in affected if one.fault in BROKEN]
     alive = [one for one in affected if one.fault == "alive"]
@@ -158,10 +162,14 @@ def _faults(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> 
         most_before = float(before.shares.max())
         _, counts = np.unique(present, return_counts=True)
         most_after = max(float(counts.max(initial=0)), float(gone)) / len(values)
-        factor = _factor(before, present) if sample.kinds[j] == 0 and len(present) > 20 else None
+        factor = (
+            _factor(before, present)
+            if sample.kinds[j] == 0 and len(present) > 20 and len(before.edges) >= _FINE
+            else None
+        )
         if gone / len(values) - before.shares[0] >= MISSING and most_before < CONSTANT:
             result.append(Affected(name, "missing"))
-        elif most_before >= CONSTANT and most_after < VARIED:
+        elif most_before >= CONSTANT and before.shares_of(values)[int(before.shares.argmax())] < HALF:
             result.append(Affected(name, "alive"))
         elif most_after >= CONSTANT and most_before < VARIED:
             result.append(Affected(name, "constant"))
@@ -184,7 +192,9 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
             there = sample.inputs[k].distance(sample.values[:, j])
             back = sample.inputs[j].distance(sample.values[:, k])
             worst = max(there, back)
-            if worst < max(_SAME, _LIKE * min(distance[j], distance[k])) and worst < 0.5 * min(distance[j], distance[k]):
+            if worst < max(_SAME, _LIKE * min(distance[j], distance[k])) and worst < 0.5 * min(
+                distance[j], distance[k]
+            ):
                 fits.append((worst, j, k))
     partners: dict[int, int] = {}
     for _, j, k in sorted(fits):

@@ -1,0 +1,107 @@
+"""An alarm and the rows since: what an incident is judged by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.incidents.verdict import Judgement, Level
+from glasstream_topics.incidents import Onset
+
+GATHERED = 150
+"""Rows after an alarm from which the verdict is made, and rows of each later comparison."""
+JUDGED_AGAIN = 600
+"""Rows after an alarm up to which the verdict may change."""
+
+_NUMBERS = 20_000  # that an alarm keeps: those of wide streams are judged by fewer rows
+_META = ("row", "side", "onset", "number", "judgement", "rows", "summed", "quiet")
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Alarm:
+    """An alarm whose rows are being gathered, or an open incident."""
+
+    row: int
+    side: str
+    """Side of the series that raised it."""
+    onset: Onset
+    gathered: Floats
+    """(w, 1 + d) labels and inputs since the alarm."""
+    sums: Floats
+    """(2, 1 + d) sums of loss and importance over `summed` rows, and of their squares."""
+    number: int = 0
+    """Number of the incident; 0 until it is confirmed."""
+    judgement: Judgement | None = None
+    rows: int = 0
+    """Rows since the alarm."""
+    summed: int = 0
+    quiet: int = 0
+    """Comparisons in a row that found everything as before."""
+
+    @classmethod
+    def raised(cls, row: int, side: str, onset: Onset, features: int) -> "Alarm":
+        """Return an alarm without rows."""
+        return cls(row, side, onset, np.empty((0, 1 + features)), np.zeros((2, 1 + features)))
+
+    @property
+    def until_due(self) -> int:
+        """Number of rows until the next comparison."""
+        return GATHERED - self.rows % GATHERED
+
+    @property
+    def due(self) -> bool:
+        """Whether rows are to be compared now."""
+        return self.rows % GATHERED == 0
+
+    def gather(self, values: Floats, levels: Floats) -> None:
+        """Add rows to those that the incident is judged by: all up to `JUDGED_AGAIN`, and later the newest."""
+        most = max(1, min(JUDGED_AGAIN, _NUMBERS // values.shape[1]) // GATHERED) * GATHERED
+        if len(self.gathered) >= (most if self.rows < JUDGED_AGAIN else GATHERED):
+            self.gathered = self.gathered[:0]
+        if self.rows >= JUDGED_AGAIN and self.due:
+            self.sums[:], self.summed = 0.0, 0
+        self.gathered = np.concatenate([self.gathered, values])
+        for row in levels:  # one by one: the sums must not depend on how blocks are cut
+            self.sums += np.stack([row, row * row])
+        self.summed += len(values)
+        self.rows += len(values)
+
+    def levels(self, mean: Floats, variance: Floats) -> list[Level]:
+        """Return loss and importance before and after the alarm."""
+        after, squares = self.sums / self.summed
+        spread = np.sqrt(np.maximum(variance, squares - after**2))
+        return [
+            Level(float(then), float(deviation), float(now), self.summed)
+            for then, deviation, now in zip(mean, spread, after, strict=True)
+        ]
+
+    def widen(self, features: int) -> None:
+        """Make room for more features."""
+        more = 1 + features - self.gathered.shape[1]
+        self.gathered = np.hstack([self.gathered, np.full((len(self.gathered), more), np.nan)])
+        self.sums = np.hstack([self.sums, np.zeros((2, more))])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the state for a successor: JSON values and arrays."""
+        meta = msgspec.to_builtins({key: getattr(self, key) for key in _META})
+        return meta, {"gathered": self.gathered, "sums": self.sums}
+
+    @classmethod
+    def restored(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Alarm":
+        """Restore an alarm from a saved state.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            The state is incomplete.
+        """
+        own = dict(meta)
+        onset = msgspec.convert(own.pop("onset"), Onset)
+        judgement = msgspec.convert(own.pop("judgement"), Judgement | None)
+        gathered, sums = np.array(arrays["gathered"]), np.array(arrays["sums"])
+        return cls(onset=onset, judgement=judgement, gathered=gathered, sums=sums, **own)
