@@ -3,6 +3,7 @@
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
 from glasstream_topics.record import Json
@@ -149,7 +150,6 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 JSON: Final = Json("incidents", Incident)
-encode: Final = JSON.encode
 decode: Final = JSON.decode
 key: Final = stream_key
 
@@ -161,3 +161,14 @@ TOPIC: Final = Topic(
     read_by=("anyone", "alerting"),
     json=JSON,
 )
+
+
+def encode(incident: Incident) -> bytes:
+    """Return the bytes of a record.
+
+    Raises
+    ------
+    RecordError
+        NaN or an infinity.
+    """
+    return JSON.write({name: value for name, value in asdict(incident).items() if name != "schema_version"})
