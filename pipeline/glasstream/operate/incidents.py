@@ -36,6 +36,6 @@ def newest(settings: Settings, stream: str | None, say: Callable[[str], None]) -
         for record in records:
             epochs.setdefault(record.stream, {}).setdefault(record.epoch, {})[record.incident] = record
     if records.damaged:
-        say(f"skipping {records.damaged:,} records of {settings.prefix}incidents that cannot be read")
+        say(f"skipped records of {settings.prefix}incidents that cannot be read: {records.damaged:,}")
     current = [found[max(found)] for _, found in sorted(epochs.items())]
     return [incident for found in current for _, incident in sorted(found.items())]
