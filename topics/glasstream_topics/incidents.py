@@ -122,8 +122,10 @@ class Incident(msgspec.Struct, frozen=True):
         the other verdicts that explain some of the evidence, best first.
     features
         the features affected, most affected first; at most ten.
-    loss_name, loss_before, loss_after
-        mean loss before the change and since.
+    loss_name
+        name of the loss.
+    loss_before, loss_after
+        mean loss before the change and since; null if it is not known.
     summary
         one sentence for people.
     evidence
