@@ -53,15 +53,16 @@ def test_the_records_are_the_newest_of_each_incident_in_the_newest_epoch(broker:
     assert listed(broker, "--json", "--stream", "bikes")[0].splitlines() == said.splitlines()[:1]
 
 
-def test_the_table_has_a_line_for_each_incident(broker: EmbeddedKafka) -> None:
-    lines = [line for line in listed(broker)[0].splitlines() if line.startswith("│")]
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
-    features, summary = "age (scaled), car (swapped), salary", GOLDEN.summary
+def test_the_table_has_a_line_for_each_incident_and_a_sentence_follows(broker: EmbeddedKafka) -> None:
+    lines = listed(broker)[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    features = "age (scaled), car (swapped), salary"
     assert cells == [
-        ["bikes", "1", "open", "1,200", "later", features, "0.1250 → 0.5000 (brier)", summary],
-        ["loans", "1", "over", "1,200", "feature broken", features, "0.1250 → 0.5000 (brier)", summary],
-        ["loans", "2", "open", "1,200", "feature broken", "–", "– → 0.5000 (brier)", summary],
+        ["bikes", "1", "open", "1,200", "later", features, "0.1250 → 0.5000 (brier)"],
+        ["loans", "1", "over", "1,200", "feature broken", features, "0.1250 → 0.5000 (brier)"],
+        ["loans", "2", "open", "1,200", "feature broken", "–", "– → 0.5000 (brier)"],
     ]
+    assert lines[-3:] == [f"{name}: {GOLDEN.summary}" for name in ("bikes 1", "loans 1", "loans 2")]
     assert listed(broker, "--stream", "others")[0] == "no incidents\n"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from glasstream_topics.incidents import Affected, Incident
 
-_COLUMNS = ("stream", "number", "status", "since row", "verdict", "features", "loss", "summary")
+_COLUMNS = ("stream", "number", "status", "since row", "verdict", "features", "loss")
 _NUMBERS = ("number", "since row")
 
 
@@ -25,8 +25,8 @@ _NUMBERS = ("number", "since row")
 def incidents(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
-    An incident says what changed, since when, and what that did to the loss. It is open, over (all is as it was
-    before), or normal (later rows are compared with the rows since the change).
+    A sentence about each follows the table. An incident says what changed, since when, and what that did to the loss.
+    It is open, over (all is as it was before), or normal (later rows are compared with the rows since the change).
     """
     from glasstream.command.console import standard_console
     from glasstream.command.expect import reached
@@ -38,8 +38,11 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     if as_json:
         for incident in found:
             click.echo(encode(incident))
-    else:
-        standard_console().print(_table(found) if found else "no incidents")
+        return 0
+    console = standard_console()
+    console.print(_table(found) if found else "no incidents")
+    for incident in found:
+        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}", markup=False)
     return 0
 
 
@@ -59,7 +62,6 @@ def _table(found: "list[Incident]") -> "Table":
             VERDICTS.get(one.verdict, one.verdict),
             ", ".join(map(_feature, one.features)) or "–",
             f"{_number(one.loss_before)} → {_number(one.loss_after)} ({one.loss_name})",
-            one.summary,
         )
         table.add_row(*map(Text, cells))
     return table
