@@ -23,7 +23,7 @@ class CountingWatch:
         self.count = 0
         self.sums = np.zeros(4)
         """Of inputs, targets, losses and importances."""
-        self.since = (0, 0)
+        self.since = 0
 
     def update(self, rows: Rows) -> Iterator[Incident]:
         importance = np.zeros_like(rows.inputs) if rows.importance is None else rows.importance
@@ -35,14 +35,14 @@ class CountingWatch:
             self.sums += np.array(values)
             place = rows.first_row + at, seq
             if self.count % EVERY == 0:
-                self.since = place
+                self.since = place[0]
                 yield self._incident(rows, at, place, "open")
             elif self.count > EVERY and self.count % EVERY == LASTS:
                 yield self._incident(rows, at, place, "over")
 
     def _incident(self, rows: Rows, at: int, place: tuple[int, int], status: str) -> Incident:
         label = rows.classes[int(rows.target[at])] if rows.classes else float(rows.target[at])
-        row, seq = self.since
+        row = self.since
         sums = [float(number) for number in self.sums]
         return Incident(
             schema_version=1,
@@ -52,7 +52,7 @@ class CountingWatch:
             status=status,
             row=place[0],
             seq=place[1],
-            onset=Onset(row, seq, max(0, row - 5), row),
+            onset=Onset(row, max(0, row - 5), row),
             verdict="unclear",
             weight=1.0,
             alternatives=[],
@@ -65,8 +65,7 @@ class CountingWatch:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {"count": self.count, "since": list(self.since)}, {"sums": self.sums}
+        return {"count": self.count, "since": self.since}, {"sums": self.sums}
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self.count, self.sums = int(meta["count"]), arrays["sums"].copy()
-        self.since = (int(meta["since"][0]), int(meta["since"][1]))
+        self.count, self.since, self.sums = int(meta["count"]), int(meta["since"]), arrays["sums"].copy()

@@ -247,7 +247,7 @@ def incident() -> incidents.Incident:
         status="open",
         row=1_263,
         seq=1_270,
-        onset=incidents.Onset(row=1_200, seq=1_206, earliest=1_187, latest=1_211),
+        onset=incidents.Onset(row=1_200, earliest=1_187, latest=1_211),
         verdict="feature_broken",
         weight=0.75,
         alternatives=[incidents.Alternative("data_moved", 0.25)],
