@@ -29,7 +29,7 @@ def settings_with(*changes: str) -> Settings:
     return load(
         assignments=[
             f"explain.methods={','.join(METHODS)}", "explain.alpha=0.002", f"explain.reservoir={START}", "ipdp.ice=0",
-            "drift.test_interval=8", "drift.grace=50", "drift.min_change=0", *changes,
+            "drift.test_interval=8", "drift.grace=50", "drift.min_change=0", "drift.budget=0", *changes,
         ]
     )  # fmt: skip
 

@@ -40,6 +40,7 @@ VALUES = {
     "ipdp": np.where(np.isnan(POINTS.transpose(0, 2, 1)), np.nan, RANDOM.random((ROWS, 3, 4)))[:, :, :, np.newaxis],
     "ipdp.points": POINTS,
 }
+VALUES["inputs"], VALUES["target"] = RANDOM.normal(size=(ROWS, 3)), np.arange(ROWS) % 2.0
 # Whatever a row's contributions are, with the first loss "before" they add up to it minus the model's.
 VALUES["isage.model_loss"] = VALUES["loss"]
 VALUES["isage"][:, 2] = -VALUES["loss"] - VALUES["isage"][:, 0] - VALUES["isage"][:, 1]

@@ -56,7 +56,7 @@ from tests.deployment import Deployment
 
 DISK_MEGABYTES = 300
 STREAM = "s"
-TOPICS = ("predictions", "importance", "effects", "drift", "novelty")
+TOPICS = ("predictions", "importance", "effects", "drift", "incidents", "novelty")
 ROWS_A_MESSAGE = 20
 ROWS_A_FAULT = 300
 RESUMED = "resumes from its checkpoint"

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from glasstream.background.background import Background
 from glasstream.configuration import load
 from glasstream.explain import explainer, sizes
 from glasstream.explain.explainer import explain
@@ -115,6 +116,26 @@ def answered(blocks: list[ExplainRequest], models: dict[int, Predictor]) -> dict
             assert answer.kind == "failed" or set(texts) == {j for j, kind in enumerate(answer.kinds) if kind == 2}
             found[answer.first_row + i] = answer.kind, numbers
     return found
+
+
+@pytest.mark.parametrize("budget", [0, 0.5])
+def test_rows_that_the_answer_repeats_are_counted(budget: float) -> None:
+    """With 300 numbers to a row, what is left of the bound is too little for an array that is not counted."""
+    given_settings = load(assignments=[*BASE, "model.name=linear", "block.bytes=1000000", f"drift.budget={budget}"])
+    blocks, models = learned(given_settings, stream(60, 300, 0, 0, ""))
+    widest = max(blocks, key=lambda block: block.count)
+    assert widest.count > 10 and widest.watched == (budget > 0)
+    (answer,) = explain(widest, models[widest.version])
+    size, bound = len(contributions.encode(answer)), sizes.sizes(widest).answer
+    assert 8 * 300 * widest.count * (2 if budget else 1) < size <= bound < size + 8 * 300 * widest.count
+
+
+@pytest.mark.parametrize("classes", [2, 12])
+def test_the_learner_counts_the_rows_that_the_answer_repeats(classes: int) -> None:
+    """Answers of iPDP are larger than their blocks."""
+    both = [load(assignments=["explain.methods=ipdp", f"drift.budget={budget}"]) for budget in (0, 0.5)]
+    unwatched, watched = (Background(one, "s").row_numbers(40, classes) for one in both)
+    assert watched - unwatched == 40 + 1
 
 
 def test_blocks_are_cut_to_fit_and_the_rows_get_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:

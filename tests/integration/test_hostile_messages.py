@@ -369,13 +369,13 @@ def test_hostile_messages_are_accounted_for_and_good_events_are_explained(deploy
     seconds = time.monotonic() - started
     deployment.read_all()
 
-    for topic in ("predictions", "importance", "effects", "drift", "novelty"):
+    for topic in ("predictions", "importance", "effects", "drift", "incidents", "novelty"):
         expected = of_stream(record for name, record in quiet.published if name == topic)
         got = of_stream(deployment.values(topic))
         if topic == "effects":  # its keys spread over partitions
             expected, got = sorted(expected), sorted(got)
         assert got == expected, topic
-        assert expected or topic == "drift", topic
+        assert expected or topic in ("drift", "incidents"), topic
     learner, explainer, aggregator = (metrics(deployment, worker) for worker in WORKERS[:3])
     letters = [events_dead.decode(message.headers() or []) for message in deployment.records["events.dead"]]
     dead = [record for topic, record in quiet.published if topic == "events.dead"]

@@ -23,7 +23,7 @@ from tests.deployment import ROOT, wait_for
 
 from .conftest import Run
 
-TOPICS = ("importance", "effects", "drift", "predictions")
+TOPICS = ("importance", "effects", "drift", "incidents", "predictions")
 Finish = Callable[..., Run]
 
 
@@ -34,7 +34,7 @@ def elec2(data_dir: Path, rows: int, model: str = "forest") -> list[str]:
 
 def assert_same(run: Run, reference: Run) -> None:
     for topic in TOPICS:
-        assert reference.file(topic) or topic in ("effects", "drift"), "nothing to compare"
+        assert reference.file(topic) or topic in ("effects", "drift", "incidents"), "nothing to compare"
         assert run.file(topic) == reference.file(topic), topic
 
 

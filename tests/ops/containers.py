@@ -35,7 +35,7 @@ NO_ENGINE = 77
 USER = 10_001
 WORKERS = ("learner", "explainer", "aggregator", "novelty", "labels")
 PROFILES = ("novelty", "labels", "page")
-TOPICS = ("predictions", "importance", "effects", "drift", "novelty", "events.dead")
+TOPICS = ("predictions", "importance", "effects", "drift", "incidents", "novelty", "events.dead")
 STREAM = "agrawal"
 PATIENCE = 900.0
 """Seconds after which a condition that has not come is a failure; a loaded machine is slow."""

@@ -2,14 +2,20 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
+from glasstream.aggregator import incidents
 from glasstream.configuration import load
+from glasstream.incidents.watch import Rows
 from glasstream.runner.reference import Reference
 from glasstream_topics import events
+from glasstream_topics.incidents import Incident
+from tests.counting_watch import EVERY, LASTS, CountingWatch
 
 BASE = [
     "explain.methods=ipfi,isage,ipdp", "explain.reservoir=20", "explain.alpha=0.02", "publish.every=25",
@@ -76,6 +82,47 @@ def test_one_method_says_the_same_alone_and_beside_others() -> None:
         assert alone["importance"] == [one for one in together["importance"] if orjson.loads(one)["method"] == method]
     alone = published(stream, 50, "model.name=tree", "explain.methods=ipdp")
     assert alone["effects"] == together["effects"] and "importance" not in alone
+
+
+@pytest.mark.parametrize(("model", "classes"), [("tree", 3), ("linear", 0), ("river.dummy:PriorClassifier", 3)])
+def test_the_watch_sees_the_rows_however_they_are_packed_and_changes_no_other_record(
+    model: str, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incidents, "IncidentWatch", CountingWatch)
+    stream = mixed(ROWS, classes=classes)
+    one = published(stream, 1, f"model.name={model}")
+    assert len(one["incidents"]) == 2 * ((ROWS - 20) // EVERY) - ((ROWS - 20) % EVERY < LASTS)
+    assert published(stream, 50, f"model.name={model}", "block.rows=3") == one
+    del one["incidents"]
+    assert published(stream, 50, f"model.name={model}", "drift.budget=0") == one
+
+
+def test_the_watch_gets_the_events_as_they_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values by slot, the codes of texts in the order in which they came, and each label with the name of its class."""
+    seen: dict[int, tuple[dict[str, float], str]] = {}
+
+    class Noting(CountingWatch):
+        def update(self, rows: Rows) -> Iterator[Incident]:
+            for at, seq in enumerate(rows.seqs.tolist()):
+                values = dict(zip(rows.names, rows.inputs[at].tolist(), strict=True))
+                seen[seq] = values, rows.classes[int(rows.target[at])]
+            return super().update(rows)
+
+    monkeypatch.setattr(incidents, "IncidentWatch", Noting)
+    stream = mixed(ROWS, classes=2)
+    for number in (300, 350):
+        stream[number]["y"] = f"new {number}"  # classes that the model of these rows does not know
+    published(stream, 50, "model.name=tree")
+    codes: dict[str, float] = {}
+    for seq, event in enumerate(stream):
+        x = dict(event["x"])
+        if "town" in x:
+            x["town"] = codes.setdefault(x["town"], float(len(codes)))
+        if seq in seen:
+            values, label = seen[seq]
+            assert {name: value for name, value in values.items() if not np.isnan(value)} == x
+            assert label == event["y"]
+    assert seen.keys() == set(range(20, ROWS))
 
 
 def test_isage_adds_up_on_the_topic_and_curves_lie_within_the_model() -> None:

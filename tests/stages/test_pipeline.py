@@ -10,16 +10,18 @@ from functools import partial
 import orjson
 import pytest
 
+from glasstream.aggregator import incidents
 from glasstream.configuration import load
 from glasstream.errors import LostInputError, StateError
 from glasstream.settings import Settings
 from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance
 from glasstream_topics.progress import PARTITION_KEY
+from tests.counting_watch import CountingWatch
 from tests.late_labels import apart, delays
 from tests.logs import event
 from tests.pipeline_in_memory import CRASHES, Entry, NothingMoves, Pipeline
 
-PUBLIC = ("predictions", "importance", "effects", "drift", "novelty")
+PUBLIC = ("predictions", "importance", "effects", "drift", "incidents", "novelty")
 SETTINGS = (
     "model.name=linear", "model.task=classification", "explain.reservoir=10", "topics.events=2", "topics.requests=3",
     "publish.every=25", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0", "limits.rows_ahead=80",
@@ -83,6 +85,19 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str) -> 
         assert_as_the_plain_loop(pipeline)
         happened += pipeline.happened
     assert len(happened) > 10, happened
+
+
+@pytest.mark.parametrize("more", [(), ("explain.methods=isage,ipdp", "model.name=tree"), ("publish.every=3",)])
+def test_incidents_are_those_of_the_plain_loop_whatever_happens(
+    more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incidents, "IncidentWatch", CountingWatch)
+    for seed in range(2):
+        pipeline = Pipeline(settings(*more), seed).run(log(126, reset=True), faults=15)
+        assert_as_the_plain_loop(pipeline)
+        found = pipeline.published("incidents")
+        assert found.keys() == {("incidents", key.decode()) for key in STREAMS}
+        assert all(len(values) > 2 for values in found.values())
 
 
 @pytest.mark.parametrize("stage", ["learner", "aggregator", "novelty"])

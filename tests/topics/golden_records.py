@@ -5,6 +5,7 @@ bytes are on the topics of users, and today's code must write and read them. A n
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from glasstream_topics import (
     events,
     events_dead,
     importance,
+    incidents,
     labels,
     novelty,
     predictions,
@@ -236,6 +238,35 @@ def alarm_of_loss() -> bytes:
     )
 
 
+def incident() -> incidents.Incident:
+    return incidents.Incident(
+        schema_version=1,
+        epoch=0,
+        stream="agrawal",
+        incident=2,
+        status="open",
+        row=1_263,
+        seq=1_270,
+        onset=incidents.Onset(row=1_200, earliest=1_187, latest=1_211),
+        verdict="feature_broken",
+        weight=0.75,
+        alternatives=[incidents.Alternative("data_moved", 0.25)],
+        features=[
+            incidents.Affected("age", "scaled", factor=0.125),
+            incidents.Affected("car", "swapped", other="loan"),
+            incidents.Affected("salary", None),
+        ],
+        loss_name="brier",
+        loss_before=0.125,
+        loss_after=0.5,
+        summary="Since row 1,200, all values of age are multiplied by 0.125; the loss rose from 0.125 to 0.5.",
+        evidence=[
+            incidents.Evidence("input", "age", 1_200, 12.5, 40.5, 5.0625),
+            incidents.Evidence("loss", None, 1_204, 3.5, 0.125, 0.5),
+        ],
+    )
+
+
 def novel_event(alarm: bool = False) -> bytes:
     return novelty.encode(
         epoch=0,
@@ -347,6 +378,12 @@ def explained() -> contributions.Contributions:
         loss="zero_one",
         flush_before=True,
     )
+
+
+def watched() -> contributions.Contributions:
+    """The same, of a stream that is watched for incidents and whose newest class is not one of the model's yet."""
+    rows = {"inputs": np.array([[1.5, 0.0], [np.nan, 2.0], [-0.0, 3.0]]), "target": np.array([0.0, 1.0, 2.0])}
+    return replace(explained(), values={**explained().values, **rows}, new_classes=["maybe"])
 
 
 def failed() -> contributions.Contributions:
@@ -463,15 +500,18 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
+    "incidents.v1.json": lambda: incidents.encode(incident()),
     "novelty.v1.json": usual_event,
     "novelty.v1.flagged.json": novel_event,
     "novelty.v1.alarm.json": lambda: novel_event(alarm=True),
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "explain.requests.v1.bin": lambda: requests.encode(block()),
+    "explain.requests.v1.watched.bin": lambda: requests.encode(replace(block(), watched=True)),
     "explain.requests.v1.flush.bin": _mark_in_requests,
     "explain.requests.v1.reset.bin": lambda: _mark_in_requests(ends=True),
     "contributions.v1.ok.bin": lambda: contributions.encode(explained()),
+    "contributions.v1.watched.bin": lambda: contributions.encode(watched()),
     "contributions.v1.failed.bin": lambda: contributions.encode(failed()),
     "contributions.v1.flush.bin": _mark_in_contributions,
     "contributions.v1.reset.bin": lambda: _mark_in_contributions(ends=True),

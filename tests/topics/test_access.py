@@ -16,7 +16,8 @@ def of(role: str, kind: str) -> dict[str, Grant]:
 
 def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
     read = {name for name, grant in of("consumer", "topic").items() if grant.operations == ("read",)}
-    assert read == {f"p.{name}" for name in ("events.dead", "predictions", "importance", "effects", "drift", "novelty")}
+    names = ("events.dead", "predictions", "importance", "effects", "drift", "incidents", "novelty")
+    assert read == {f"p.{name}" for name in names}
 
 
 def test_only_one_role_writes_each_topic_but_three() -> None:

@@ -26,6 +26,7 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "events.dead",
         "explain.requests",
         "importance",
+        "incidents",
         "labels",
         "novelty",
         "predictions",
@@ -57,6 +58,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "importance",
         "effects",
         "drift",
+        "incidents",
         "novelty",
     }
     for topic in glasstream_topics.ALL:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 import glasstream_topics
@@ -14,6 +15,7 @@ from glasstream_topics import (
     events,
     events_dead,
     importance,
+    incidents,
     labels,
     novelty,
     predictions,
@@ -44,6 +46,7 @@ from tests.topics.golden_records import (
     explained,
     failed,
     fields,
+    incident,
     learner_partition,
     learner_stream,
     novel_event,
@@ -51,6 +54,7 @@ from tests.topics.golden_records import (
     novelty_stream,
     prediction,
     usual_event,
+    watched,
 )
 
 
@@ -82,6 +86,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     assert fields(alarm()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
         *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector"),
+    ]
+    assert fields(checked_in("incidents.v1.json")) == [
+        *("schema_version", "epoch", "stream", "incident", "status", "row", "seq", "onset", "verdict", "weight"),
+        *("alternatives", "features", "loss_name", "loss_before", "loss_after", "summary", "evidence"),
     ]
     scored = [
         *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
@@ -191,6 +199,14 @@ def test_drift_is_read() -> None:
     assert (loss.feature, loss.method, loss.curve_before, loss.curve_after) == (None, None, None, None)
 
 
+def test_incidents_are_read() -> None:
+    data = checked_in("incidents.v1.json")
+    assert incidents.decode(data) == incident()
+    affected = orjson.loads(data)["features"]
+    assert affected[0] == {"feature": "age", "fault": "scaled", "factor": 0.125}
+    assert affected[2] == {"feature": "salary", "fault": None}
+
+
 def test_novelty_is_read() -> None:
     usual, flagged, alarmed = (
         novelty.decode(checked_in(f"novelty.v1{name}.json")) for name in ("", ".flagged", ".alarm")
@@ -212,7 +228,8 @@ def test_a_request_is_read() -> None:
         assert getattr(read, name) == getattr(written, name)
     assert (read.texts, read.staleness) == (written.texts, written.staleness)
     assert read.new_categories == {1: (2, ("Škoda", "Tatra"))}
-    assert read.flush_before
+    assert (read.flush_before, read.watched) == (True, False)
+    assert requests.decode(checked_in("explain.requests.v1.watched.bin")).watched
     flush = requests.decode(checked_in("explain.requests.v1.flush.bin"))
     assert (flush.count, flush.first_row, flush.flush_before, flush.ends) == (0, 200, True, False)
     reset = requests.decode(checked_in("explain.requests.v1.reset.bin"))
@@ -230,6 +247,13 @@ def test_contributions_are_read() -> None:
     for name, ends in (("flush", False), ("reset", True)):
         mark = contributions.decode(checked_in(f"contributions.v1.{name}.bin"))
         assert (mark.kind, mark.ends) == ("flush", ends)
+
+
+def test_contributions_of_a_watched_stream_are_read() -> None:
+    read, written = contributions.decode(checked_in("contributions.v1.watched.bin")), watched()
+    for name in ("inputs", "target"):
+        np.testing.assert_array_equal(read.values[name], written.values[name], strict=True)
+    assert (read.classes, read.new_classes) == (["no", "yes"], ["maybe"])
 
 
 def test_a_snapshot_is_read() -> None:

@@ -12,12 +12,16 @@ from hypothesis.extra import numpy as hnp
 
 from glasstream_topics import contributions, frames, methods, requests
 from glasstream_topics.errors import FrameError
-from tests.topics.golden_records import block, explained, failed
+from tests.topics.golden_records import block, explained, failed, watched
 
 any_float = st.floats(width=64)
 NO_CHANGES = {"ipdp.row": np.zeros(0, np.int32), "ipdp.place": np.zeros(0, np.int32), "ipdp.value": np.zeros(0)}
 ZEROS = {"loss": np.zeros(3), "ipfi": np.zeros((3, 2))}
 POINTS = np.zeros((3, 2, 2))
+
+
+ROWS = {"inputs": np.zeros((3, 2)), "target": np.zeros(3)}
+NUMBERS: dict[str, Any] = {"classes": [], "new_classes": [], "outputs": []}
 
 
 def curves(points: frames.Array, answers: frames.Array) -> dict[str, frames.Array]:
@@ -115,6 +119,13 @@ def test_contributions_come_back_bit_for_bit(of: requests.ExplainRequest, kind: 
     assert contributions.partition(read) == of.partition
 
 
+def test_rows_come_back_with_whatever_numbers_they_have() -> None:
+    inputs = np.array([[np.nan, 1.7e308], [-1.7e308, np.inf], [5e-324, -0.0]])
+    for classes in ({}, NUMBERS):
+        written = replace(watched(), values={**ZEROS, "inputs": inputs, "target": np.array([2.0, 0.0, 1.0])}, **classes)
+        assert_same(contributions.decode(contributions.encode(written)), written)
+
+
 def test_flush_items_come_back() -> None:
     item = requests.flush_item(stream="s", epoch=0, partition=2, first_row=0)
     assert_same(requests.decode(requests.encode(item)), item)
@@ -196,6 +207,16 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (explained, {"values": sage(prediction=np.full((3, 2), 1e64)), "loss": "brier"}, "within .1e.63"),
         (explained, {"values": sage(first=np.full(3, 2))}, "to be one of the features"),
         (explained, {"values": sage(target=np.full(3, 2.0))}, "indices of 2 classes"),
+        (watched, {"values": {**ZEROS, "inputs": np.zeros((3, 2))}}, "inputs and target together, got no target"),
+        (watched, {"values": {**ZEROS, **ROWS, "inputs": np.zeros((3, 3))}}, r"inputs: expected float64\[3, 2\]"),
+        (watched, {"values": {**ZEROS, **ROWS, "inputs": np.zeros((3, 2), np.float32)}}, "got float32"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.zeros((3, 1))}}, r"target: expected float64\[3\]"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, 3.0)}}, "target: expected indices of 3 classes"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, -1.0)}}, "target: expected indices of 3 classes"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, np.nan)}}, "indices of 3 classes"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, np.inf)}, **NUMBERS}, "target: expected finite"),
+        (watched, {"new_classes": ["no"]}, "expected classes other than"),
+        (watched, {"values": ZEROS}, "expected none without targets"),
         (explained, {"values": curves(np.zeros((3, 2_000, 2)), np.zeros((3, 2, 2_000, 1)))}, "at most 1000"),
         (explained, {"values": curves(POINTS, np.full((3, 2, 2, 1), np.nan))}, "points and answers within"),
         (explained, {"values": curves(POINTS + np.inf, np.zeros((3, 2, 2, 1)))}, "points and answers within"),

@@ -16,7 +16,8 @@ VERSION: Final = 1
 TEXT: Final = 2
 """Kind of a feature whose values are codes of texts."""
 
-_SELDOM: Final = frozenset(("ends", "refused"))  # left out of a frame unless they say something
+_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes"))
+"""Fields that are left out of a frame unless they say something."""
 _TEXTS: Final = list[tuple[Natural, list[tuple[Natural, str]]]]
 
 

@@ -44,6 +44,8 @@ class Contributions(Block):
         why the block failed; empty otherwise.
     outputs
         what each curve shows: a class, or empty text for the number of a regression.
+    new_classes
+        classes that the model of `version` does not know; the values `target` index `classes` and then these.
     values
         results of the methods, by the names and shapes of `glasstream_topics.methods.GIVEN`; empty unless `kind` is
         `ok`.
@@ -51,6 +53,7 @@ class Contributions(Block):
 
     kind: str
     outputs: list[str] = field(default_factory=list)
+    new_classes: list[str] = field(default_factory=list)
     values: Mapping[str, Array] = field(default_factory=dict)
     reason: str = ""
 
@@ -99,6 +102,11 @@ def _check(record: Contributions) -> None:
     findings = blocks.findings(record, "values", methods.GIVEN)
     if record.kind == "ok" and "loss" not in record.values:
         findings.append("values: expected the loss of every row, got none")
+    if missing := sorted(methods.WATCHED.keys() - record.values.keys()):
+        if len(missing) < len(methods.WATCHED):
+            findings.append(f"values: expected {' and '.join(methods.WATCHED)} together, got no {missing[0]}")
+        if record.new_classes:
+            findings.append(f"new classes: expected none without targets, got {record.new_classes}")
     if record.kind not in _KINDS:
         findings.append(f"expected a kind of {', '.join(_KINDS)}, got {record.kind!r}")
     elif (record.kind == "flush") != (record.count == 0) or (record.kind == "flush" and not record.flush_before):
@@ -115,8 +123,20 @@ def _check(record: Contributions) -> None:
 
 def _check_values(record: Contributions) -> Iterator[str]:
     """Yield findings about indices that are out of bounds, and numbers that would make estimates infinite."""
-    yield from methods.too_large(record.values, [name for name in record.values if name == "loss"])
+    yield from methods.too_large(record.values, [name for name in methods.LOSS if name in record.values])
+    if "target" in record.values:
+        yield from _check_targets(record, record.values["target"])
     for method in methods.methods_of(record.values):
         if not method.gaps:
             yield from methods.too_large(record.values, [name for name in method.values if name in record.values])
         yield from method.check_values(record)
+
+
+def _check_targets(record: Contributions, target: Array) -> Iterator[str]:
+    classes = [*record.classes, *record.new_classes]
+    if len(set(classes)) != len(classes):
+        yield f"new classes: expected classes other than {record.classes}, got {record.new_classes}"
+    if classes and not bool(((target >= 0) & (target < len(classes)) & (target == np.floor(target))).all()):
+        yield f"target: expected indices of {len(classes)} classes"
+    elif not bool(np.isfinite(target).all()):
+        yield "target: expected finite numbers"

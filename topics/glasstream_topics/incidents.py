@@ -3,6 +3,7 @@
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
 from glasstream_topics.record import Json
@@ -121,8 +122,10 @@ class Incident(msgspec.Struct, frozen=True):
         the other verdicts that explain some of the evidence, best first.
     features
         the features affected, most affected first; at most ten.
-    loss_name, loss_before, loss_after
-        mean loss before the change and since.
+    loss_name
+        name of the loss.
+    loss_before, loss_after
+        mean loss before the change and since; null if it is not known.
     summary
         one sentence for people.
     evidence
@@ -149,7 +152,6 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 JSON: Final = Json("incidents", Incident)
-encode: Final = JSON.encode
 decode: Final = JSON.decode
 key: Final = stream_key
 
@@ -161,3 +163,14 @@ TOPIC: Final = Topic(
     read_by=("anyone", "alerting"),
     json=JSON,
 )
+
+
+def encode(incident: Incident) -> bytes:
+    """Return the bytes of a record.
+
+    Raises
+    ------
+    RecordError
+        NaN or an infinity.
+    """
+    return JSON.write({name: value for name, value in asdict(incident).items() if name != "schema_version"})

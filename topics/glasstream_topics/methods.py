@@ -179,11 +179,19 @@ output, and the points at which they were evaluated."""
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""
 
+LOSS: Final[Mapping[str, Shape]] = {"loss": ("float64", ("count",))}
+"""The loss of the model, which all contributions have."""
+
+WATCHED: Final[Mapping[str, Shape]] = {"inputs": ("float64", ("count", "d")), "target": ("float64", ("count",))}
+"""What contributions repeat of the rows if they are watched for incidents: the values of the features (NaN where one is
+absent, codes of texts), and the label (the index of a class, or the number)."""
+
 GIVEN: Final[Mapping[str, Shape]] = {
-    "loss": ("float64", ("count",)),
+    **LOSS,
+    **WATCHED,
     **{name: shape for method in METHODS.values() for name, shape in method.values.items()},
 }
-"""All arrays in the contributions: the loss of the model, and the values of the methods."""
+"""All arrays in the contributions: the loss of the model, the rows, and the values of the methods."""
 
 
 OPTIONAL: Final = frozenset(name for method in METHODS.values() for name in method.optional)
@@ -209,7 +217,7 @@ def meaning_of(method: str, loss: str) -> str:
 
 
 def method_of(name: str) -> str:
-    """Return the method that an array belongs to.
+    """Return the method that an array belongs to; the name of an array that belongs to none, such as `loss`.
 
     >>> method_of("isage.order")
     'isage'
@@ -223,14 +231,18 @@ def methods_of(arrays: Iterable[str]) -> list[Method]:
     return [method for name, method in METHODS.items() if name in names]
 
 
-def numbers_of_a_row(methods: Iterable[str], sizes: Mapping[str, int]) -> int:
-    """Return the number of values that contributions have for each row: the loss, and the values of some methods.
+def numbers_of_a_row(methods: Iterable[str], sizes: Mapping[str, int], *, watched: bool) -> int:
+    """Return the number of values that contributions have for each row: the loss, the values of some methods, and the
+    row itself if it is watched.
 
-    >>> numbers_of_a_row(["ipfi", "isage"], {"d": 10, "k": 2})
+    >>> numbers_of_a_row(["ipfi", "isage"], {"d": 10, "k": 2}, watched=False)
     36
+    >>> numbers_of_a_row(["ipfi", "isage"], {"d": 10, "k": 2}, watched=True)
+    47
     """
-    shapes = (shape for name in methods for shape in METHODS[name].values.values())
-    return 1 + sum(prod(sizes[str(dim)] for dim in dims if dim != "count") for _, dims in shapes)
+    arrays = [LOSS, *([WATCHED] if watched else []), *(METHODS[name].values for name in methods)]
+    shapes = (shape for group in arrays for shape in group.values())
+    return sum(prod(sizes[str(dim)] for dim in dims if dim != "count") for _, dims in shapes)
 
 
 def findings(

@@ -147,12 +147,22 @@ def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
         JSON cannot hold a value.
     """
     try:
-        data = orjson.dumps(record, asdict, _OPTIONS)
+        data = orjson.dumps(record, _fields, _OPTIONS)
     except orjson.JSONEncodeError as error:
         raise RecordError(f"{topic}: expected JSON values: {error}") from error
     if data.count(b"null") != nulls:  # orjson writes NaN and the infinities as null
         refuse_non_finite(topic, record)
     return data
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a nested struct, with `omit_defaults` without the optional ones that are None."""
+    fields = asdict(value)
+    if value.__struct_config__.omit_defaults:
+        for name in value.__struct_fields__[-len(value.__struct_defaults__) :]:
+            if fields[name] is None:
+                del fields[name]
+    return fields
 
 
 def decode_record(topic: str, data: bytes, decoder: msgspec.json.Decoder[T]) -> T:

@@ -74,6 +74,8 @@ class ExplainRequest(Block):
         iPDP: how to read the changes of the grids; None if there are none.
     corrected
         whether iSAGE subtracts the bias that a finite number of background rows adds to the loss, where it can.
+    watched
+        whether the stream is watched for incidents, so that the answer repeats the rows.
     refused
         why these rows must not be explained; empty for all other blocks. The explainer answers such a block as failed
         with this reason. The block has the rows' `seqs` and no features.
@@ -86,6 +88,7 @@ class ExplainRequest(Block):
     new_categories: Mapping[int, NewCategories] = field(default_factory=dict)
     grid: Grid | None = None
     corrected: bool = False
+    watched: bool = False
     refused: str = ""
 
 

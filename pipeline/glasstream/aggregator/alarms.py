@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glasstream.drift.monitor import Detection, DriftMonitor, WatchedSignal
 from glasstream.errors import StateError
-from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
+from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.settings import Settings
 from glasstream_topics import drift
 from glasstream_topics.contributions import Contributions
@@ -49,24 +49,30 @@ class Alarms:
         return cls(settings, watch) if settings.drift.signals else None
 
     def update(
-        self, methods: Sequence[MethodAggregator], block: Contributions, rows: slice, moment: Callable[[int], Moment]
+        self,
+        block: Contributions,
+        rows: slice,
+        signals: Mapping[str, Signals],
+        before: HasCurves | None,
+        moment: Callable[[int], Moment],
     ) -> Iterator[OutputRecord]:
-        """Add rows of a block to the methods in order, and feed the detectors.
+        """Feed rows of a block to the detectors.
 
         Parameters
         ----------
-        methods
-            The methods' parts of the aggregator.
+        signals
+            What the methods returned for these rows, by the name of the method.
+        before
+            The curves before these rows; None if no method has any.
         moment
             Function that returns the moment of the i-th row, for its records.
         """
-        before = next((method.copy() for method in methods if isinstance(method, HasCurves)), None)
-        watched = []
-        for method in methods:
-            said = method.update(block, rows)
-            watched += [
-                self._watched(signal, method.name, said) for signal in self.settings.drift.signals if signal in said
-            ]
+        watched = [
+            self._watched(signal, method, said)
+            for method, said in signals.items()
+            for signal in self.settings.drift.signals
+            if signal in said
+        ]
         if "loss" in self.settings.drift.signals:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
         for found in self.watch.feed(watched):

@@ -12,8 +12,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from glasstream.aggregator.alarms import EVERY, Alarms
+from glasstream.aggregator.incidents import Incidents
 from glasstream.errors import StateError
-from glasstream.methods.method import MethodAggregator, Moment, OutputRecord
+from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
@@ -45,7 +46,9 @@ class StreamAggregator:
     next_row: int
     methods: list[MethodAggregator]
     alarms: Alarms | None = None
-    """Drift detectors; None if the stream is not watched."""
+    """Drift detectors; None if no signal is watched."""
+    incidents: Incidents | None = None
+    """Incidents; None if the stream is not watched for any."""
     explained: int = 0
     published_row: int = -1
     """Row at which records were last due. Records exist only if a row had been explained by then."""
@@ -71,7 +74,8 @@ class StreamAggregator:
     def empty(cls, stream: str, settings: Settings) -> "StreamAggregator":
         """Return the aggregator of a new stream. Its first row is t0."""
         methods = [REGISTRY[name].aggregator(settings) for name in settings.explain.names]
-        return cls(stream, settings, settings.explain.first_row, methods, Alarms.empty(settings))
+        first_row = settings.explain.first_row
+        return cls(stream, settings, first_row, methods, Alarms.empty(settings), Incidents.empty(stream, settings))
 
     @property
     def coverage(self) -> float:
@@ -148,17 +152,20 @@ class StreamAggregator:
                 self._publish()
 
     def _enter(self, block: Contributions, rows: slice) -> None:
-        """Add the next rows to every method."""
-        if self.alarms is None:
-            for method in self.methods:
-                method.update(block, rows)
-            return
+        """Add the next rows to every method, and watch them."""
         first, explained = self.next_row, self.explained
+        curves = None
+        if self.alarms is not None:
+            curves = next((method.copy() for method in self.methods if isinstance(method, HasCurves)), None)
+        signals = {method.name: method.update(block, rows) for method in self.methods}
 
         def moment(place: int) -> Moment:
             return self._moment(first + place, int(block.seqs[rows.start + place]), explained + place + 1)
 
-        self.records.extend(self.alarms.update(self.methods, block, rows, moment))
+        if self.alarms is not None:
+            self.records.extend(self.alarms.update(block, rows, signals, curves, moment))
+        if self.incidents is not None:
+            self.records.extend(self.incidents.update(block, rows, first, signals))
 
     def _moment(self, row: int, seq: int, explained: int) -> Moment:
         return Moment(
@@ -206,6 +213,9 @@ class StreamAggregator:
         if self.alarms is not None:
             meta["drift"], own = self.alarms.state()
             arrays |= {f"drift/{name}": array for name, array in own.items()}
+        if self.incidents is not None:
+            meta["incidents"], own = self.incidents.state()
+            arrays |= {f"incidents/{name}": array for name, array in own.items()}
         return meta, arrays
 
     @classmethod
@@ -225,6 +235,8 @@ class StreamAggregator:
                 method.restore(meta["methods"][method.name], _of(method.name, arrays))
             if restored.alarms is not None:
                 restored.alarms.restore(meta, _of("drift", arrays))
+            if restored.incidents is not None:
+                restored.incidents.restore(meta, _of("incidents", arrays))
             restored.next_row = int(meta["next_row"])
             restored.explained = int(meta["explained"])
             restored.published_row = int(meta["published_row"])

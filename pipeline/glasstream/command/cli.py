@@ -10,6 +10,7 @@ from glasstream.command.doctor import doctor
 from glasstream.command.explain_at import explain_at
 from glasstream.command.gbmap import gbmap
 from glasstream.command.health import health
+from glasstream.command.incidents import incidents
 from glasstream.command.page import page
 from glasstream.command.paper import paper
 from glasstream.command.plot import plot
@@ -29,7 +30,7 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain_at, gbmap, health, page, paper, plot, produce, reset, run, state_commands, tail, topics,
-    worker,
+    dead, doctor, explain_at, gbmap, health, incidents, page, paper, plot, produce, reset, run, state_commands, tail,
+    topics, worker,
 ):  # fmt: skip
     cli.add_command(command)

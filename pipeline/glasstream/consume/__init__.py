@@ -16,13 +16,15 @@ from glasstream.consume.records import Records
 from glasstream_topics import drift as drift_topic
 from glasstream_topics import effects as effects_topic
 from glasstream_topics import importance as importance_topic
+from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
+from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 
-__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "novelty"]
+__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "incidents", "novelty"]
 
 
 class Options(TypedDict, total=False):
@@ -103,6 +105,17 @@ def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:
     """Read drift alarms: the records of `drift`. Parameters and errors are those of `importance`."""
     return Reader(Records(drift_topic.JSON), bootstrap, **options)
+
+
+def incidents(bootstrap: str, **options: Unpack[Options]) -> Reader[Incident]:
+    """Read incidents: the records of `incidents`. Parameters and errors are those of `importance`.
+
+    An incident has a record when it is opened, when its verdict changes, and when it is over. With `follow=False`, a
+    mapping in which later records overwrite earlier ones ends with the current state of each incident::
+
+        now = {one.incident: one for one in incidents("kafka:9092", streams="loans", follow=False)}
+    """
+    return Reader(Records(incidents_topic.JSON), bootstrap, **options)
 
 
 def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:

@@ -28,7 +28,7 @@ _Positive = Annotated[int, Meta(ge=1)]
 
 
 class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which changes of the explanations raise an alarm.
+    """Which changes of the explanations raise an alarm, and which changes of a stream are an incident.
 
     Attributes
     ----------
@@ -51,6 +51,9 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Test that looks for a change in each watched series.
     bonferroni
         Divide `delta` (for KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
+    budget
+        Expected number of false incidents in 100,000 rows of a stream that does not change, all watched series
+        together. 0 watches for no incidents.
     grace
         ADWIN, Page-Hinkley: number of values before a detector's first test, and before the next test after an alarm.
     delta
@@ -87,6 +90,7 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     min_change: ChangesExplanations[Annotated[float, Meta(ge=0)]] = 0.1
     detector: ChangesExplanations[Annotated[str, _DETECTOR]] = Adwin.name
     bonferroni: ChangesExplanations[bool] = True
+    budget: ChangesExplanations[Annotated[float, Meta(ge=0)]] = 0.5
     grace: ChangesExplanations[Annotated[int, Meta(ge=0)]] = 500
     delta: ChangesExplanations[Annotated[float, Meta(gt=0, lt=1)]] = 1e-5
     test_interval: ChangesExplanations[_Positive] = 32
@@ -110,6 +114,11 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The watched signals, in the order of `glasstream_topics.drift.SIGNALS`."""
         asked = self.watch.split(",")
         return tuple(signal for signal in SIGNALS if signal in asked)
+
+    @property
+    def finds_incidents(self) -> bool:
+        """Whether streams are watched for incidents."""
+        return self.budget > 0.0
 
     def parameters(self, seed: int, series: int) -> Parameters:
         """Return the parameters of each detector under River's names, for a number of watched series.

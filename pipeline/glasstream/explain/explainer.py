@@ -90,6 +90,10 @@ class _Request:
         said = self.predictor.evaluate(x)
         return losses(with_classes(self.block.loss, self.predictor.classes), said.values, said.labels, y)
 
+    def _watched(self) -> Given:
+        """Return the rows as the answer repeats them. The model's classes are the first of the block's."""
+        return {"inputs": self.block.x, "target": self.block.y} if self.block.watched else {}
+
     def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
         """Explain each row alone, so that a failing row affects no other. Return the results and which rows failed."""
         answers: list[Given | None] = []
@@ -110,8 +114,9 @@ class _Request:
             self.block,
             rows,
             kind="ok",
-            values={name: array[rows] for name, array in given.items()},
+            values={name: array[rows] for name, array in {**given, **self._watched()}.items()},
             classes=list(self.predictor.classes),
+            new_classes=self.block.classes[len(self.predictor.classes) :] if self.block.watched else [],
             outputs=[output.name or "" for output in self.outputs],
         )
 
@@ -136,6 +141,7 @@ def _answer(
     values: Given | None = None,
     classes: list[str] | None = None,
     outputs: list[str] | None = None,
+    new_classes: list[str] | None = None,
     reason: str = "",
 ) -> Contributions:
     return Contributions(
@@ -151,6 +157,7 @@ def _answer(
         kinds=block.kinds,
         classes=classes or [],
         outputs=outputs or [],
+        new_classes=new_classes or [],
         texts=block.texts,
         staleness=block.staleness,
         values=values or {},

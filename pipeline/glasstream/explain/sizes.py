@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from glasstream.methods.registry import REGISTRY
-from glasstream_topics.methods import MOST_OUTPUTS, methods_of, numbers_of_a_row
+from glasstream_topics.methods import GIVEN, MOST_OUTPUTS, methods_of, numbers_of_a_row
 from glasstream_topics.requests import ExplainRequest, NewCategories, refused
 
 LARGEST: Final = 960 * 1024
@@ -23,6 +23,8 @@ _FIELDS: Final = 2 * 1024
 """Bytes of a frame's container, its table of arrays, and all header fields that are numbers or names."""
 _PADDING: Final = 8
 """Largest number of bytes before an array."""
+_ARRAYS: Final = 1 + len(GIVEN)
+"""Largest number of arrays of an answer: seqs, and the values."""
 REASON: Final = 500
 """Largest number of characters of the reason why a row could not be explained."""
 _REASON_BYTES: Final = 6 * REASON
@@ -46,10 +48,10 @@ def sizes(block: ExplainRequest) -> Sizes:
     told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
     own = _FIELDS + texts + told + sum(array.nbytes + _PADDING for array in arrays)
     header = _FIELDS + texts + _json(block.classes)  # once more for the outputs with curves
-    numbers = 8 * block.count * _numbers_of_a_row(block) + 10 * _PADDING
+    numbers = 8 * block.count * _numbers_of_a_row(block) + _ARRAYS * _PADDING
     answer = header + _REASON_BYTES + numbers
     # Runs of failed and explained rows alternate, so every second run has a reason.
-    answers = max(1, block.count) * (header + 10 * _PADDING) + (block.count + 1) // 2 * _REASON_BYTES + numbers
+    answers = max(1, block.count) * (header + _ARRAYS * _PADDING) + (block.count + 1) // 2 * _REASON_BYTES + numbers
     return Sizes(own, answer, answers)
 
 
@@ -92,7 +94,8 @@ def _numbers_of_a_row(block: ExplainRequest) -> int:
         "points": max(block.grid.points, block.grid.knots) if block.grid is not None else 0,
         "outputs": min(outputs, MOST_OUTPUTS),
     }
-    return 1 + numbers_of_a_row((method.name for method in methods_of(block.draws)), sizes)  # seq, and the values
+    methods = (method.name for method in methods_of(block.draws))
+    return 1 + numbers_of_a_row(methods, sizes, watched=block.watched)  # seq, and the values
 
 
 def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:

@@ -373,6 +373,7 @@ class StreamLearner:
                 new_categories=self._new_categories(width),
                 staleness=self._staleness,
                 flush_before=self._flush_before,
+                watched=self.settings.drift.finds_incidents,
                 **self._background.fields(draws, self._features, width),
             )
         )

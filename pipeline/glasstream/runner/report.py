@@ -14,10 +14,11 @@ from glasstream.consume.baselines import Baselines, Standing
 from glasstream.errors import InputError
 from glasstream.runner.divergence import Divergence
 from glasstream.runner.tables import History, effects_table, importance_table, number
-from glasstream_topics import drift, effects, events_dead, importance, novelty, predictions
+from glasstream_topics import drift, effects, events_dead, importance, incidents, novelty, predictions
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
+from glasstream_topics.incidents import Incident
 from glasstream_topics.methods import meaning_of
 from glasstream_topics.predictions import Metric
 
@@ -82,6 +83,8 @@ class _Stream:
     """Newest curve of each feature and output."""
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Pairs (row, feature) of alarms; the feature is None for alarms of the loss."""
+    incidents: dict[int, Incident] = field(default_factory=dict)
+    """Newest record of each incident, by its number."""
     scored: int = 0
     flagged: int = 0
     flag_alarms: list[int] = field(default_factory=list)
@@ -111,10 +114,13 @@ class Report:
         Number of events to come, if known.
     novelty
         Whether novelty is requested.
+    incidents
+        Whether the streams are watched for incidents.
     """
 
-    def __init__(self, console: Console, total: int | None, *, novelty: bool = False) -> None:
+    def __init__(self, console: Console, total: int | None, *, novelty: bool = False, incidents: bool = False) -> None:
         self._console = console
+        self._incidents = incidents
         self._novelty = novelty
         self._total = total
         self._streams: dict[str, _Stream] = {}
@@ -208,8 +214,20 @@ class Report:
             f"dead letters: {self._dead.total()}"
         )
         self._tell_standing(stream.baselines.standing())
-        self._say(f"drift alarms: {_alarms(stream.alarms)}")
+        self._tell_changes(stream)
         self._tell_novelty(stream)
+
+    def _tell_changes(self, stream: _Stream) -> None:
+        """Print a sentence for each incident. The alarms are told in detail only if incidents are not watched."""
+        if not self._incidents:
+            self._say(f"drift alarms: {_alarms(stream.alarms)}")
+            return
+        for place, incident in sorted(stream.incidents.items()):
+            self._say(f"incident {place} ({incident.status}): {incident.summary}")
+        if not stream.incidents:
+            self._say("incidents: none")
+        count = len(stream.alarms)
+        self._say(f"{count:,} drift alarm{'' if count == 1 else 's'} in the topic drift", style="dim")
 
     def _tell_standing(self, standing: Standing | None) -> None:
         """Print how good the baselines are. A model that does not beat them explains little."""
@@ -278,6 +296,9 @@ class Report:
     def _add_alarm(self, alarm: Drift) -> None:
         self._stream(alarm.stream, alarm.epoch).alarms.append((alarm.row, alarm.feature))
 
+    def _add_incident(self, incident: Incident) -> None:
+        self._stream(incident.stream, incident.epoch).incidents[incident.incident] = incident
+
     def _add_letter(self, letter: dict[str, str]) -> None:
         self._dead[letter["reason"]] += 1
         self._example = self._example or letter.get("detail", "")
@@ -319,6 +340,7 @@ _TAKERS: dict[str, _Taker] = {
     importance.TOPIC.name: (importance.decode, Report._add_importance),
     effects.TOPIC.name: (effects.decode, Report._add_effect),
     drift.TOPIC.name: (drift.decode, Report._add_alarm),
+    incidents.TOPIC.name: (incidents.decode, Report._add_incident),
     novelty.TOPIC.name: (msgspec.json.Decoder(_Novel).decode, Report._add_novelty),
     events_dead.TOPIC.name: (orjson.loads, Report._add_letter),
 }

@@ -184,7 +184,7 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     from glasstream.runner.compile_notice import compile_notice
     from glasstream.runner.reference import Reference
 
-    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
+    report = _report(settings, plan, console)
     reference = Reference(settings)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     key = events.key(plan.source.stream)
@@ -213,6 +213,11 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             _tell(console, reference.notices)
             _tell(console, plan.source.notices)
     report.table(time.monotonic() - started, interrupted_after=read if partial else None)
+
+
+def _report(settings: Settings, plan: Plan, console: Console) -> Report:
+    novelty, incidents = settings.explain.detects_novelty, settings.drift.finds_incidents
+    return Report(console, plan.total, novelty=novelty, incidents=incidents)
 
 
 def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts: _Interrupts) -> None:
@@ -268,7 +273,7 @@ def _replay(
     *,
     embedded: bool,
 ) -> None:
-    report = Report(console, plan.total, novelty=settings.explain.detects_novelty)
+    report = _report(settings, plan, console)
     limit = EMBEDDED_MESSAGE_BYTES if embedded else settings.limits.message_bytes
     link = connection(settings)
     stream = plan.source.stream

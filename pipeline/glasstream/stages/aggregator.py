@@ -1,4 +1,4 @@
-"""The aggregator stage: `contributions` in, `importance`, `effects` and `drift` out.
+"""The aggregator stage: `contributions` in, `importance`, `effects`, `drift` and `incidents` out.
 
 State and position go to `progress.aggregator` in the same transaction.
 """
@@ -22,7 +22,7 @@ from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_othe
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.methods import method_of
+from glasstream_topics.methods import WATCHED, method_of
 from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
 
 log = logging.getLogger(__name__)
@@ -149,6 +149,8 @@ class AggregatorTask:
         given = {method_of(name) for name in block.values}
         if not given.issuperset(methods):
             raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
+        if self.settings.drift.finds_incidents and not given.issuperset(WATCHED):
+            raise FrameError(f"expected the rows ({', '.join(WATCHED)}), got only {sorted(block.values)}")
         if block.loss not in LOSSES:
             raise FrameError(f"expected a loss of {', '.join(LOSSES)}, got {block.loss!r}")
 

@@ -74,6 +74,7 @@ def blocks(settings: Settings, task: Task, classes: Sequence[str]) -> Iterator[E
                 classes=list(classes),
                 task=task.value,
                 loss=loss,
+                watched=settings.drift.finds_incidents,
                 **background.fields(draws, features, len(features.names)),
             )
 
@@ -96,7 +97,7 @@ def warm_up_aggregator(settings: Settings) -> None:
 def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contributions]:
     d, outputs = len(_NAMES), max(1, len(classes))
     sizes = {"count": ROWS, "d": d, "k": outputs, "points": POINTS, "outputs": outputs}
-    shapes = {"loss": methods.GIVEN["loss"]}
+    shapes = {**methods.LOSS, **(methods.WATCHED if settings.drift.finds_incidents else {})}
     for name in settings.explain.names:
         shapes |= methods.METHODS[name].values
     loss = loss_for(Task.CLASSIFICATION if classes else Task.REGRESSION, settings.explain.loss)
@@ -106,7 +107,7 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
         for name, (dtype, dims) in shapes.items():
             shape = tuple(sizes[str(dim)] for dim in dims)
             values[name] = (np.arange(np.prod(shape)).reshape(shape) % 7 + (number > BLOCKS // 2)).astype(dtype)
-        for name in ("isage.first", "isage.target"):
+        for name in ("isage.first", "isage.target", "target"):
             if name in values:
                 values[name] = np.zeros_like(values[name])
         if "ipdp.points" in values:

@@ -1,0 +1,74 @@
+"""The incidents of one stream: its rows go through the watch, and what it finds becomes records."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from glasstream.errors import StateError
+from glasstream.incidents.watch import IncidentWatch, Rows
+from glasstream.methods.method import OutputRecord, Signals
+from glasstream.settings import Settings
+from glasstream_topics import incidents
+from glasstream_topics.contributions import Contributions
+
+
+@dataclass(slots=True)
+class Incidents:
+    """Incidents of one stream. They are a function of its explained rows in order, however blocks are cut."""
+
+    watch: IncidentWatch
+
+    @classmethod
+    def empty(cls, stream: str, settings: Settings) -> "Incidents | None":
+        """Return the state before any row, or None if the stream is not watched."""
+        if not settings.drift.finds_incidents:
+            return None
+        return cls(IncidentWatch(stream, settings.epoch, settings.seed, settings.drift.budget))
+
+    def update(
+        self, block: Contributions, rows: slice, first_row: int, signals: Mapping[str, Signals]
+    ) -> Iterator[OutputRecord]:
+        """Add rows of a block, and return the records of the incidents that they open, change or end.
+
+        Parameters
+        ----------
+        first_row
+            Number of the first of these rows.
+        signals
+            What the methods returned for these rows, by the name of the method. The first importance is watched.
+        """
+        importance = (values["importance"] for values in signals.values() if "importance" in values)
+        found = self.watch.update(
+            Rows(
+                first_row=first_row,
+                seqs=block.seqs[rows],
+                names=block.names,
+                kinds=block.kinds,
+                inputs=block.values["inputs"][rows],
+                target=block.values["target"][rows],
+                classes=[*block.classes, *block.new_classes],
+                loss=block.values["loss"][rows],
+                loss_name=block.loss,
+                importance=next(importance, None),
+            )
+        )
+        for incident in found:
+            yield OutputRecord(incidents.TOPIC.name, incidents.key(incident.stream), incidents.encode(incident))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the state for a successor: JSON values and arrays."""
+        return self.watch.state()
+
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore the incidents from a saved state.
+
+        Raises
+        ------
+        StateError, KeyError, TypeError, ValueError
+            The state is incomplete.
+        """
+        if "incidents" not in meta:
+            raise StateError("incidents: expected their state, got none: it is of a version without; start anew")
+        self.watch.restore(meta["incidents"], arrays)
