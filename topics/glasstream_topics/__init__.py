@@ -10,6 +10,7 @@ from glasstream_topics import (
     events,
     events_dead,
     importance,
+    incidents,
     labels,
     novelty,
     predictions,
@@ -38,6 +39,7 @@ ALL: Final[tuple[Topic, ...]] = (
     importance.TOPIC,
     effects.TOPIC,
     drift.TOPIC,
+    incidents.TOPIC,
     novelty.TOPIC,
 )
 """All topics, in the order of the data flow."""
