@@ -1,18 +1,33 @@
-// The tile of the model beside its baselines.
+// The model beside its baselines: a sentence and a tile.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { beside } from "../../../pipeline/glasstream/page/static/quality.js";
+import { beside, standingSentence } from "../../../pipeline/glasstream/page/static/quality.js";
 
 const SHARES = { events: 1000, model: 0.96, constant: 0.97, no_change: 0.9, most_frequent: "no", beaten: false };
 
-test("a model that is no better than always the most frequent class is called so", () => {
-  const [[name, value, remark]] = beside(SHARES);
-  assert.deepEqual([name, value], ["right, last 1,000", "96 %"]);
-  assert.equal(remark, "no better than a baseline: always “no” 97 %, previous label 90 %");
+test("a model that is no better than its best baseline is called so, whichever that is", () => {
+  const frequent = "(right in the last 1,000 events: the model 96.0 %, always “no” 97.0 %).";
+  assert.deepEqual(standingSentence(SHARES), {
+    beaten: false,
+    text: `The model is no better than a baseline ${frequent}`,
+  });
+  const before = standingSentence({ ...SHARES, no_change: 0.975 });
+  assert.match(before?.text ?? "", /no better.*model 96\.0 %, the previous label 97\.5 %/);
+  const numbers = { events: 10, model: 2, constant: 3, no_change: 1.5, most_frequent: null, beaten: false };
+  const text = "The model is no better than a baseline (mean absolute error in the last 10 events: the model 2, ";
+  assert.equal(standingSentence(numbers)?.text, `${text}the previous value 1.5).`);
 });
 
-test("a model that beats its baselines stands beside them", () => {
-  const [[, , remark]] = beside({ ...SHARES, model: 0.98, beaten: true });
+test("a model that beats its baselines stands beside the best of them", () => {
+  const sentence = standingSentence({ ...SHARES, model: 0.98, beaten: true });
+  assert.ok(sentence?.beaten);
+  assert.match(sentence.text, /^The model is better than its baselines \(.*model 98\.0 %, always “no” 97\.0 %/);
+  assert.equal(standingSentence(null), null);
+});
+
+test("the tile shows the model and both baselines", () => {
+  const [[name, value, remark]] = beside(SHARES);
+  assert.deepEqual([name, value], ["right, last 1,000", "96 %"]);
   assert.equal(remark, "always “no” 97 %, previous label 90 %");
 });
 

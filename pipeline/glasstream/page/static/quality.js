@@ -9,6 +9,27 @@ import { tiles } from "./tiles.js";
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
+ * How good the model is beside the best baseline, in a sentence; null before the first event that can be compared.
+ * @param {Standing | null} standing
+ */
+export function standingSentence(standing) {
+  if (!standing) return null;
+  const { events, beaten, model, constant, no_change, most_frequent } = standing;
+  const classes = most_frequent !== null;
+  const worst = classes ? -Infinity : Infinity;
+  const [first, second] = [constant ?? worst, no_change ?? worst];
+  const constantLeads = classes ? first >= second : first <= second;
+  const mean = classes ? `always “${most_frequent}”` : "the mean so far";
+  const [name, value] = constantLeads ? [mean, constant] : [`the previous ${classes ? "label" : "value"}`, no_change];
+  const size = (/** @type {number | null} */ one) =>
+    classes ? `${fixed(one === null ? null : 100 * one, 1)} %` : number(one);
+  const over = `${classes ? "right" : "mean absolute error"} in the last ${count(events)} events`;
+  const numbers = `(${over}: the model ${size(model)}, ${name} ${size(value)})`;
+  const verdict = beaten ? "The model is better than its baselines" : `The model is no better than a baseline`;
+  return { beaten, text: `${verdict} ${numbers}.` };
+}
+
+/**
  * The tile that shows the model beside its baselines; none before the first event that can be compared.
  * @param {Standing | null} standing
  * @returns {[name: string, value: string, remark: string][]}
@@ -16,14 +37,13 @@ import { tiles } from "./tiles.js";
 export function beside(standing) {
   if (!standing) return [];
   const of = `last ${count(standing.events)}`;
-  const verdict = standing.beaten ? "" : "no better than a baseline: ";
   if (standing.most_frequent === null) {
     const others = `mean so far ${number(standing.constant)}, value before ${number(standing.no_change)}`;
-    return [[`mean absolute error, ${of}`, number(standing.model), verdict + others]];
+    return [[`mean absolute error, ${of}`, number(standing.model), others]];
   }
   const always = `always “${standing.most_frequent}” ${percent(standing.constant)}`;
   const others = `${always}, previous label ${percent(standing.no_change)}`;
-  return [[`right, ${of}`, percent(standing.model), verdict + others]];
+  return [[`right, ${of}`, percent(standing.model), others]];
 }
 
 export class QualityPanel {
