@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glasstream.consume.baselines import Standing
 from glasstream.page.history import Bins
 from glasstream.page.incidents import advice
 from glasstream.page.stream import Curve, Method, Point, StreamHistory
@@ -49,8 +50,13 @@ def quality_part(history: StreamHistory) -> dict[str, Any]:
         "last_seq": quality.last_seq if quality.events else None,
         "recent_loss": sum(quality.recent) / len(quality.recent) if quality.recent else None,
         "recent_events": len(quality.recent),
-        "standing": None if standing is None else {**asdict(standing), "beaten": standing.beaten},
+        "standing": standing and _standing(standing),
     }
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    kappas = {"kappa_m": standing.kappa_m, "kappa_temporal": standing.kappa_temporal}
+    return {**asdict(standing), **kappas, "beaten": standing.beaten}
 
 
 def importance_part(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:

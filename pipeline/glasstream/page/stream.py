@@ -163,7 +163,8 @@ class Quality:
         self.events += 1
         self.labelled += record.target is not None
         self.loss_name, self.metric_name = record.loss_name, record.metric.name
-        self.baselines.add(record.prediction, record.target)
+        cut = record.others is not None
+        self.baselines.add(record.prediction, record.target, record.probabilities, cut=cut)
         if record.metric.value is not None:
             self.metric = record.metric.value
         if record.loss is not None:

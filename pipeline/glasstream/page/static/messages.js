@@ -73,6 +73,12 @@
  * @property {number | null} constant
  * @property {number | null} no_change
  * @property {string | null} most_frequent null for numbers
+ * @property {number | null} kappa_m 0 for a model like the most frequent class, 1 if all is right
+ * @property {number | null} kappa_temporal 0 for a model like the previous label, 1 if all is right
+ * @property {number | null} balanced mean over the classes of the share of right predictions
+ * @property {number | null} log_loss
+ * @property {number} log_loss_events events whose record names the probability of the right class
+ * @property {number | null} roc_auc of two classes
  * @property {boolean} beaten whether the model is better than both baselines
  */
 

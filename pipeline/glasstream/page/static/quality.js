@@ -30,7 +30,7 @@ export function standingSentence(standing) {
 }
 
 /**
- * The tile that shows the model beside its baselines; none before the first event that can be compared.
+ * The tiles that show the model beside its baselines; none before the first event that can be compared.
  * @param {Standing | null} standing
  * @returns {[name: string, value: string, remark: string][]}
  */
@@ -43,7 +43,17 @@ export function beside(standing) {
   }
   const always = `always “${standing.most_frequent}” ${percent(standing.constant)}`;
   const others = `${always}, previous label ${percent(standing.no_change)}`;
-  return [[`right, ${of}`, percent(standing.model), others]];
+  const { balanced, log_loss, log_loss_events, events, roc_auc, kappa_m, kappa_temporal } = standing;
+  const remarks = [];
+  if (kappa_temporal !== null) remarks.push(`kappa-temporal ${fixed(kappa_temporal, 2)}`);
+  if (balanced !== null) remarks.push(`balanced accuracy ${percent(balanced)}`);
+  if (roc_auc !== null) remarks.push(`ROC AUC ${fixed(roc_auc, 3)}`);
+  const named = log_loss_events < events ? ` (of the ${count(log_loss_events)} events that name the class)` : "";
+  if (log_loss !== null) remarks.push(`log loss ${number(log_loss)}${named}`);
+  return [
+    [`right, ${of}`, percent(standing.model), others],
+    [`kappa-M, ${of}`, kappa_m === null ? "–" : fixed(kappa_m, 2), remarks.join(", ")],
+  ];
 }
 
 export class QualityPanel {
