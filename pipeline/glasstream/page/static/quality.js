@@ -80,9 +80,11 @@ export class QualityPanel {
     }
     const name = named(quality.loss_name);
     const share = quality.loss_name === "zero_one";
+    /** @type {[string, string]} */
+    const loss = [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)];
     tiles("quality-tiles", [
       ...beside(quality.standing),
-      [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
+      ...(share && quality.standing ? [] : [loss]), // the share of wrong predictions stands there already
       [
         `${named(quality.metric_name)} since the start`,
         number(quality.metric),
