@@ -238,7 +238,7 @@ export class IncidentsPanel {
     const { sign, text, title } = statusOf(incident.status);
     const chip = piece("span", "chip", `${sign} ${text}`);
     chip.title = title;
-    const small = `${when(incident)}${seen ? " · acknowledged" : ""}`;
+    const small = `${incident.title} · ${when(incident)}${seen ? " · acknowledged" : ""}`;
     line.append(chip, piece("span", "summary", incident.summary), piece("small", "", small));
     item.append(line);
     return item;
