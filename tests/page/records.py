@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from glasstream_topics import drift, effects, importance, incidents, novelty, predictions
-from glasstream_topics.incidents import Affected, Alternative, Evidence, Onset
+import msgspec
+
+from glasstream_topics import drift, effects, importance, novelty, predictions
+from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
 def importance_record(
@@ -97,14 +99,15 @@ def incident_record(
 ) -> bytes:
     """An incident that began 50 rows before, unless its onset is given."""
     onset = max(0, row - 50) if onset is None else onset
-    return incidents.encode(
+    record = Incident(
+        schema_version=1,
         epoch=0,
         stream=stream,
         incident=incident,
         status=status,
         row=row,
         seq=row,
-        onset=Onset(onset, onset, max(0, onset - 20), onset + 20),
+        onset=Onset(onset, max(0, onset - 20), onset + 20),
         verdict=verdict,
         weight=0.625,
         alternatives=[Alternative("data_moved", 0.25), Alternative("unclear", 0.125)],
@@ -120,6 +123,7 @@ def incident_record(
             Evidence("label", None, onset + 40, 2.0, None, 0.75),
         ],
     )
+    return msgspec.json.encode(record)
 
 
 def prediction_record(seq: int, loss: float | None, *, stream: str = "s", epoch: int = 0) -> bytes:

@@ -14,6 +14,7 @@ VERDICTS: Final = {
     "concept_moved": "concept moved",
     "labels_shifted": "labels shifted",
     "reasoning_moved": "reasoning moved while the loss held",
+    "model_replaced": "model got worse on the same data",
     "unclear": "unclear",
 }
 """Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""
@@ -30,14 +31,13 @@ class Onset(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    row, seq
-        the most likely row, and its event.
+    row
+        the most likely row.
     earliest, latest
         rows between which the change began, in nine of ten incidents.
     """
 
     row: Natural
-    seq: Natural
     earliest: Natural
     latest: Natural
 

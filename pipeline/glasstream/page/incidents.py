@@ -36,6 +36,10 @@ ADVICE: Final[Mapping[str, str]] = {
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
         "sense and may be used; look for features that repeat each other."
     ),
+    "model_replaced": (
+        "Inputs and labels are as before, and the model is worse. Check whether somebody replaced the model, its state "
+        "or its settings at that time, and whether what it learned since then was right."
+    ),
     "unclear": (
         "The evidence fits no verdict well. Look at the series that changed and at what changed outside at that time."
     ),

@@ -162,7 +162,6 @@ def incident_part(record: Incident) -> dict[str, Any]:
         "row": record.row,
         "onset": {
             "row": record.onset.row,
-            "seq": record.onset.seq,
             "earliest": record.onset.earliest,
             "latest": record.onset.latest,
         },

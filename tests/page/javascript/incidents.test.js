@@ -27,7 +27,7 @@ function storage() {
   };
 }
 
-const ONSET = { row: 100, seq: 120, earliest: 90, latest: 110 };
+const ONSET = { row: 100, earliest: 90, latest: 110 };
 const INCIDENTS = [
   incident({ incident: 1, status: "open", verdict: "data_moved", title: "data moved" }),
   incident({ incident: 2, status: "over", verdict: "unclear", title: "unclear" }),
@@ -99,7 +99,7 @@ test("an alarm belongs to the latest incident that was going on", () => {
     [undefined, 1, 1, undefined],
   );
   assert.equal(owned([{ incident: 1, status: "open", row: 110 }], 99_999), 1);
-  const later = { incident: 2, status: "open", onset: { row: 150, seq: 150, earliest: 140, latest: 160 } };
+  const later = { incident: 2, status: "open", onset: { row: 150, earliest: 140, latest: 160 } };
   assert.deepEqual(
     [139, 140].map((row) => owned([over, later], row)),
     [1, 2],

@@ -82,7 +82,7 @@ export const incident = (parts) => ({
   incident: 1,
   status: "open",
   row: parts.onset?.row ?? 0,
-  onset: { row: 0, seq: 0, earliest: 0, latest: 0 },
+  onset: { row: 0, earliest: 0, latest: 0 },
   verdict: "data_moved",
   title: "data moved, concept held",
   weight: 0.75,

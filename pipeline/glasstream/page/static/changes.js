@@ -78,7 +78,8 @@ export function grouped(alarms, events, incidents = []) {
       last.alarms.push(alarm);
       last.end = Math.max(last.end, start);
     } else if (incident) {
-      const from = incident.onset.seq;
+      // Events that are no rows, between the two, put this place a little too late.
+      const from = Math.max(0, alarm.seq - (alarm.row - incident.onset.row));
       owned.set(incident.incident, { incident: incident.incident, start: from, end: from, alarms: [alarm] });
     } else {
       runs.push({ incident: null, start, end: start, alarms: [alarm] });

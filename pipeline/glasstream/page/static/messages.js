@@ -173,7 +173,7 @@
  * @property {number} incident its number
  * @property {string} status `open`, `over` or `normal`
  * @property {number} row row at which it had this status
- * @property {{row: number, seq: number, earliest: number, latest: number}} onset
+ * @property {{row: number, earliest: number, latest: number}} onset
  * @property {string} verdict
  * @property {string} title the verdict for people
  * @property {number} weight
