@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from glasstream_topics import drift, effects, importance, novelty, predictions
+from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
 def importance_record(
@@ -82,6 +85,45 @@ def drift_record(row: int, feature: str | None, before: float, after: float, *, 
         detector="adwin",
         parameters={"delta": 1e-5},
     )
+
+
+def incident_record(
+    row: int,
+    incident: int,
+    *,
+    onset: int | None = None,
+    status: str = "open",
+    verdict: str = "feature_broken",
+    summary: str = "",
+    stream: str = "s",
+) -> bytes:
+    """An incident that began 50 rows before, unless its onset is given."""
+    onset = max(0, row - 50) if onset is None else onset
+    record = Incident(
+        schema_version=1,
+        epoch=0,
+        stream=stream,
+        incident=incident,
+        status=status,
+        row=row,
+        seq=row,
+        onset=Onset(onset, max(0, onset - 20), onset + 20),
+        verdict=verdict,
+        weight=0.625,
+        alternatives=[Alternative("data_moved", 0.25), Alternative("unclear", 0.125)],
+        features=[Affected("salary", "scaled", factor=1000.0), Affected("age", "swapped", other="loan")],
+        loss_name="zero_one",
+        loss_before=0.125,
+        loss_after=0.5,
+        summary=summary or f"incident {incident}",
+        evidence=[
+            Evidence("input", "salary", onset, 42.5, 80_123.0, 80_123_000.0),
+            Evidence("reasoning", "salary", onset + 30, 7.25, 0.25, 0.0625),
+            Evidence("loss", None, onset + 12, 5.5, 0.125, 0.5),
+            Evidence("label", None, onset + 40, 2.0, None, 0.75),
+        ],
+    )
+    return msgspec.json.encode(record)
 
 
 def prediction_record(seq: int, loss: float | None, *, stream: str = "s", epoch: int = 0) -> bytes:

@@ -22,7 +22,14 @@ from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.transport.connection import Connection
 from tests.deployment import ROOT, wait_for
 from tests.page.browsing import Viewing, viewing
-from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
+from tests.page.records import (
+    drift_record,
+    effect_record,
+    importance_record,
+    incident_record,
+    novelty_record,
+    prediction_record,
+)
 
 
 @contextmanager
@@ -236,7 +243,7 @@ def the_address_holds_the_view(browser: Browser, view: Viewing) -> None:
 
 def it_fits_screens_of_all_sizes(view: Viewing) -> None:
     """Nothing is wider than the screen, no chart covers what is below it, and the head takes less than a quarter."""
-    for width, height in ((390, 844), (820, 1180), (1280, 800)):
+    for width, height in ((360, 740), (390, 844), (820, 1180), (1280, 800)):
         view.page.set_viewport_size({"width": width, "height": height})
         view.page.reload()
         view.wait("glasstream.drawn.importance && glasstream.drawn.effect")
@@ -272,7 +279,9 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         put("importance", *(wide(row) for row in range(99, 5_000, 100)))
         put("effects", *(effect_record(4_999, name, [0.1, 0.5, 0.2], stream="wide") for name in names))
         put("drift", drift_record(2_999, "sensor_250", 0.5, 0.125, stream="wide"))
-        put("predictions", *(prediction_record(seq, float(seq % 4 == 0), stream="wide") for seq in range(1_000)))
+        put("incidents", incident_record(1_500, 1, status="over", verdict="data_moved", stream="wide"))
+        put("incidents", incident_record(2_900, 2, summary=f"broken: {'x' * 200}", stream="wide"))
+        put("predictions", *(prediction_record(seq, 9e6 * (seq % 4 == 0), stream="wide") for seq in range(1_000)))
         put("novelty", *(novelty_record(seq, flagged=seq % 10 == 0, stream="wide") for seq in range(1_000)))
         put("importance", importance_record(99, {"a": 0.5}, stream="narrow"), stream="narrow")
         put("importance", b"{}")
@@ -286,6 +295,8 @@ def test_a_deployment_of_300_features_whose_page_restarts(
             view.open("stream=wide")
             view.wait("glasstream.known?.reading === null && glasstream.drawn.importance")
             several_hundred_features_are_usable(view, names)
+            incidents_come_first_with_their_evidence(view)
+            large_numbers_have_room(view)
             assert view.page.locator("#status").inner_text().replace("\n", " ").endswith("rejected input 1")
             assert "1 records cannot be read" in view.page.locator("#notice").inner_text()
             first.kill()
@@ -321,3 +332,66 @@ def several_hundred_features_are_usable(view: Viewing, names: list[str]) -> None
         "[document.documentElement.scrollWidth, innerWidth, document.documentElement.scrollHeight, innerHeight]"
     )
     assert widths[0] <= widths[1] and widths[2] <= widths[3]  # one screen
+
+
+def incidents_come_first_with_their_evidence(view: Viewing) -> None:
+    """The open one first; its evidence and alarms by the keyboard; what is acknowledged or muted stays so."""
+    lines = view.page.locator("#incident-list .line")
+    assert lines.count() == 2 and view.page.locator("#calm").is_hidden()
+    assert "▲ open" in lines.nth(0).inner_text() and "broken: xxx" in lines.nth(0).inner_text()
+    assert "✓ over" in lines.nth(1).inner_text()
+    top = "document.querySelector('#incidents').getBoundingClientRect().bottom"
+    assert view.get(f"{top} <= document.querySelector('main').getBoundingClientRect().top")
+    standing = view.page.locator("#standing").inner_text()
+    assert standing.startswith("The model is no better than a baseline") and "always “no” 100.0 %" in standing
+
+    lines.nth(0).focus()
+    view.page.keyboard.press("Enter")
+    view.wait("document.querySelectorAll('#incident-list .details tbody tr').length === 4")
+    assert view.get("[glasstream.view.incident, document.activeElement.dataset.id]") == ["2", "2"]
+    details = view.page.locator("#incident-list .details").inner_text()
+    for part in (
+        "42.5",
+        "80,123 → 80.1M",
+        "– → 0.75",
+        "0.125 → 0.5",
+        "salary: multiplied by 1,000",
+        "Repair the source",
+    ):
+        assert part in details, part
+    assert "ops/docs/incidents.md#feature_broken" in details
+    view.page.get_by_role("button", name="show 1 below").click()
+    view.wait("glasstream.view.alarm.startsWith('2999~')")
+    assert "incident 2" in view.page.locator("#groups").inner_text()
+
+    view.page.get_by_role("button", name="Acknowledge").click()
+    view.wait("document.querySelector('#incident-list .line').textContent.includes('acknowledged')")
+    mute = view.page.get_by_role("button", name="Mute “feature broken”")
+    assert "in this browser only" in (mute.get_attribute("title") or "")
+    mute.click()
+    view.wait("document.querySelector('#incident-list .muted')?.textContent.includes('1 incident, 1 open')")
+    view.page.reload()
+    view.wait("document.querySelector('#incident-list .muted')")
+    assert lines.count() == 1
+    view.page.get_by_role("button", name="Unmute").click()
+    view.wait("document.querySelectorAll('#incident-list .line').length === 2")
+    assert "acknowledged" in lines.nth(0).inner_text()
+    for width in (360, 1600):  # also with the evidence
+        view.page.set_viewport_size({"width": width, "height": 900})
+        assert view.get("document.documentElement.scrollWidth") <= width
+        inside, table = view.get(
+            "[document.querySelector('#incident-list .details'), document.querySelector('#incident-list table')]"
+            ".map(one => one.getBoundingClientRect().right)"
+        )
+        assert table <= inside
+
+
+def large_numbers_have_room(view: Viewing) -> None:
+    """The leftmost pixels of a chart are empty: a label that is cut off would reach them."""
+    assert max(view.drawn("loss")["loss"]) > 1e6
+    empty = """() => {
+      const canvas = document.querySelector("#loss-chart canvas");
+      const { data } = canvas.getContext("2d").getImageData(0, 0, 1, canvas.height);
+      return data.every((one) => one === 0);
+    }"""
+    assert view.page.evaluate(empty)

@@ -15,7 +15,7 @@ import pytest
 import glasstream.page
 from glasstream.page.viewer import View, Viewer
 from glasstream_topics import effects, novelty
-from tests.page.records import drift_record, effect_record, importance_record, prediction_record
+from tests.page.records import drift_record, effect_record, importance_record, incident_record, prediction_record
 from tests.page.test_viewer import put, sent, some, store
 
 STATIC = Path(glasstream.page.__file__).parent / "static"
@@ -74,6 +74,9 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
         put(known, "effects", categories(row))
     messages.append(sent(viewer))
     put(known, "drift", drift_record(150, None, 0.1, 0.5))
+    put(known, "incidents", incident_record(160, 1000))
+    messages.append(sent(viewer))
+    put(known, "incidents", incident_record(170, 1000, status="over"))
     for start in range(100, 400, 50):
         some(known, range(start, start + 50))
         put(known, "effects", categories(start + 200))

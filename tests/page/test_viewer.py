@@ -8,16 +8,26 @@ import orjson
 import pytest
 
 from glasstream.page import viewer as viewer_module
+from glasstream.page.incidents import MOST, MOST_BYTES
 from glasstream.page.store import Store
 from glasstream.page.stream import Record
 from glasstream.page.viewer import Channel, Seat, View, Viewer
-from glasstream_topics import drift, effects, importance, novelty, predictions
-from tests.page.records import drift_record, effect_record, importance_record, novelty_record, prediction_record
+from glasstream_topics import drift, effects, importance, incidents, novelty, predictions
+from glasstream_topics.incidents import VERDICTS
+from tests.page.records import (
+    drift_record,
+    effect_record,
+    importance_record,
+    incident_record,
+    novelty_record,
+    prediction_record,
+)
 
 DECODE = {
     "importance": importance.decode,
     "effects": effects.decode,
     "drift": drift.decode,
+    "incidents": incidents.decode,
     "predictions": predictions.decode,
     "novelty": novelty.decode,
 }
@@ -37,6 +47,8 @@ def some(store: Store, rows: range) -> None:
             put(store, "effects", effect_record(row, "a", [0.1, 0.2, row / 1e4]))
         if row % 200 == 199:
             put(store, "drift", drift_record(row, "a", 0.1, 0.5))
+        if row % 30 == 29:
+            put(store, "incidents", incident_record(row, 1 + row // 100, status="over" if row % 60 == 59 else "open"))
 
 
 def sent(viewer: Viewer, now: float = 0.0) -> dict[str, Any] | None:
@@ -67,6 +79,9 @@ def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
     for feature, columns in whole["importance"]["features"].items():
         for name in columns:
             columns[name] = state["importance"]["features"][feature][name] + columns[name]
+    if "incidents" in delta:
+        newest = {one["incident"]: one for one in [*state.get("incidents", []), *delta["incidents"]]}
+        whole["incidents"] = [newest[number] for number in delta["incidents_kept"]]
     if "effect" in delta:
         whole["effect"]["curves"] = state["effect"]["curves"] + delta["effect"]["curves"]
     return whole
@@ -258,3 +273,45 @@ def test_what_was_rejected_and_what_cannot_be_read_is_told() -> None:
     known.damaged = 1
     message = sent(Viewer(known, View()))
     assert message is not None and message["rejected"] == {"not_json": 2} and message["damaged"] == 1
+
+
+def test_incidents_are_bounded_in_number_and_bytes_and_open_ones_stay_longest() -> None:
+    known = store()
+    viewer = Viewer(known, View())
+    put(known, "incidents", incident_record(50, 1, summary="open since the start"))
+    for number in range(2, MOST + 21):
+        put(known, "incidents", incident_record(100 * number, number, status="over"))
+    message = sent(viewer)
+    assert message is not None and message["incidents_total"] == MOST + 20
+    newest = [1, *range(22, MOST + 21)]
+    assert message["incidents_kept"] == [one["incident"] for one in message["incidents"]] == newest
+
+    for number in range(MOST + 21, MOST + 41):
+        put(known, "incidents", incident_record(100 * number, number, status="normal", summary="x" * (MOST_BYTES // 8)))
+        assert sum(map(len, map(orjson.dumps, (sent(Viewer(known, View())) or {})["incidents"]))) < 1.1 * MOST_BYTES
+    kept = (sent(viewer) or {})["incidents_kept"]
+    assert kept[0] == 1 and kept[1:] == list(range(kept[1], MOST + 41)) and 5 < len(kept) < 9
+    put(known, "incidents", incident_record(99_999, 1, status="over"))
+    put(known, "incidents", incident_record(99_999, MOST + 41, summary="x" * (MOST_BYTES // 8)))
+    assert 1 not in (sent(viewer) or {})["incidents_kept"]
+
+
+def test_the_newest_record_of_an_incident_counts_and_a_new_epoch_begins_anew() -> None:
+    known = store()
+    put(known, "incidents", incident_record(200, 1, status="over"))
+    put(known, "incidents", incident_record(100, 1))
+    message = sent(Viewer(known, View()))
+    assert message is not None and [one["status"] for one in message["incidents"]] == ["over"]
+    put(known, "importance", importance_record(9, {"a": 0.5}, epoch=1))
+    message = sent(Viewer(known, View()))
+    assert message is not None and "incidents" not in message and message["incidents_total"] == 0
+
+
+def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> None:
+    known = store()
+    for number, verdict in enumerate([*VERDICTS, "of_tomorrow"], 1):
+        put(known, "incidents", incident_record(100 * number, number, verdict=verdict))
+    message = sent(Viewer(known, View()))
+    assert message is not None
+    assert [one["title"] for one in message["incidents"]] == [*VERDICTS.values(), "of tomorrow"]
+    assert len({one["advice"] for one in message["incidents"]}) == len(VERDICTS) + 1

@@ -91,6 +91,10 @@ def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> No
     one.add("importance", [estimate(99, {"a": 1.0})])
     one.table(1.0)
     assert expected in shown.getvalue()
+    beyond = "kappa-M 1.000, kappa-temporal 1.000, balanced accuracy 100.0%"
+    if said == "no":
+        beyond = "kappa-M 0.000, kappa-temporal 0.500, balanced accuracy 50.0%"
+    assert f"beyond the baselines: {beyond}" in shown.getvalue()
 
 
 def test_events_without_a_label_are_counted() -> None:

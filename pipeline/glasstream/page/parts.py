@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from glasstream.consume.baselines import Standing
 from glasstream.page.history import Bins
+from glasstream.page.incidents import advice
 from glasstream.page.stream import Curve, Method, Point, StreamHistory
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
+from glasstream_topics.incidents import VERDICTS, Incident
 from glasstream_topics.methods import label_of, meaning_of
 from glasstream_topics.novelty import Novelty
 
@@ -47,8 +50,13 @@ def quality_part(history: StreamHistory) -> dict[str, Any]:
         "last_seq": quality.last_seq if quality.events else None,
         "recent_loss": sum(quality.recent) / len(quality.recent) if quality.recent else None,
         "recent_events": len(quality.recent),
-        "standing": None if standing is None else {**asdict(standing), "beaten": standing.beaten},
+        "standing": standing and _standing(standing),
     }
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    kappas = {"kappa_m": standing.kappa_m, "kappa_temporal": standing.kappa_temporal}
+    return {**asdict(standing), **kappas, "beaten": standing.beaten}
 
 
 def importance_part(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:
@@ -144,6 +152,48 @@ def _drift_curve(curve: DriftCurve | None) -> dict[str, Any] | None:
     if curve is None:
         return None
     return {"output": curve.output, "grid": curve.grid, "curve": curve.curve}
+
+
+def incident_part(record: Incident) -> dict[str, Any]:
+    """Return the message part for an incident, with its evidence and what to do about it."""
+    return {
+        "incident": record.incident,
+        "status": record.status,
+        "row": record.row,
+        "onset": {
+            "row": record.onset.row,
+            "earliest": record.onset.earliest,
+            "latest": record.onset.latest,
+        },
+        "verdict": record.verdict,
+        "title": _verdict(record.verdict),
+        "weight": record.weight,
+        "alternatives": [{"title": _verdict(one.verdict), "weight": one.weight} for one in record.alternatives],
+        "features": [
+            {"feature": one.feature, "fault": one.fault, "other": one.other, "factor": one.factor}
+            for one in record.features
+        ],
+        "loss_name": record.loss_name,
+        "loss_before": record.loss_before,
+        "loss_after": record.loss_after,
+        "summary": record.summary,
+        "evidence": [
+            {
+                "side": one.side,
+                "feature": one.feature,
+                "row": one.row,
+                "strength": one.strength,
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in record.evidence
+        ],
+        "advice": advice(record.verdict),
+    }
+
+
+def _verdict(verdict: str) -> str:
+    return VERDICTS.get(verdict, verdict.replace("_", " "))
 
 
 def novelty_part(history: StreamHistory) -> dict[str, Any]:

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from glasstream.consume.baselines import Baselines
 from glasstream.page.history import Bins, Thinned
+from glasstream.page.incidents import Incidents
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Feature, Importance, Interval
+from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
 
-Record = Importance | Effect | Drift | Novelty | Prediction
+Record = Importance | Effect | Drift | Incident | Novelty | Prediction
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -161,7 +163,8 @@ class Quality:
         self.events += 1
         self.labelled += record.target is not None
         self.loss_name, self.metric_name = record.loss_name, record.metric.name
-        self.baselines.add(record.prediction, record.target)
+        cut = record.others is not None
+        self.baselines.add(record.prediction, record.target, record.probabilities, cut=cut)
         if record.metric.value is not None:
             self.metric = record.metric.value
         if record.loss is not None:
@@ -234,6 +237,7 @@ class StreamHistory:
         self._last_rows: dict[tuple[str, str | None], int] = {}
         self.alarms: deque[Drift] = deque(maxlen=_ALARMS)
         self.alarms_total = 0
+        self.incidents = Incidents()
         self.novelty = NoveltyHistory()
 
     def take(self, topic: str, record: Record, written: int) -> None:
@@ -256,6 +260,8 @@ class StreamHistory:
                 return self._add_effect(record)
             case Drift():
                 return self._add_alarm(record)
+            case Incident():
+                return self.incidents.take(record)
             case Importance():
                 if record.method not in self.methods and len(self.methods) >= _METHODS:
                     return False

@@ -14,7 +14,15 @@ from typing import Any
 
 import orjson
 
-from glasstream.page.parts import alarm_part, bins_part, curve_part, importance_part, novelty_part, quality_part
+from glasstream.page.parts import (
+    alarm_part,
+    bins_part,
+    curve_part,
+    importance_part,
+    incident_part,
+    novelty_part,
+    quality_part,
+)
 from glasstream.page.store import Store
 from glasstream.page.stream import Curve, Point, StreamHistory
 from glasstream_topics.methods import label_of
@@ -70,6 +78,8 @@ class _Sent:
     points_since_state: int = 0
     curves: int = 0
     alarms: int = 0
+    incidents: int = 0
+    """Version of the incidents that were sent."""
     quality: tuple[int, int] = (0, 0)
     """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
@@ -152,6 +162,7 @@ class Viewer:
         if history.novelty.last is not None:
             _, sent.novelty = bins_part(history.novelty.bins, (0, 0))
         sent.alarms = history.alarms_total
+        sent.incidents = history.incidents.version
 
     def _state(self) -> dict[str, Any]:
         """Return the kept history of the current selection."""
@@ -161,7 +172,7 @@ class Viewer:
         history = sent.history
         points = list(history.methods[sent.method].points) if sent.method is not None else ()
         curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
-        fresh = replace(sent, alarms=0, quality=(0, 0), novelty=(0, 0))
+        fresh = replace(sent, alarms=0, incidents=0, quality=(0, 0), novelty=(0, 0))
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
     def _delta(self, history: StreamHistory, now: float) -> dict[str, Any] | None:
@@ -201,6 +212,8 @@ class Viewer:
             "methods": {name: label_of(name) for name in sorted(history.methods)},
             "quality": quality_part(history),
             "alarms_total": history.alarms_total,
+            "incidents_total": history.incidents.total,
+            "incidents_kept": history.incidents.numbers(),
             "outputs": history.outputs(),
         }
         parts["quality"]["bins"], sent.quality = bins_part(history.quality.bins, sent.quality)
@@ -210,6 +223,10 @@ class Viewer:
         sent.alarms = history.alarms_total
         if new:
             parts["alarms"] = [alarm_part(one) for one in list(history.alarms)[-new:]]
+        incidents = history.incidents.since(sent.incidents)
+        sent.incidents = history.incidents.version
+        if incidents:
+            parts["incidents"] = [incident_part(one) for one in incidents]
         if sent.effect is not None and curves:
             feature, output = sent.effect
             parts["effect"] = {

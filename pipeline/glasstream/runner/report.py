@@ -10,7 +10,7 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
-from glasstream.consume.baselines import Baselines, Standing
+from glasstream.consume.baselines import ROLLING, Baselines, Standing
 from glasstream.errors import InputError
 from glasstream.runner.divergence import Divergence
 from glasstream.runner.tables import History, effects_table, importance_table, number
@@ -36,6 +36,8 @@ class _Predicted(msgspec.Struct):
     prediction: str | float | None
     target: str | float | None
     metric: Metric
+    probabilities: dict[str, float] | None
+    others: msgspec.Raw = msgspec.Raw()
 
 
 class _Novel(msgspec.Struct):
@@ -244,6 +246,8 @@ class Report:
             self._say(f"baselines: {line}")
         else:
             self._say(f"warning: the model is no better than a baseline: {line}", style="yellow")
+        if standing.of_classes:
+            self._say(f"beyond the baselines: {_beyond(standing)}")
 
     def _tell_novelty(self, stream: _Stream) -> None:
         if not self._novelty:
@@ -278,7 +282,8 @@ class Report:
         stream = self._stream(prediction.stream, prediction.epoch)
         stream.predicted += 1
         stream.metric = metric = prediction.metric
-        stream.baselines.add(prediction.prediction, prediction.target)
+        cut = bool(bytes(prediction.others))
+        stream.baselines.add(prediction.prediction, prediction.target, prediction.probabilities, cut=cut)
         if prediction.target is None:
             stream.unlabelled += 1
         elif isinstance(prediction.target, float) and metric.value is not None:
@@ -322,6 +327,26 @@ def _alarms(alarms: list[tuple[int, str | None]]) -> str:
     counts = Counter(feature or "the loss" for _, feature in alarms).most_common()
     of = ", ".join(f"{count} on {name}" for name, count in counts)
     return f"{len(alarms):,} ({of}), rows {min(rows):,} to {max(rows):,}"
+
+
+def _beyond(standing: Standing) -> str:
+    """Describe how good a model of classes is, where the share of right predictions misleads.
+
+    >>> _beyond(Standing(200, 0.9, 0.8, 0.5, "no", balanced=0.75))
+    'kappa-M 0.500, kappa-temporal 0.800, balanced accuracy 75.0%'
+    >>> _beyond(Standing(200, 1.0, 1.0, 1.0, "no", 1.0, log_loss=0.125, log_loss_events=150, roc_auc=0.75))
+    'balanced accuracy 100.0%, log loss 0.125 (of the 150 events that name the class), ROC AUC of the last 200 0.750'
+    """
+    numbers = [("kappa-M", standing.kappa_m), ("kappa-temporal", standing.kappa_temporal)]
+    words = [f"{name} {value:.3f}" for name, value in numbers if value is not None]
+    if standing.balanced is not None:
+        words.append(f"balanced accuracy {standing.balanced:.1%}")
+    if standing.log_loss is not None:
+        named = f" (of the {standing.log_loss_events:,} events that name the class)"
+        words.append(f"log loss {standing.log_loss:.3f}{named if standing.log_loss_events < standing.events else ''}")
+    if standing.roc_auc is not None:
+        words.append(f"ROC AUC of the last {min(ROLLING, standing.events):,} {standing.roc_auc:.3f}")
+    return ", ".join(words)
 
 
 def _leaders(stream: _Stream) -> str:

@@ -8,7 +8,7 @@ import {
   telling,
   watched,
 } from "../../../pipeline/glasstream/page/static/changes.js";
-import { alarm } from "./messages.js";
+import { alarm, incident } from "./messages.js";
 
 /** Numbers that look random, the same each time. @param {number} seed */
 function draws(seed) {
@@ -65,6 +65,25 @@ test("the telling alarm is the one whose curves differ most, or the first if non
   assert.equal(telling(group).seq, 4);
   const [plain] = grouped([alarm({ seq: 3 }), alarm({ seq: 1 })], 0);
   assert.equal(telling(plain).seq, 1);
+});
+
+test("alarms of an incident are one group, however far apart they are, and do not join others", () => {
+  const onset = { row: 5000, earliest: 4900, latest: 5050 };
+  const seqs = [4899, 4900, 5200, 9000, 9001];
+  const alarms = seqs.map((seq) => alarm({ seq: seq + 10, row: seq, width: 10 }));
+  const closed = incident({ incident: 7, status: "over", row: 9000, onset });
+  const groups = grouped(alarms, 0, [closed]);
+  assert.deepEqual(
+    groups.map((one) => [one.incident, one.start, one.alarms.map(({ seq }) => seq)]),
+    [
+      [null, 4899, [4909]],
+      [7, 5010, [4910, 5210, 9010]],
+      [null, 9001, [9011]],
+    ],
+  );
+  assert.equal(sentence(groups[1]).title, "incident 7, about event 5,010");
+  const [, open] = grouped(alarms, 0, [{ ...closed, status: "open" }]);
+  assert.deepEqual(open.alarms.at(-1)?.seq, 9011);
 });
 
 test("alarms and changes have descriptions", () => {

@@ -16,30 +16,56 @@ test("neighbouring ticks have different texts, all with the same number of decim
   assert.deepEqual(ticks([0.5]), ["0.5"]);
 });
 
-test("category names do not cover each other, whatever their number and length", () => {
-  for (const length of [1, 8, 20, 60]) {
-    for (const total of [1, 2, 5, 10, 40, 200]) {
-      for (const width of [240, 330, 900]) {
-        const names = Array.from({ length: total }, (_, at) => `${at}${"x".repeat(length)}`.slice(0, length));
-        const { texts, angle, height } = fitted(names, width);
-        const shown = texts.flatMap((text, at) => (text === null ? [] : [{ text, at }]));
-        assert.equal(texts.length, total);
-        assert.equal(shown[0].at, 0);
-        for (const { text, at } of shown) {
-          assert.ok(names[at].startsWith(text.replace("…", "")));
-          assert.ok(text.length <= (angle ? 12 : length));
+test("ticks of large numbers are short, differ, and name their unit", () => {
+  for (let exponent = 6; exponent < 13; exponent += 1) {
+    for (const first of [-2, 0, 40]) {
+      const values = Array.from({ length: 6 }, (_, at) => (first + at) * 2.5 * 10 ** exponent);
+      const texts = ticks(values);
+      assert.equal(new Set(texts).size, 6, texts.join(" "));
+      for (const [at, text] of texts.entries()) {
+        assert.ok(text.length <= 8, text);
+        assert.match(text, values[at] ? /^[-−]?[\d,.]+[MBT]$/ : /^0$/);
+      }
+    }
+  }
+  assert.deepEqual(ticks([0, 10e6, 20e6]), ["0", "10M", "20M"]);
+  assert.deepEqual(ticks([1_235_000, 1_236_000, 1_237_000]), ["1.235M", "1.236M", "1.237M"]);
+});
+
+/** Pixels of a text whose letters differ in width. @param {string} text */
+const width = (text) => [...text].reduce((sum, one) => sum + (one === "W" ? 11 : one === "i" ? 3 : 7), 0);
+
+test("category names do not cover each other or leave the chart, whatever their number, length and letters", () => {
+  for (const letter of ["x", "W", "i"]) {
+    for (const length of [1, 8, 20, 60]) {
+      for (const total of [1, 2, 5, 10, 40, 200]) {
+        for (const right of [240, 330, 900]) {
+          const left = 46;
+          const names = Array.from({ length: total }, (_, at) => `${at}${letter.repeat(length)}`.slice(0, length));
+          const { texts, angle, height } = fitted(names, right, left, width);
+          const shown = texts.flatMap((text, at) => (text === null ? [] : [{ text, at }]));
+          const each = (right - left) / total;
+          assert.equal(texts.length, total);
+          assert.equal(shown[0].at, 0);
+          for (const { text, at } of shown) {
+            assert.ok(names[at].startsWith(text.replace("…", "")));
+            const reach = angle ? width(text) * Math.SQRT1_2 : width(text) / 2;
+            assert.ok(reach <= left + each * (at + 0.5) + 1e-9, `${text} leaves the chart`);
+            assert.ok(angle || text === names[at]);
+          }
+          const room = (shown.length > 1 ? shown[1].at : total) * each;
+          // Slanted by 45°, lines of 11 pixels are 11 √2 apart.
+          assert.ok(room >= (angle ? 16 : Math.max(...names.map(width))) || shown.length === 1);
+          assert.ok(height < 80);
         }
-        const room = (shown.length > 1 ? shown[1].at : total) * (width / total);
-        // Slanted by 45°, lines of 11 pixels are 11 √2 apart.
-        assert.ok(room >= (angle ? 16 : 6 * Math.max(...names.map((name) => name.length))) || shown.length === 1);
-        assert.ok(height < 80);
       }
     }
   }
 });
 
 test("short names stand level and whole", () => {
-  assert.deepEqual(fitted(["red", "green", "blue"], 330), { texts: ["red", "green", "blue"], angle: 0, height: 24 });
+  const level = { texts: ["red", "green", "blue"], angle: 0, height: 24 };
+  assert.deepEqual(fitted(["red", "green", "blue"], 330, 46, width), level);
 });
 
 test("y ranges contain all values; those of importances contain 0, those of curves are centred", () => {
@@ -70,6 +96,8 @@ test("the events shown are all, or the last ones, and never none", () => {
 test("24 features have 24 different strokes", () => {
   const inks = Array.from({ length: 24 }, (_, slot) => JSON.stringify(ink(slot)));
   assert.equal(new Set(inks).size, 24);
+  const dashes = [0, 4, 8].map((slot) => JSON.stringify(ink(slot).dash));
+  assert.equal(new Set(dashes).size, 3); // what the first four colours do not tell apart, the dash does
   assert.deepEqual(
     [tint("#102030", 0), tint("#102030", 0.5), tint("#102030", 1)],
     ["#10203000", "#10203080", "#102030ff"],

@@ -3,7 +3,7 @@ import test from "node:test";
 import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
 /** @import { Quality } from "../../../pipeline/glasstream/page/static/messages.js" */
 
-import { alarm, delta, quality, state } from "./messages.js";
+import { alarm, delta, incident, quality, state } from "./messages.js";
 
 // ../test_javascript.py merges messages of a real server and compares the result with the state of that server.
 
@@ -41,6 +41,22 @@ test("the newest 200 alarms are kept", () => {
   assert.deepEqual(
     known.alarms.map((one) => one.seq),
     Array.from({ length: 200 }, (_, at) => at + 50),
+  );
+});
+
+test("a changed incident replaces what was known of it, and those that the server has dropped go", () => {
+  const first = state({ incidents: [1, 2, 3].map((one) => incident({ incident: one })), incidents_kept: [1, 2, 3] });
+  const known = frozen(merged(null, first));
+  assert.equal(merged(known, delta({ incidents_kept: [1, 2, 3] })).incidents, known.incidents);
+  const changed = [incident({ incident: 2, status: "over" }), incident({ incident: 4 })];
+  const next = merged(known, frozen(delta({ incidents: changed, incidents_kept: [2, 3, 4] })));
+  assert.deepEqual(
+    next.incidents.map((one) => [one.incident, one.status]),
+    [
+      [2, "over"],
+      [3, "open"],
+      [4, "open"],
+    ],
   );
 });
 

@@ -2,14 +2,20 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { ago, count, fixed, number, percent } from "../../../pipeline/glasstream/page/static/format.js";
 
-const MAGNITUDES = Array.from({ length: 400 }, (_, at) => 10 ** (-9 + at / 20) * (1 + (at % 7) / 100));
-const parsed = (/** @type {string} */ text) => Number(text.replaceAll(",", "").replace("−", "-"));
+const MAGNITUDES = Array.from({ length: 540 }, (_, at) => 10 ** (-9 + at / 20) * (1 + (at % 7) / 100));
+/** @type {Record<string, number>} */
+const UNITS = { M: 1e6, B: 1e9, T: 1e12 };
+const parsed = (/** @type {string} */ text) =>
+  Number(text.replaceAll(",", "").replace("−", "-").replace(/[MBT]/, "")) * (UNITS[text.at(-1) ?? ""] ?? 1);
 
 test("a number keeps three significant digits, or two if it needs an exponent", () => {
-  for (const value of [...MAGNITUDES, 999.4, 999.6, 999.96, 0.0001, 999999]) {
+  const edges = [999.4, 999.6, 999.96, 0.0001, 999_499, 999_999, 999_999.7, 999_600_000, 999_600_000_000, 9.994e14];
+  for (const value of [...MAGNITUDES, ...edges]) {
     const text = number(value);
-    const plain = value >= 1e-4 && value < 1e6;
+    const plain = value >= 1e-4 && value < 999.5e12;
     assert.equal(text.includes("e"), !plain, text);
+    assert.ok(!/^\d{4}|,.*[MBT]/.test(text), text);
+    assert.equal(/[MBT]$/.test(text), plain && value >= 999_999.5, text);
     assert.ok(Math.abs(parsed(text) - value) <= value * (plain ? 0.005 : 0.05) + 1e-15, `${value} as ${text}`);
     assert.equal(number(-value), `-${text}`);
   }

@@ -1,7 +1,7 @@
 // Messages for tests: a test names the fields that matter to it, the others have defaults.
 
 /**
- * @import { Alarm, Delta, Importance, Last, Outline, Quality, Ranked, State }
+ * @import { Alarm, Delta, Importance, Incident, Last, Outline, Quality, Ranked, State }
  *   from "../../../pipeline/glasstream/page/static/messages.js"
  */
 
@@ -51,7 +51,8 @@ export function importance(parts) {
   };
 }
 
-const PARTS = { newest: {}, methods: {}, quality: quality(100, 0, []), alarms_total: 0, outputs: {} };
+const NO_INCIDENTS = { incidents_total: 0, incidents_kept: [] };
+const PARTS = { newest: {}, methods: {}, quality: quality(100, 0, []), alarms_total: 0, ...NO_INCIDENTS, outputs: {} };
 
 /** @param {Partial<State>} parts @returns {State} */
 export const state = (parts) => ({ type: "state", stream: "s", epoch: 0, ...OUTLINE, ...PARTS, ...parts });
@@ -73,6 +74,26 @@ export const alarm = (parts) => ({
   detector: "adwin",
   curve_before: null,
   curve_after: null,
+  ...parts,
+});
+
+/** @param {Partial<Incident>} parts @returns {Incident} */
+export const incident = (parts) => ({
+  incident: 1,
+  status: "open",
+  row: parts.onset?.row ?? 0,
+  onset: { row: 0, earliest: 0, latest: 0 },
+  verdict: "data_moved",
+  title: "data moved, concept held",
+  weight: 0.75,
+  alternatives: [],
+  features: [],
+  loss_name: "log_loss",
+  loss_before: 0.25,
+  loss_after: 0.5,
+  summary: `incident ${parts.incident ?? 1}`,
+  evidence: [],
+  advice: "",
   ...parts,
 });
 

@@ -12,6 +12,7 @@
  * @property {string} output
  * @property {string} then event number of the curve that is compared with the newest one
  * @property {string} alarm
+ * @property {string} incident number of the one whose evidence is shown
  * @property {string} window how many of the last events are shown
  * @property {string} theme `light` or `dark`
  */
@@ -26,6 +27,7 @@ const DEFAULTS = {
   output: "",
   then: "",
   alarm: "",
+  incident: "",
   window: "",
   theme: "",
 };
@@ -43,7 +45,7 @@ export function read(hash) {
   for (const key of KEYS) view[key] = query.get(key) ?? DEFAULTS[key];
   if (!["lines", "stacked"].includes(view.mode)) view.mode = DEFAULTS.mode;
   if (!/^\d{1,2}$/.test(view.top) || Number(view.top) > 40) view.top = DEFAULTS.top;
-  if (!/^\d*$/.test(view.window)) view.window = "";
+  for (const key of /** @type {const} */ (["window", "incident"])) if (!/^\d*$/.test(view[key])) view[key] = "";
   if (!["", "light", "dark"].includes(view.theme)) view.theme = "";
   return view;
 }

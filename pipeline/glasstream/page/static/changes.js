@@ -1,16 +1,18 @@
-// Alarms of one change stand together: those that place it at about the same event.
-import { element } from "./element.js";
+// Alarms of one change stand together: those of an incident, and others that place it at about the same event.
+import { cell, element, focusedIn } from "./element.js";
 import { count, fixed, named, number } from "./format.js";
+import { owner } from "./incidents.js";
 
 /** @import { View } from "./address.js" */
-/** @import { Alarm, Known } from "./messages.js" */
+/** @import { Alarm, Incident, Known } from "./messages.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
- * A change: alarms that place it at about the same event.
+ * A change: alarms of one incident, or others that place it at about the same event.
  * @typedef {object} Group
  * @property {string} id that of its first alarm
- * @property {number} start event at which the earliest of the alarms places it
+ * @property {number | null} incident number of the incident that they belong to
+ * @property {number} start event at which the earliest of the alarms places it, or at which the incident began
  * @property {number} end event at which the latest of them does
  * @property {number} seq event at which it was noticed first
  * @property {Alarm[]} alarms in the order they were raised
@@ -51,29 +53,40 @@ function weight(alarm) {
 }
 
 /**
- * Alarms by the change that they tell of, oldest first. A detector says how many numbers lie behind the change: so an
- * alarm places it, and alarms that come thousands of events apart may tell of the same one.
+ * Alarms by the change that they tell of, oldest first: by incident, and the others by their place. A detector says how
+ * many numbers lie behind the change: so an alarm places it, and alarms that come thousands of events apart may tell of
+ * the same one.
  * @param {Alarm[]} alarms
  * @param {number} events so many the stream has
+ * @param {Incident[]} [incidents]
  * @returns {Group[]}
  */
-export function grouped(alarms, events) {
+export function grouped(alarms, events, incidents = []) {
   const gap = Math.max(400, events * 0.025);
   const placed = alarms
     .map((alarm) => ({ alarm, start: Math.max(0, alarm.seq - alarm.width) }))
     .sort((a, b) => a.start - b.start);
-  /** @type {{start: number, end: number, alarms: Alarm[]}[]} */
+  /** @typedef {{incident: number | null, start: number, end: number, alarms: Alarm[]}} Run */
+  /** @type {Run[]} */
   const runs = [];
+  /** @type {Map<number, Run>} */
+  const owned = new Map();
   for (const { alarm, start } of placed) {
-    const last = runs.at(-1);
-    if (last && start - last.end <= gap) {
+    const incident = owner(incidents, alarm.row);
+    const last = incident ? owned.get(incident.incident) : runs.at(-1);
+    if (last && (incident || start - last.end <= gap)) {
       last.alarms.push(alarm);
-      last.end = start;
+      last.end = Math.max(last.end, start);
+    } else if (incident) {
+      // Events that are no rows, between the two, put this place a little too late.
+      const from = Math.max(0, alarm.seq - (alarm.row - incident.onset.row));
+      owned.set(incident.incident, { incident: incident.incident, start: from, end: from, alarms: [alarm] });
     } else {
-      runs.push({ start, end: start, alarms: [alarm] });
+      runs.push({ incident: null, start, end: start, alarms: [alarm] });
     }
   }
-  return runs.map((run) => {
+  const all = [...runs, ...owned.values()].sort((a, b) => a.start - b.start);
+  return all.map((run) => {
     run.alarms.sort((a, b) => a.seq - b.seq || weight(b) - weight(a));
     const [first] = run.alarms;
     const features = run.alarms.map((one) => one.feature).filter((one) => one !== null);
@@ -112,7 +125,7 @@ export function sentence(group) {
   const total = group.alarms.length;
   const loss = group.loss ? `loss ${number(group.loss.before)} → ${number(group.loss.after)}; ` : "";
   return {
-    title: `about event ${count(group.start)}`,
+    title: `${group.incident === null ? "" : `incident ${group.incident}, `}about event ${count(group.start)}`,
     alarms:
       total > 1 ? `${count(total)} alarms, the first at ${count(group.seq)}` : `one alarm, at ${count(group.seq)}`,
     details: loss + (group.features.join(", ") || "the loss alone"),
@@ -162,7 +175,7 @@ export class ChangesPanel {
    */
   update(data, view) {
     const events = Math.max(data.quality?.last_seq ?? 0, data.importance?.last?.seq ?? 0);
-    this.#groups = grouped(data.alarms, events);
+    this.#groups = grouped(data.alarms, events, data.incidents);
     const isChosen = (/** @type {Alarm} */ one) => idOf(one) === view.alarm;
     const pointed = this.#groups.find((group) => group.alarms.some(isChosen));
     this.group = pointed ?? (this.#groups.length ? largest(this.#groups) : null);
@@ -171,7 +184,8 @@ export class ChangesPanel {
     const seen = events ? `, in ${count(events + 1)} events` : "";
     this.empty.textContent = data.epoch === null ? "Waiting for the stream." : `No alarm so far${seen}. ${RAISED}`;
     this.scroll.hidden = !this.group;
-    const key = JSON.stringify([this.#groups.map((group) => [group.id, group.alarms.length]), this.group?.id]);
+    const shown = this.#groups.map((group) => [group.id, group.start, group.alarms.length]);
+    const key = JSON.stringify([shown, this.group?.id]);
     if (key !== this.#listed) {
       this.#listed = key;
       this.#fill();
@@ -259,7 +273,7 @@ export class ChangesPanel {
     const { min = -Infinity, max = Infinity } = plot.scales.x;
     /** @type {{at: number, groups: Group[]}[]} */
     const near = [];
-    for (const group of this.#groups) {
+    for (const group of [...this.#groups].sort((a, b) => a.seq - b.seq)) {
       if (group.seq < min || group.seq > max) continue;
       const at = plot.bbox.left / devicePixelRatio + plot.valToPos(group.seq, "x");
       const last = near.at(-1);
@@ -297,21 +311,4 @@ export class ChangesPanel {
       }),
     );
   }
-}
-
-/**
- * The `data-id` of what has the focus, if that is in a place.
- * @param {HTMLElement} place
- */
-function focusedIn(place) {
-  const active = document.activeElement;
-  return active instanceof HTMLElement && place.contains(active) ? active.dataset.id : undefined;
-}
-
-/** @param {string} text */
-function cell(text, kind = "") {
-  const made = document.createElement("td");
-  made.textContent = text;
-  made.className = kind;
-  return made;
 }

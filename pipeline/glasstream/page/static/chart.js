@@ -1,7 +1,7 @@
 // uPlot with what all charts of the page share: the theme, the size of their place, a description for who cannot see
 // them, the keyboard, and the marks of changes.
 
-import { count, fixed, number } from "./format.js";
+import { count, fixed, number, unit } from "./format.js";
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 
 /** @import { View } from "./address.js" */
@@ -37,20 +37,22 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
  * @property {(plot: uPlot) => void} [underlay]
  */
 
+/** The first four differ for colour-blind people too (after Okabe and Ito). The others also have a dash. */
 const PALETTE = [
-  "#3b7dd8",
-  "#e07b28",
-  "#2f9e62",
-  "#c9456b",
+  "#2f7fd1",
+  "#d55e00",
+  "#009e73",
+  "#c2669a",
   "#8a63d2",
   "#a8862f",
   "#1ba1b5",
-  "#d45bb8",
+  "#b8432f",
   "#7a8f1f",
   "#64789c",
-  "#b8432f",
+  "#d45bb8",
   "#4a9a8f",
 ];
+const DASHES = [undefined, [6, 3], [2, 2]];
 export const OTHERS = "#8b95a5";
 
 /**
@@ -59,7 +61,7 @@ export const OTHERS = "#8b95a5";
  */
 export const ink = (slot) => ({
   stroke: PALETTE[slot % PALETTE.length],
-  dash: slot < PALETTE.length ? undefined : [6, 3],
+  dash: DASHES[(Math.floor(slot / 4) + Math.floor(slot / PALETTE.length)) % DASHES.length],
 });
 
 /**
@@ -83,9 +85,22 @@ export function tint(colour, share) {
 
 const sync = uPlot.sync("events");
 
-/** Pixels left and right of the place where a chart draws. */
+/** Least pixels left, and pixels right of the place where a chart draws. */
 const LEFT = 46;
 const RIGHT = 10;
+const FONT = "11px system-ui, sans-serif";
+
+const pen = globalThis.document?.createElement("canvas").getContext("2d");
+
+/**
+ * Pixels that a text of an axis takes.
+ * @param {string} text
+ */
+function measured(text) {
+  if (!pen) return 6.6 * text.length; // without a browser
+  pen.font = FONT;
+  return pen.measureText(text).width;
+}
 
 /**
  * By key: how far the cursor goes.
@@ -100,6 +115,8 @@ export class Chart {
   #plot = null;
   /** @type {string | null} */
   #shape = null;
+  /** Pixels that the y axis takes. */
+  #left = LEFT;
   /** @type {Drawing} */
   #drawing = { label: "", data: [[]], series: [] };
 
@@ -158,6 +175,7 @@ export class Chart {
     this.#empty.hidden = true;
     this.#place.setAttribute("aria-label", `${drawing.label}. Arrow keys move along.`);
     this.#drawing = drawing;
+    this.#place.title = drawing.names?.join(", ") ?? "";
     const lines = drawing.series.map((one) => [one.label, one.stroke, one.dash]);
     const shape = JSON.stringify([lines, drawing.shape ?? ""]);
     if (shape !== this.#shape || !this.#plot) {
@@ -193,7 +211,7 @@ export class Chart {
       stroke: css("--faint"),
       grid,
       ticks: { ...grid, size: 4 },
-      font: "11px system-ui, sans-serif",
+      font: FONT,
       gap: 3,
     };
     /** @type {uPlot.Options} */
@@ -214,7 +232,15 @@ export class Chart {
       },
       axes: [
         { ...axis, ...this.#below() },
-        { ...axis, size: LEFT, space: 28, values: (_plot, at) => this.#beside(at) },
+        {
+          ...axis,
+          size: (_plot, texts) => {
+            this.#left = Math.max(LEFT, 12 + Math.ceil(Math.max(0, ...(texts ?? []).map(measured))));
+            return this.#left;
+          },
+          space: 28,
+          values: (_plot, at) => this.#beside(at),
+        },
       ],
       series: [{}, ...this.#drawing.series],
       bands: this.#drawing.bands ?? [],
@@ -247,7 +273,8 @@ export class Chart {
    */
   #below() {
     if (this.#drawing.names) {
-      const names = (/** @type {uPlot} */ plot) => fitted(this.#drawing.names ?? [], plot.width - LEFT - RIGHT);
+      const names = (/** @type {uPlot} */ plot) =>
+        fitted(this.#drawing.names ?? [], plot.width - RIGHT, this.#left, measured);
       return {
         splits: () => (this.#drawing.names ?? []).map((_name, at) => at),
         values: (plot) => names(plot).texts,
@@ -290,12 +317,15 @@ export class Chart {
 }
 
 /**
- * Numbers at equal distances, with as many decimals as their distance asks for.
+ * Numbers at equal distances, with as many decimals as their distance asks for; millions and more with their unit.
  * @param {number[]} values
+ * @returns {string[]}
  */
 export function ticks(values) {
   const step = Math.abs(values[1] - values[0]);
   if (!(step >= 1e-6)) return values.map((value) => number(value));
+  const [of, sign] = unit(Math.max(...values.map(Math.abs)));
+  if (of > 1) return ticks(values.map((value) => value / of)).map((text, at) => (values[at] ? text + sign : "0"));
   const isWhole = (/** @type {number} */ size) => Math.abs(size - Math.round(size)) <= 1e-6 * size;
   let decimals = 0;
   while (decimals < 8 && !isWhole(step * 10 ** decimals)) decimals += 1;
@@ -303,28 +333,36 @@ export function ticks(values) {
 }
 
 /**
- * How names stand below an axis so that none covers another: level, or slanted and shortened; where even that is too
- * narrow, only every n-th.
+ * How names stand below an axis so that none covers another or leaves the chart: level, or slanted and shortened; where
+ * even that is too narrow, only every n-th.
  * @param {string[]} names
- * @param {number} width pixels of the axis
+ * @param {number} right pixels from the left edge of the chart to the end of the axis
+ * @param {number} left pixels from there to its beginning
+ * @param {(text: string) => number} width pixels of a text
  * @returns {{texts: (string | null)[], angle: number, height: number}}
  */
-export function fitted(names, width) {
-  const character = 6.6;
-  const room = width / names.length;
-  const longest = (/** @type {string[]} */ texts) => character * Math.max(0, ...texts.map((text) => text.length));
+export function fitted(names, right, left, width) {
+  const room = Math.max(1, right - left) / names.length;
+  const longest = (/** @type {string[]} */ texts) => Math.max(0, ...texts.map(width));
   if (longest(names) + 8 <= room) return { texts: names, angle: 0, height: 24 };
   const every = Math.ceil(18 / room);
-  const texts = names.map((name) => shortened(name, 12));
+  // A slanted text ends at its place and begins further left, as far from the edge as it is long.
+  const texts = names.map((name, at) => shortened(name, Math.min(80, (left + room * (at + 0.5)) * Math.SQRT2), width));
   const height = 16 + Math.ceil(longest(texts) * Math.SQRT1_2);
   return { texts: texts.map((text, at) => (at % every ? null : text)), angle: 45, height };
 }
 
 /**
  * @param {string} text
- * @param {number} most
+ * @param {number} most pixels
+ * @param {(text: string) => number} width
  */
-const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+function shortened(text, most, width) {
+  if (width(text) <= most) return text;
+  const characters = [...text];
+  while (characters.length && width(`${characters.join("")}…`) > most) characters.pop();
+  return `${characters.join("")}…`;
+}
 
 /**
  * A little room above and below; 0 is in sight.

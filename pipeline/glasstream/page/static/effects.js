@@ -131,7 +131,9 @@ export class EffectsPanel {
           stroke: faint,
           dash: [6, 4],
           width: 1.5,
-          points: { show: true, size: size(4), fill: faint },
+          points: drawn.names
+            ? { show: true, size: 9, fill: css("--panel"), stroke: faint, width: 2 } // hollow: not by colour alone
+            : { show: true, size: 4, fill: faint },
         },
         { ...line, label: names[1], stroke: strong, width: 2, points: { show: true, size: size(5), fill: strong } },
       ],

@@ -1,6 +1,6 @@
 // Server-sent events, put together to what is known of the stream that is looked at.
 
-/** @import { Bins, Importance, Known, Message } from "./messages.js" */
+/** @import { Bins, Importance, Incident, Known, Message } from "./messages.js" */
 
 const RETRY_MS = 1000;
 const MOST_ALARMS = 200;
@@ -12,7 +12,7 @@ const MOST_ALARMS = 200;
  * @returns {Known}
  */
 export function merged(known, message) {
-  if (message.type === "state") return { alarms: [], effect: null, ...message };
+  if (message.type === "state") return { alarms: [], incidents: [], effect: null, ...message };
   if (!known) throw new Error("expected a state first, got a delta");
   const { quality, novelty, importance, effect } = message;
   return {
@@ -23,11 +23,24 @@ export function merged(known, message) {
     ...(novelty && { novelty: { ...novelty, bins: mergedBins(known.novelty?.bins, novelty.bins) } }),
     ...(importance && { importance: mergedImportance(known.importance, importance) }),
     alarms: [...known.alarms, ...(message.alarms ?? [])].slice(-MOST_ALARMS),
+    incidents: mergedIncidents(known.incidents, message.incidents ?? [], message.incidents_kept),
     effect:
       effect && known.effect
         ? { ...effect, curves: [...known.effect.curves, ...effect.curves] }
         : (effect ?? known.effect),
   };
+}
+
+/**
+ * The newest state of each incident that the server keeps, by number.
+ * @param {Incident[]} known
+ * @param {Incident[]} changed
+ * @param {number[]} kept
+ */
+function mergedIncidents(known, changed, kept) {
+  if (!changed.length) return known;
+  const newest = new Map([...known, ...changed].map((one) => [one.incident, one]));
+  return kept.flatMap((number) => newest.get(number) ?? []);
 }
 
 /**

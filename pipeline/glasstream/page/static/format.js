@@ -10,20 +10,36 @@ const whole = new Intl.NumberFormat("en");
  */
 export const count = (value) => (value == null ? "–" : whole.format(value));
 
+/** Large numbers are counted in these. @type {[size: number, sign: string][]} */
+const UNITS = [
+  [1e12, "T"],
+  [1e9, "B"],
+  [1e6, "M"],
+];
+
 /**
- * Three significant digits; 0 for what is nothing beside `scale`.
+ * The unit in which a number from a million to less than 10^15 is shown; 1 for others.
+ * @param {number} value
+ * @returns {[size: number, sign: string]}
+ */
+export function unit(value) {
+  const size = Math.abs(value);
+  return (size < 1e15 ? UNITS.find(([one]) => size >= one) : undefined) ?? [1, ""];
+}
+
+/**
+ * Three significant digits, millions and more with their unit (2.5M, 2.5B, 2.5T); 0 for what is nothing beside `scale`.
  * @param {Maybe} value
  */
 export function number(value, scale = 0) {
   if (value == null || Number.isNaN(value)) return "–";
   if (value === 0 || Math.abs(value) < scale * 1e-6) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(1);
-  if (size >= 999.5) return whole.format(Math.round(value));
-  return value
-    .toPrecision(3)
-    .replace(/(\.\d*?)0+$/, "$1")
-    .replace(/\.$/, "");
+  if (size >= 999.5e12 || size < 1e-4) return value.toExponential(1);
+  if (size >= 999.5 && size < 999_999.5) return whole.format(Math.round(value));
+  const [of, sign] = unit(Number(value.toPrecision(3)));
+  const digits = (value / of).toPrecision(3);
+  return digits.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") + sign;
 }
 
 /**

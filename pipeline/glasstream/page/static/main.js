@@ -1,10 +1,11 @@
-// The page: a view (in the address), a feed of what is known of it, and five panels that draw it.
+// The page: a view (in the address), a feed of what is known of it, and six panels that draw it.
 import * as address from "./address.js";
-import { ChangesPanel, idOf, sentence } from "./changes.js";
+import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
 import { eventRange } from "./chart.js";
 import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
 import { Feed } from "./feed.js";
+import { Choices, IncidentsPanel } from "./incidents.js";
 import { QualityPanel } from "./quality.js";
 import { ReliancePanel } from "./reliance.js";
 import { status } from "./status.js";
@@ -14,7 +15,7 @@ import { TrustPanel } from "./trust.js";
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
 /** @import { Range } from "./chart.js" */
-/** @import { Known } from "./messages.js" */
+/** @import { Alarm, Known } from "./messages.js" */
 /** @import { Link } from "./status.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
@@ -50,17 +51,31 @@ let data = null;
 let due = false;
 /** @type {number | null} */
 let firstPaint = null;
-/** @type {{key: string, known: number} | null} */
+/** @type {{key: string, known: number, incidents: number} | null} */
 let spoken = null;
 /** The curves shown are those of the chosen alarm, until a feature or a time is chosen. */
 let curvesOfAlarm = true;
 
-const changes = new ChangesPanel((alarm) => {
+/** @param {Alarm} alarm */
+function choose(alarm) {
   const { feature, curve_after } = alarm;
   const hasCurves = feature !== null && Object.hasOwn(data?.outputs ?? {}, feature);
   curvesOfAlarm = true;
   go({ alarm: idOf(alarm), ...(hasCurves ? { effect: feature, output: curve_after?.output ?? "" } : {}) });
-});
+}
+
+const changes = new ChangesPanel(choose);
+const incidents = new IncidentsPanel(
+  new Choices(storage()),
+  {
+    open: (incident) => go({ incident }),
+    alarms: (group) => {
+      choose(telling(group));
+      element("section", "#changes").scrollIntoView({ block: "nearest" });
+    },
+  },
+  render,
+);
 /** @type {Act} */
 const act = {
   pin: (name, on) => {
@@ -138,6 +153,7 @@ function paint() {
   shared.range = eventRange(data, view);
   shared.groups = changes.update(data, view);
   shared.chosen = changes.group?.id ?? null;
+  incidents.update(data, view, shared.groups);
   const alarm = curvesOfAlarm && !view.then ? curvesAlarm() : null;
   shared.effect = (alarm?.curve_before ? alarm.feature : data.effect?.feature) ?? null;
   quality.update(data);
@@ -193,7 +209,7 @@ function fill(select, values, name, chosen, none) {
 }
 
 /**
- * Tell of new changes to who cannot see them.
+ * Tell of new incidents and changes to who cannot see them.
  * @param {Known} known
  */
 function announce(known) {
@@ -203,7 +219,19 @@ function announce(known) {
     const words = sentence(newest);
     say(`New change ${words.title}: ${words.alarms}, ${words.details}.`);
   }
-  spoken = { key, known: shared.groups.length };
+  const total = known.incidents_total ?? 0;
+  const incident = known.incidents.at(-1);
+  if (spoken?.key === key && incident && total > spoken.incidents) say(`New incident: ${incident.summary}`);
+  spoken = { key, known: shared.groups.length, incidents: total };
+}
+
+/** What the browser keeps for this page; null if it keeps nothing. */
+function storage() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
 }
 
 /** @param {string} text */
@@ -229,7 +257,7 @@ function onChoice(id, call) {
 
 onChoice("stream", (stream) => {
   curvesOfAlarm = true;
-  go({ stream, method: "", pin: [], effect: "", output: "", then: "", alarm: "" });
+  go({ stream, method: "", pin: [], effect: "", output: "", then: "", alarm: "", incident: "" });
 });
 onChoice("method", (method) => go({ method }));
 onChoice("top", (top) => go({ top }));
@@ -255,6 +283,7 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   find.focus();
 });
+addEventListener("storage", render); // another tab has acknowledged or muted something
 onSystem(redress);
 setInterval(() => status(data, link), 1000);
 

@@ -20,7 +20,7 @@
 
 /**
  * All messages of a view, put together.
- * @typedef {Outline & Partial<Parts> & Pick<Required<Parts>, "alarms"> & {
+ * @typedef {Outline & Partial<Parts> & Pick<Required<Parts>, "alarms" | "incidents"> & {
  *   type: "state", stream: string | null, epoch: number | null, effect: Effect | null}} Known
  */
 
@@ -42,9 +42,12 @@
  * @property {Record<string, string>} methods their names for people, by name
  * @property {Quality} quality
  * @property {number} alarms_total
+ * @property {number} incidents_total
+ * @property {number[]} incidents_kept numbers of the incidents that the server keeps, in ascending order
  * @property {Record<string, (string | null)[]>} outputs by feature with effect curves: the outputs that they are of
  * @property {Importance} [importance]
  * @property {Alarm[]} [alarms]
+ * @property {Incident[]} [incidents] in a delta those that have changed; in ascending order of their numbers
  * @property {Effect | null} [effect]
  * @property {Novelty} [novelty]
  */
@@ -70,6 +73,12 @@
  * @property {number | null} constant
  * @property {number | null} no_change
  * @property {string | null} most_frequent null for numbers
+ * @property {number | null} kappa_m 0 for a model like the most frequent class, 1 if all is right
+ * @property {number | null} kappa_temporal 0 for a model like the previous label, 1 if all is right
+ * @property {number | null} balanced mean over the classes of the share of right predictions
+ * @property {number | null} log_loss
+ * @property {number} log_loss_events events whose record names the probability of the right class
+ * @property {number | null} roc_auc of two classes
  * @property {boolean} beaten whether the model is better than both baselines
  */
 
@@ -157,6 +166,38 @@
  * @property {string} detector
  * @property {(Curve & {output: string | null}) | null} curve_before
  * @property {(Curve & {output: string | null}) | null} curve_after
+ */
+
+/**
+ * @typedef {object} Incident
+ * @property {number} incident its number
+ * @property {string} status `open`, `over` or `normal`
+ * @property {number} row row at which it had this status
+ * @property {{row: number, earliest: number, latest: number}} onset
+ * @property {string} verdict
+ * @property {string} title the verdict for people
+ * @property {number} weight
+ * @property {{title: string, weight: number}[]} alternatives best first
+ * @property {Affected[]} features most affected first
+ * @property {string} loss_name
+ * @property {number | null} loss_before
+ * @property {number | null} loss_after
+ * @property {string} summary
+ * @property {Evidence[]} evidence strongest first
+ * @property {string} advice what to do
+ */
+
+/** @typedef {{feature: string, fault: string | null, other: string | null, factor: number | null}} Affected */
+
+/**
+ * A watched series that changed.
+ * @typedef {object} Evidence
+ * @property {string} side
+ * @property {string | null} feature
+ * @property {number} row
+ * @property {number} strength logarithm to base 10 of the evidence
+ * @property {number | null} before
+ * @property {number | null} after
  */
 
 /**

@@ -9,21 +9,51 @@ import { tiles } from "./tiles.js";
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
- * The tile that shows the model beside its baselines; none before the first event that can be compared.
+ * How good the model is beside the best baseline, in a sentence; null before the first event that can be compared.
+ * @param {Standing | null} standing
+ */
+export function standingSentence(standing) {
+  if (!standing) return null;
+  const { events, beaten, model, constant, no_change, most_frequent } = standing;
+  const classes = most_frequent !== null;
+  const worst = classes ? -Infinity : Infinity;
+  const [first, second] = [constant ?? worst, no_change ?? worst];
+  const constantLeads = classes ? first >= second : first <= second;
+  const mean = classes ? `always “${most_frequent}”` : "the mean so far";
+  const [name, value] = constantLeads ? [mean, constant] : [`the previous ${classes ? "label" : "value"}`, no_change];
+  const size = (/** @type {number | null} */ one) =>
+    classes ? `${fixed(one === null ? null : 100 * one, 1)} %` : number(one);
+  const over = `${classes ? "right" : "mean absolute error"} in the last ${count(events)} events`;
+  const numbers = `(${over}: the model ${size(model)}, ${name} ${size(value)})`;
+  const verdict = beaten ? "The model is better than its baselines" : `The model is no better than a baseline`;
+  return { beaten, text: `${verdict} ${numbers}.` };
+}
+
+/**
+ * The tiles that show the model beside its baselines; none before the first event that can be compared.
  * @param {Standing | null} standing
  * @returns {[name: string, value: string, remark: string][]}
  */
 export function beside(standing) {
   if (!standing) return [];
   const of = `last ${count(standing.events)}`;
-  const verdict = standing.beaten ? "" : "no better than a baseline: ";
   if (standing.most_frequent === null) {
     const others = `mean so far ${number(standing.constant)}, value before ${number(standing.no_change)}`;
-    return [[`mean absolute error, ${of}`, number(standing.model), verdict + others]];
+    return [[`mean absolute error, ${of}`, number(standing.model), others]];
   }
   const always = `always “${standing.most_frequent}” ${percent(standing.constant)}`;
   const others = `${always}, previous label ${percent(standing.no_change)}`;
-  return [[`right, ${of}`, percent(standing.model), verdict + others]];
+  const { balanced, log_loss, log_loss_events, events, roc_auc, kappa_m, kappa_temporal } = standing;
+  const remarks = [];
+  if (kappa_temporal !== null) remarks.push(`kappa-temporal ${fixed(kappa_temporal, 2)}`);
+  if (balanced !== null) remarks.push(`balanced accuracy ${percent(balanced)}`);
+  if (roc_auc !== null) remarks.push(`ROC AUC ${fixed(roc_auc, 3)}`);
+  const named = log_loss_events < events ? ` (of the ${count(log_loss_events)} events that name the class)` : "";
+  if (log_loss !== null) remarks.push(`log loss ${number(log_loss)}${named}`);
+  return [
+    [`right, ${of}`, percent(standing.model), others],
+    [`kappa-M, ${of}`, kappa_m === null ? "–" : fixed(kappa_m, 2), remarks.join(", ")],
+  ];
 }
 
 export class QualityPanel {
@@ -50,9 +80,11 @@ export class QualityPanel {
     }
     const name = named(quality.loss_name);
     const share = quality.loss_name === "zero_one";
+    /** @type {[string, string]} */
+    const loss = [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)];
     tiles("quality-tiles", [
       ...beside(quality.standing),
-      [`${name} loss, last ${count(quality.recent_events)}`, number(quality.recent_loss)],
+      ...(share && quality.standing ? [] : [loss]), // the share of wrong predictions stands there already
       [
         `${named(quality.metric_name)} since the start`,
         number(quality.metric),

@@ -2,7 +2,7 @@
 
 import { Chart, css, drawChanges, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
 import { element } from "./element.js";
-import { count, fixed, percent } from "./format.js";
+import { count, fixed, number, percent } from "./format.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Maybe } from "./format.js" */
@@ -294,8 +294,8 @@ class Row {
     this.bar.style.width = `${value == null ? 0 : Math.abs(place(value) - zero)}%`;
     this.whisker.style.left = `${low == null ? 0 : place(low)}%`;
     this.whisker.style.width = `${low == null || high == null ? 0 : place(high) - place(low)}%`;
-    this.value.textContent = fixed(value, 4);
-    this.interval.textContent = low == null || high == null ? "" : `${fixed(low)} … ${fixed(high)}`;
+    this.value.textContent = aligned(value, 4);
+    this.interval.textContent = low == null || high == null ? "" : `${aligned(low, 3)} … ${aligned(high, 3)}`;
   }
 }
 
@@ -308,8 +308,18 @@ export function band({ kind, level }) {
   return level ? `; shaded: ${percent(level)} interval` : "";
 }
 
+/**
+ * A number of a column: with fixed decimals as long as these say something.
+ * @param {Maybe} value
+ * @param {number} digits
+ */
+const aligned = (value, digits) => (value != null && Math.abs(value) >= 1000 ? number(value) : fixed(value, digits));
+
 /** @param {{stroke: string, dash?: number[]}} line */
-const border = ({ stroke, dash }) => `3px ${dash ? "dashed" : "solid"} ${stroke}`;
+function border({ stroke, dash }) {
+  const style = dash ? (dash[0] > 3 ? "dashed" : "dotted") : "solid";
+  return `3px ${style} ${stroke}`;
+}
 
 /**
  * The layers of a stacked chart, from the floor up: 0, and after each column the sum of what is positive so far.
