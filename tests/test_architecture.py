@@ -10,7 +10,7 @@ SOURCE = ROOT / "pipeline" / "glasstream"
 CONTRACT = ROOT / "topics" / "glasstream_topics"
 CORE = (
     "ingest", "models", "background", "learn", "learning", "explain", "aggregator", "drift", "estimators", "checks",
-    "gbmap", "novelty", "methods",
+    "gbmap", "novelty", "notify", "methods",
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",
