@@ -1,6 +1,7 @@
 """A webhook that answers as a test says: it fails, stalls, cuts connections, and is restarted."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,13 +46,14 @@ class Receiver:
     acts: list[Act] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     on_request: Callable[[], None] = lambda: None
+    tls: ssl.SSLContext | None = None
     port: int = 0
     _runner: web.AppRunner | None = None
     _over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook/a-secret-path?token=s3cr3t"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/hook/a-secret-path?token=s3cr3t"
 
     @property
     def accepted(self) -> list[str]:
@@ -70,7 +72,7 @@ class Receiver:
         self._over = asyncio.Event()
         self._runner = web.AppRunner(app, shutdown_timeout=0.0, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self.tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

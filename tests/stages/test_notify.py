@@ -5,12 +5,15 @@ import hashlib
 import hmac
 import logging
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trustme
 
 from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.configuration import load
@@ -20,7 +23,7 @@ from glasstream.health.steps import Steps
 from glasstream.notify.settings import NotifySettings
 from glasstream.stages import build
 from glasstream.stages.notify import Notifier
-from glasstream.stages.webhook import Webhook
+from glasstream.stages.webhook import Answer, Webhook
 from glasstream.transport.records import ConsumerRecord
 from glasstream.transport.redact import RedactingFormatter, secrets_of_webhook
 from glasstream.transport.sequence import Sequence as Reading
@@ -168,6 +171,7 @@ def test_what_is_refused_for_good_is_skipped_and_reported(act: Any, caplog: pyte
     status = act[0] if isinstance(act, tuple) else 400 if act == "trickle" else act
     said = line.getMessage()
     assert f"incidents[0]@0: skipping incident {ids(1)[0]}" in said and f"at last with {status}" in said
+    assert (" no no no" if act == "trickle" else f"the answer is {status}") in said, "expected the answer's beginning"
     assert "GLASSTREAM_NOTIFY_URL" in said and "notify.form" in said and "\n" not in said and len(said) < 700
 
 
@@ -197,6 +201,33 @@ def test_a_receiver_that_restarts_loses_nothing() -> None:
 
     asyncio.run(run())
     assert [request.id for request in receiver.requests] == ids(6)
+
+
+def test_a_webhook_whose_certificate_is_not_trusted_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`SSL_CERT_FILE` names authorities of one's own."""
+    authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    receiver = Receiver(tls=tls)
+
+    async def run() -> list[Answer]:
+        answers = []
+        async with receiver:
+            for trusted in (False, True):
+                if trusted:
+                    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+                webhook = Webhook(receiver.url, 30.0)
+                await webhook.start()
+                answers.append(await webhook.post(b"{}", {"Idempotency-Key": "a"}))
+                await webhook.stop()
+        return answers
+
+    refused, accepted = asyncio.run(run())
+    assert (refused.outcome, accepted.outcome) == ("failed", "ok")
+    assert refused.detail.startswith("ClientConnectorCertificateError") and "secret" not in refused.detail
+    assert len(receiver.requests) == 1
 
 
 def test_a_message_that_is_no_incident_is_skipped_and_counted() -> None:

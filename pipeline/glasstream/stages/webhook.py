@@ -1,6 +1,7 @@
 """Posts to a webhook. Its address may be a secret: errors and log lines show only scheme, host and port."""
 
 import math
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class Answer:
 class Webhook:
     """Client of one webhook, a service of the stage.
 
-    It follows no redirects, keeps no cookies, and takes a proxy from the environment (``HTTPS_PROXY``).
+    It follows no redirects and keeps no cookies. A proxy (``HTTPS_PROXY``) and certificates of authorities
+    (``SSL_CERT_FILE``) come from the environment.
 
     Parameters
     ----------
@@ -70,7 +72,11 @@ class Webhook:
     async def start(self) -> None:
         """Open the client. It connects when it posts."""
         self._session = aiohttp.ClientSession(
-            timeout=self._timeout, auto_decompress=False, trust_env=True, cookie_jar=aiohttp.DummyCookieJar()
+            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
+            timeout=self._timeout,
+            auto_decompress=False,
+            trust_env=True,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     async def stop(self) -> None:
