@@ -8,21 +8,26 @@ import pytest
 from glasstream.configuration import SECRET_SETTINGS, load
 from glasstream.errors import SettingsError
 from glasstream.runner.prepare import environment as of_children
-from glasstream.secret import hmac_key, page_token
+from glasstream.secret import hmac_key, notify_keys, notify_url, page_token
 
 SECRET = "0123456789abcdef-secret"
 
 Read = Callable[[Mapping[str, str]], str | None]
 
 
+def _joined(keys: tuple[bytes, ...] | None) -> str | None:
+    return None if keys is None else ",".join(key.decode() for key in keys)
+
+
 def _hmac_key(environment: Mapping[str, str]) -> str | None:
-    key = hmac_key(environment)
-    return None if key is None else ",".join(one.decode() for one in key)
+    return _joined(hmac_key(environment))
 
 
 READERS: dict[str, Read] = {
     "GLASSTREAM_HMAC_KEY": _hmac_key,
     "GLASSTREAM_PAGE_TOKEN": page_token,
+    "GLASSTREAM_NOTIFY_URL": notify_url,
+    "GLASSTREAM_NOTIFY_KEY": lambda environment: _joined(notify_keys(environment)),
     "GLASSTREAM_KAFKA_SASL_PASSWORD": lambda environment: load(environment=environment).kafka.get("sasl.password"),
     "GLASSTREAM_KAFKA_SSL_KEY_PASSWORD": lambda environment: load(environment=environment).kafka.get(
         "ssl.key.password"
@@ -57,22 +62,26 @@ def test_a_file_without_a_secret_is_an_error(name: str, tmp_path: Path) -> None:
         read({variable: str(file)})
 
 
+@pytest.mark.parametrize(("name", "read"), [("GLASSTREAM_HMAC_KEY", hmac_key), ("GLASSTREAM_NOTIFY_KEY", notify_keys)])
 @pytest.mark.parametrize(
     "text", [f"{SECRET},{SECRET[::-1]}", f"{SECRET} ,\n\n {SECRET[::-1]},", f"{SECRET}\r\n{SECRET[::-1]}"]
 )
-def test_several_keys_are_separated_by_commas_or_lines(text: str, tmp_path: Path) -> None:
+def test_several_keys_are_separated_by_commas_or_lines(
+    text: str, name: str, read: Callable[[Mapping[str, str]], tuple[bytes, ...] | None], tmp_path: Path
+) -> None:
     keys = SECRET.encode(), SECRET[::-1].encode()
-    assert hmac_key({"GLASSTREAM_HMAC_KEY": text}) == keys
+    assert read({name: text}) == keys
     (tmp_path / "keys").write_text(text)
-    assert hmac_key({"GLASSTREAM_HMAC_KEY_FILE": str(tmp_path / "keys")}) == keys
+    assert read({f"{name}_FILE": str(tmp_path / "keys")}) == keys
     for wrong in (f"{text},0123456789abcde", "0123456789abcde", ","):
-        with pytest.raises(SettingsError, match="at least 16 bytes in each key") as short:
-            hmac_key({"GLASSTREAM_HMAC_KEY": wrong})
+        with pytest.raises(SettingsError, match=f"{name}: expected at least 16 bytes in each key") as short:
+            read({name: wrong})
         assert "0123456789" not in str(short.value)
 
 
-def test_key_and_token_are_no_settings() -> None:
-    given = {"GLASSTREAM_HMAC_KEY": SECRET, "GLASSTREAM_PAGE_TOKEN": SECRET}
+def test_keys_token_and_address_are_no_settings() -> None:
+    names = ("HMAC_KEY", "PAGE_TOKEN", "NOTIFY_URL", "NOTIFY_KEY")
+    given = {f"GLASSTREAM_{name}{end}": SECRET for name in names for end in ("", "_FILE")}
     assert load(environment=given) == load()
 
 

@@ -49,15 +49,32 @@ def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
     SettingsError
         The secret cannot be read, or a key is too short to protect anything.
     """
-    text = secret(environment, "GLASSTREAM_HMAC_KEY")
+    return _keys(environment, "GLASSTREAM_HMAC_KEY")
+
+
+def notify_keys(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
+    """Return the keys that sign requests to the webhook: the secret ``GLASSTREAM_NOTIFY_KEY``, as in `hmac_key`.
+
+    Each request has a signature under each key.
+
+    Raises
+    ------
+    SettingsError
+        The secret cannot be read, or a key is too short to protect anything.
+    """
+    return _keys(environment, "GLASSTREAM_NOTIFY_KEY")
+
+
+def _keys(environment: Mapping[str, str], name: str) -> tuple[bytes, ...] | None:
+    text = secret(environment, name)
     if text is None:
         return None
     keys = tuple(key.strip().encode() for key in text.replace(",", "\n").splitlines() if key.strip())
     if not keys or min(map(len, keys)) < KEY_BYTES:
         raise SettingsError(
             [
-                f"GLASSTREAM_HMAC_KEY: expected at least {KEY_BYTES} bytes in each key, got fewer; `openssl rand -hex "
-                "32` prints a good key. Separate several keys by commas or line ends"
+                f"{name}: expected at least {KEY_BYTES} bytes in each key, got fewer; `openssl rand -hex 32` prints a "
+                "good key. Separate several keys by commas or line ends"
             ]
         )
     return keys
@@ -72,3 +89,14 @@ def page_token(environment: Mapping[str, str]) -> str | None:
         The secret cannot be read.
     """
     return secret(environment, "GLASSTREAM_PAGE_TOKEN")
+
+
+def notify_url(environment: Mapping[str, str]) -> str | None:
+    """Return the address of the webhook for incidents: the secret ``GLASSTREAM_NOTIFY_URL``.
+
+    Raises
+    ------
+    SettingsError
+        The secret cannot be read.
+    """
+    return secret(environment, "GLASSTREAM_NOTIFY_URL")

@@ -13,6 +13,7 @@ from glasstream.ingest.limits import IngestLimits
 from glasstream.learn.schedule import Schedule
 from glasstream.methods.settings import MethodSections
 from glasstream.models.live.catalogue import ModelSettings
+from glasstream.notify.settings import NotifySettings
 from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 
@@ -276,6 +277,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     worker: Worker = Worker()
     health: Health = Health()
     page: Page = Page()
+    notify: NotifySettings = NotifySettings()
     kafka: ChangesNothing[dict[str, str]] = msgspec.field(default_factory=dict)
 
     @property

@@ -588,6 +588,56 @@ _NO_MAP: Final = (
     .never("a novelty detector that was away for two hours", {_UNFITTED: hold(5, 50) + gone(120) + hold(5, 50)}, 35)
 )
 
+
+def _posts(outcome: str) -> str:
+    return _counter("webhook_posts", stage="notify", instance="notify-0", outcome=outcome)
+
+
+_DELIVERIES: Final = (
+    _Of("GlasstreamDeliveriesFail")
+    .fires(
+        "the webhook fails for twenty minutes, with a request every two minutes",
+        {
+            _posts("ok"): hold(3, 60),
+            _posts("failed"): hold(1, 5) + [float(2 + place // 8) for place in range(80)] + hold(11, 35),
+            _posts("refused"): hold(0, 60),
+        },
+        (5, 25),
+        [12, 24],
+        [4, 9, 41],
+        ({"instance": "notify-0"}, "the webhook did not accept 7 requests of the notifier notify-0 in 15 minutes"),
+        played=True,
+    )
+    .fires(
+        "the webhook refuses every request",
+        {_posts("ok"): hold(0, 60), _posts("failed"): hold(0, 60), _posts("refused"): hold(0, 5) + grow(4, 1, 55)},
+        (5, 60),
+        [12, 59],
+        [4],
+        ({"instance": "notify-0"}, "the webhook did not accept 60 requests of the notifier notify-0 in 15 minutes"),
+    )
+    .never(
+        "a request fails now and then, and is repeated",
+        {_posts("ok"): grow(0, 1, 60), _posts("failed"): [float(place // 4) for place in range(240)]},
+    )
+    .never("nothing happens", {_posts(outcome): hold(7, 60) for outcome in ("ok", "failed", "refused")})
+)
+
+_SKIPPED_COUNTER: Final = _counter("incidents_skipped", stage="notify", instance="notify-0")
+_SKIPPED: Final = (
+    _Of("GlasstreamIncidentsSkipped")
+    .fires(
+        "an incident is refused for good",
+        {_SKIPPED_COUNTER: hold(0, 5) + hold(1, 75)},
+        (5, 5.25),
+        [6, 64],
+        [4, 66, 79],
+        ({"instance": "notify-0"}, "the notifier notify-0 skipped 1 incidents, because the webhook refused them"),
+        played=True,
+    )
+    .never("nothing happens", {_SKIPPED_COUNTER: hold(0, 80)})
+)
+
 _DRIFTED: Final = _counter("drift_alarms", stage="aggregator", instance="aggregator-0", stream="quotes")
 _DRIFT: Final = (
     _Of("GlasstreamDrift")
@@ -627,7 +677,8 @@ CASES: Final[list[Case]] = [
     case
     for one in (
         _STAGE_GONE, _WORKER_DOWN, _RESTARTING, _STALLED, _NOT_READY, _LAG, _NOTHING, _HOLDING, _COVERAGE, _ROWS_FAILED,
-        _DEAD_LETTERS, _DROPPED, _BOUND_HIT, _CHECKPOINT, _DAMAGED, _READ_AGAIN, _WAITING, _NO_MAP, _DRIFT, _NOVELTY,
+        _DEAD_LETTERS, _DROPPED, _BOUND_HIT, _CHECKPOINT, _DAMAGED, _READ_AGAIN, _WAITING, _NO_MAP, _DELIVERIES,
+        _SKIPPED, _DRIFT, _NOVELTY,
     )
     for case in one.cases
 ]  # fmt: skip

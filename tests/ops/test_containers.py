@@ -125,6 +125,7 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         *[None] * 5,
         ["novelty"],
         ["labels"],
+        ["notify"],
         ["page"],
         ["demo"],
     ]
@@ -133,6 +134,7 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         "explainer",
         "labels",
         "learner",
+        "notify",
         "novelty",
     ]
     assert WORKERS["explainer"]["deploy"]["replicas"] == 2
@@ -229,13 +231,15 @@ def test_our_containers_are_not_root_and_can_write_where_they_must(name: str) ->
 
 
 @workers
-def test_the_key_comes_from_a_file_and_only_to_workers(name: str) -> None:
-    (secret,) = WORKERS[name]["secrets"]
-    assert WORKERS[name]["environment"]["GLASSTREAM_HMAC_KEY_FILE"] == f"/run/secrets/{secret}"
-    file = COMPOSE["secrets"][secret]["file"]
-    assert file in (ROOT / ".gitignore").read_text().split()
-    assert not any(secret in service.get("secrets", []) for other, service in OURS.items() if other not in WORKERS)
-    assert "HMAC_KEY:" not in json.dumps(COMPOSE).replace('"', "")
+def test_secrets_come_from_files_the_key_to_workers_with_state_and_the_webhook_to_the_notifier(name: str) -> None:
+    secrets = ["notify_url", "notify_key"] if name == "notify" else ["hmac_key"]
+    assert WORKERS[name]["secrets"] == secrets
+    files = {key: value for key, value in WORKERS[name]["environment"].items() if key.endswith("_FILE")}
+    assert files == {f"GLASSTREAM_{secret.upper()}_FILE": f"/run/secrets/{secret}" for secret in secrets}
+    for secret in secrets:
+        assert COMPOSE["secrets"][secret]["file"] in (ROOT / ".gitignore").read_text().split()
+        assert not any(secret in service.get("secrets", []) for other, service in OURS.items() if other not in WORKERS)
+        assert f"{secret.upper()}:" not in json.dumps(COMPOSE).replace('"', "")
 
 
 @workers

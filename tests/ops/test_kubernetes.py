@@ -1,5 +1,6 @@
 """The manifests, as far as files can be checked without a cluster: schemas, and what they promise against the code."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     )
     assert (
         set(WORKERS)
-        == {"learner", "explainer", "aggregator", "novelty", "labels"}
+        == {"learner", "explainer", "aggregator", "novelty", "labels", "notify"}
         == set(of_kind("PodDisruptionBudget"))
     )
 
@@ -142,18 +143,31 @@ def test_selectors_choose_the_stage_and_nothing_else(name: str) -> None:
         assert selecting["spec"]["selector"]["matchLabels"] == labels
 
 
-def test_secrets_come_from_files_the_key_to_workers_and_the_token_to_the_page() -> None:
+SECRETS = {"page": ("page-token", "token"), "notify": ("notify", "url", "key")}
+"""Name of the secret of a pod, and of what is in it; all other pods have the key that authenticates saved state."""
+
+
+def test_secrets_come_from_files_and_each_pod_has_its_own_only() -> None:
     for name, pod in PODS.items():
         sources = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
-        secret = "page-token" if name == "page" else "hmac-key"
+        secret, *parts = SECRETS.get(name, ("hmac-key", "hmac_key"))
         assert sources == {secret: f"glasstream-{secret}"}
         (container,) = pod["containers"]
         (folder,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] in sources]
         files = [one["value"] for one in container["env"] if one["name"].endswith("_FILE")]
-        assert files == [f"{folder}/{'token' if name == 'page' else 'hmac_key'}"]
-        assert f"glasstream-{secret} --from-literal={files[0].rpartition('/')[2]}=" in COMMENTS
+        assert files == [f"{folder}/{part}" for part in parts]
+        (creating,) = re.findall(rf"glasstream-{secret} (--.*)", COMMENTS)
+        assert re.findall(r"--from-(?:literal|file)=(\w+)=", creating) == parts
     assert not of_kind("Secret")
-    assert not {one["name"] for one in CONTAINERS["topics"][1]["volumeMounts"]} & {"hmac-key", "page-token"}
+    kept = {"hmac-key", "page-token", "notify"}
+    assert not {one["name"] for one in CONTAINERS["topics"][1]["volumeMounts"]} & kept
+
+
+def test_the_notifier_may_also_reach_a_webhook_with_tls() -> None:
+    policy = of_kind("NetworkPolicy")["notify"]["spec"]
+    assert policy["podSelector"] == WORKERS["notify"]["spec"]["selector"]
+    assert policy["policyTypes"] == ["Egress"]
+    assert [one for rule in policy["egress"] for one in rule["ports"]] == [{"protocol": "TCP", "port": 443}]
 
 
 def test_the_page_is_asked_and_reached_where_it_answers() -> None:

@@ -40,7 +40,13 @@ def test_a_worker_has_one_name_and_a_fork_another() -> None:
     assert len(other) == len(name) and other != name
 
 
-@pytest.mark.parametrize("stage", ["explainer", "aggregator", "novelty"])
+@pytest.fixture(autouse=True)
+def _webhook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notifier is not built without an address."""
+    monkeypatch.setenv("GLASSTREAM_NOTIFY_URL", "https://hooks.example.org/services/secret")
+
+
+@pytest.mark.parametrize("stage", ["explainer", "aggregator", "novelty", "notify"])
 def test_who_makes_no_model_imports_no_river(stage: str) -> None:
     """Nor what River brings: two seconds of every start."""
     program = (
@@ -105,6 +111,18 @@ def test_only_what_the_learner_publishes_again_may_have_holes(monkeypatch: pytes
     """Every other stage stops before a hole in its input."""
     for module, function in WARM_UPS.values():
         monkeypatch.setattr(module, function, lambda settings: None)
-    names = ("learner", "explainer", "aggregator", "novelty", "labels")
+    names = ("learner", "explainer", "aggregator", "novelty", "labels", "notify")
     stages = {name: getattr(build, f"_{name}")(load(), KEY) for name in names}
     assert {name for name, stage in stages.items() if stage.replaceable_input} == {"explainer", "aggregator"}
+
+
+def test_the_address_and_the_keys_of_the_webhook_are_kept_out_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSTREAM_NOTIFY_KEY", "a key of sixteen bytes,another of sixteen bytes")
+    monkeypatch.setattr(build, "run_worker", lambda make, options, secrets: told.extend(secrets))
+    for stage, expected in (
+        ("notify", {"services/secret", "a key of sixteen bytes", "another of sixteen bytes"}),
+        ("labels", set()),
+    ):
+        told: list[str] = []
+        build.run(stage, load())
+        assert set(told) == expected

@@ -8,10 +8,13 @@ import pytest
 from glasstream.configuration import load
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
+from glasstream.notify.settings import NotifySettings
 from glasstream.stages import checkpoints as stage_checkpoints
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.learner import LearnerTask, samples
+from glasstream.stages.notify import Notifier
+from glasstream.stages.webhook import Webhook
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import events
 from glasstream_topics.events_dead import Reason
@@ -37,6 +40,12 @@ def test_a_fresh_worker_publishes_its_counters_from_0_on() -> None:
     aggregator = told(AggregatorTask(3, load(assignments=SETTINGS)).samples())
     assert aggregator["glasstream_damaged_messages", "3"] == aggregator["glasstream_blocks_over", "3"] == 0
     assert aggregator["glasstream_records", "importance", "3"] == 0
+
+
+def test_a_fresh_notifier_publishes_its_counters_from_0_on() -> None:
+    fresh = told(Notifier(NotifySettings(), Webhook("https://hooks.example.org/a", 1.0)).samples())
+    posts = {("glasstream_webhook_posts", outcome): 0 for outcome in ("ok", "refused", "failed")}
+    assert fresh == {("glasstream_damaged_messages", ""): 0, ("glasstream_incidents_skipped",): 0, **posts}
 
 
 def test_counters_are_those_of_one_partition() -> None:

@@ -68,3 +68,45 @@ def test_nobody_asks_on_when_the_partition_is_revoked() -> None:
 
     found, left = asked([KafkaTimeoutError()] * 20, revoke)
     assert found == {} and len(left) == 19
+
+
+def began(committed: int | None, outcomes: list[bool]) -> tuple[Any, list[dict[TP, int]]]:
+    """Return where a worker of a group that may be new begins with `latest`, and what it asked to commit."""
+    asked_for: list[dict[TP, int]] = []
+
+    async def nothing(message: Any) -> list[Any]:
+        return []
+
+    async def run() -> Any:
+        stage = StatelessStage(
+            Connection("127.0.0.1:1"), options("test."), input_topic="in", handle=nothing, start="latest", writes=False
+        )
+
+        async def known(tps: set[TP]) -> dict[TP, int | None]:
+            return dict.fromkeys(tps, committed)
+
+        async def bounds(tp: TP) -> tuple[int, int]:
+            return 3, 9
+
+        async def commit(offsets: dict[TP, int]) -> bool:
+            asked_for.append(dict(offsets))
+            return outcomes.pop(0)
+
+        consumer = SimpleNamespace(committed=known, bounds=bounds, commit_offsets=commit)
+        stage.app = SimpleNamespace(consumer=consumer)
+        lane = stage.lanes[0] = WorkLane(stage, 0, 1)
+        await asyncio.sleep(0)
+        try:
+            return await stage.positions({HERE})
+        finally:
+            await lane.drop()
+
+    return asyncio.run(run()), asked_for
+
+
+def test_a_new_group_that_begins_at_the_end_reads_nothing_before_that_is_committed() -> None:
+    assert began(None, [False, False, True]) == ({HERE: 9}, [{HERE: 9}] * 3)
+
+
+def test_a_group_that_has_committed_goes_on_there() -> None:
+    assert began(5, []) == ({HERE: 5}, [])

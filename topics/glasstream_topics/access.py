@@ -15,7 +15,7 @@ from glasstream_topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
 
-ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "producer", "consumer", "operator")
+ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "notify", "producer", "consumer", "operator")
 
 READERS: Final = "glasstream-reader"
 """Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""

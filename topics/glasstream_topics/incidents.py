@@ -160,7 +160,7 @@ TOPIC: Final = Topic(
     title="Incident",
     holds="one incident of a stream: what changed, since when, and what that did to the loss",
     written_by=("aggregator",),
-    read_by=("anyone", "alerting"),
+    read_by=("anyone", "alerting", "notify"),
     json=JSON,
 )
 

@@ -135,4 +135,12 @@ ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of anchors written.", "par
 # Forwarder of labels.
 LABELS_MOVED: Final = _counter("labels_moved", "Label messages that this worker moved to `events`.", "partition")
 
+# Notifier.
+POSTS: Final = _counter(
+    "webhook_posts", "Requests of this worker to the webhook: ok, refused (3xx, most 4xx), or failed.", "outcome"
+)
+INCIDENTS_SKIPPED: Final = _counter(
+    "incidents_skipped", "Incidents that this worker did not deliver, because the webhook refused them for good."
+)
+
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

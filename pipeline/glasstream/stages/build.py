@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 from glasstream.errors import SettingsError
 from glasstream.models.codec.authentication import Key
-from glasstream.secret import hmac_key
+from glasstream.secret import hmac_key, notify_keys, notify_url
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
@@ -18,7 +18,7 @@ from glasstream.stages.names import LOST_EVENTS, needed_topics, topic
 from glasstream.transport.connection import connection
 from glasstream.transport.options import options
 from glasstream.transport.progress import read_to_end
-from glasstream.transport.redact import secrets_of
+from glasstream.transport.redact import secrets_of, secrets_of_webhook
 from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import PartitionState, StatefulStage, StateLane
@@ -27,11 +27,11 @@ from glasstream.transport.topic_identity import TopicIdentity
 from glasstream.transport.topic_sizes import SizeCheck
 from glasstream.transport.watch import Follower
 from glasstream.transport.worker import run_worker
-from glasstream_topics import progress_aggregator
+from glasstream_topics import incidents, progress_aggregator
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "aggregator", "novelty", "labels")
+STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "notify")
 
 
 def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
@@ -47,6 +47,7 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
         "aggregator": _aggregator,
         "novelty": _novelty,
         "labels": _labels,
+        "notify": _notify,
     }
     make = makers[stage]
 
@@ -56,7 +57,10 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
         built()
         return made
 
-    run_worker(build, options(stage, settings), secrets_of(settings.kafka, key))
+    secrets = secrets_of(settings.kafka, key)
+    if stage == "notify":
+        secrets += secrets_of_webhook(notify_url(os.environ), notify_keys(os.environ))
+    run_worker(build, options(stage, settings), secrets)
 
 
 def _learner(settings: Settings, key: Key | None) -> Stage:
@@ -165,6 +169,36 @@ def _labels(settings: Settings, key: Key | None) -> Stage:
     stage.remedy = LOST_LABELS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))
     watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsTask)))
+    return stage
+
+
+def _notify(settings: Settings, key: Key | None) -> Stage:
+    from glasstream.stages.notify import LOST_INCIDENTS, Notifier
+    from glasstream.stages.webhook import Webhook
+
+    address = notify_url(os.environ)
+    if address is None:
+        raise SettingsError(
+            [
+                "GLASSTREAM_NOTIFY_URL is not set, but the notifier needs the address of a webhook; set it, or "
+                "GLASSTREAM_NOTIFY_URL_FILE"
+            ]
+        )
+    webhook = Webhook(address, settings.notify.timeout_seconds)
+    notifier = Notifier(settings.notify, webhook, notify_keys(os.environ) or ())
+    stage = StatelessStage(
+        connection(settings),
+        options("notify", settings),
+        input_topic=topic(settings, incidents.TOPIC.name),
+        handle=notifier.handle,
+        topics=needed_topics("notify", settings),
+        start=settings.notify.start,
+        writes=False,
+    )
+    stage.remedy = LOST_INCIDENTS
+    stage.services.append(webhook)
+    stage.beats.append(lambda: notifier.tell(stage.lanes))
+    watch_over(stage, settings, notifier.samples)
     return stage
 
 

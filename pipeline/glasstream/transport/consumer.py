@@ -408,6 +408,10 @@ class Consumer(driver.Consumer):
         """Return the offsets the group has committed."""
         return await self._thread.committed(tps)  # type: ignore[no-any-return]
 
+    async def commit_offsets(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit offsets to the group at once, and return whether that succeeded."""
+        return await self._thread.commit(offsets)  # type: ignore[no-any-return]
+
     def member_id(self) -> str:
         """Return the name under which the group knows this worker; empty while it is no member."""
         return self._thread.member_id()  # type: ignore[no-any-return]

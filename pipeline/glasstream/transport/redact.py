@@ -1,6 +1,7 @@
 """Keeps secrets out of the log, whoever writes them: aiokafka's debug log contains the password of its request."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 
 from glasstream.models.codec.authentication import Key
@@ -14,6 +15,13 @@ def secrets_of(kafka: Mapping[str, str], key: Key | None) -> list[str]:
     keys = (key,) if isinstance(key, bytes) else key or ()
     found += [one.decode(errors="replace") for one in keys]
     return [secret for secret in found if secret]
+
+
+def secrets_of_webhook(address: str | None, keys: Iterable[bytes] | None) -> list[str]:
+    """Return what must not be shown of a webhook: its keys, and its address without scheme and host."""
+    found = [key.decode(errors="replace") for key in keys or ()]
+    host, rest = re.findall(r"^(?:[^:/?#]*://)?([^/?#]*)(.*)$", address or "", re.DOTALL)[0]
+    return [secret for secret in (*found, host.rpartition("@")[0], rest.strip("/")) if secret]
 
 
 class RedactingFormatter(logging.Formatter):

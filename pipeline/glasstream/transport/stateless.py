@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 from faust.types import TP
@@ -42,7 +42,8 @@ class WorkLane(Lane):
     @property
     def stalled(self) -> str | None:
         """Return why this partition makes no progress: the reason of the lane, else what the producer waits for."""
-        return super().stalled or self.stage.producer.waits_for
+        producer = self.stage.producer
+        return super().stalled or (None if producer is None else producer.waits_for)
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -54,7 +55,7 @@ class WorkLane(Lane):
                 event, message = self.next_waiting()
                 with self.stage.steps.time("handle"):
                     records = await handle(message)
-                await self._unconfirmed.put((event, await producer.begin(records)))
+                await self._unconfirmed.put((event, await _begun(producer, records)))
                 if loop.time() - since > YIELD_AFTER:
                     await asyncio.sleep(0)
                     since = loop.time()
@@ -87,6 +88,15 @@ class WorkLane(Lane):
         await self.drop()
 
 
+async def _begun(producer: ConfirmedProducer | None, records: Iterable[ProducerRecord]) -> asyncio.Future[None]:
+    """Send records, and return a future that completes when all of them are acknowledged."""
+    if producer is not None:
+        return await producer.begin(records)
+    confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    confirmed.set_result(None)
+    return confirmed
+
+
 def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
     """Return the first offset to read: the committed one, or the first one kept."""
     low, high = kept
@@ -116,6 +126,11 @@ class StatelessStage(Stage):
         Topic to follow as a whole.
     in_flight : int
         Largest number of messages of a partition with unconfirmed results.
+    start : str
+        Where a group without committed offsets begins: ``earliest`` or ``latest``. With ``latest`` the worker commits
+        the end of the log before it reads, so that a worker that replaces it misses nothing.
+    writes : bool
+        Whether `handle` returns records. Without them, the worker needs no right to write.
     """
 
     def __init__(
@@ -128,12 +143,15 @@ class StatelessStage(Stage):
         topics: Mapping[str, int | None] | None = None,
         table: TableSpec | None = None,
         in_flight: int = 64,
+        start: Literal["earliest", "latest"] = "earliest",
+        writes: bool = True,
     ) -> None:
         needed = {table.topic: 1} if table is not None else {}
         super().__init__(connection, options, input_topic, {**needed, **(topics or {})})
         self.handle = handle
         self.in_flight = in_flight
-        self.producer = ConfirmedProducer(connection, patience=Patience("cannot write"))
+        self.start_at = start
+        self.producer = ConfirmedProducer(connection, patience=Patience("cannot write")) if writes else None
         if table is not None:
             follow_topic(self.app, table, self.fail)
 
@@ -161,6 +179,8 @@ class StatelessStage(Stage):
                 try:
                     committed = await self.app.consumer.committed(fresh)
                     kept = {tp: await self.app.consumer.bounds(tp) for tp in fresh}
+                    if self.start_at == "latest":
+                        committed |= await self._commit_ends({tp: kept[tp][1] for tp in fresh if committed[tp] is None})
                 except KafkaError as error:
                     if not error.retriable and not isinstance(error, KafkaTimeoutError):
                         raise
@@ -170,7 +190,14 @@ class StatelessStage(Stage):
                     return known | {tp: _beginning(tp, committed[tp], kept[tp]) for tp in fresh}
         return known
 
+    async def _commit_ends(self, ends: Mapping[TP, int]) -> Mapping[TP, int]:
+        """Commit the ends of the log as the beginning of a new group, and return them."""
+        if ends and not await self.app.consumer.commit_offsets(ends):
+            raise KafkaTimeoutError("the offsets at which a new group begins were not committed")
+        return ends
+
     async def stop(self, *, drain: bool = True) -> None:
         """Stop, and close the producer."""
         await super().stop(drain=drain)
-        await asyncio.to_thread(self.producer.close)
+        if self.producer is not None:
+            await asyncio.to_thread(self.producer.close)

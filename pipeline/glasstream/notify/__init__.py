@@ -1,0 +1,1 @@
+"""What is posted to a webhook for each incident. `glasstream.stages.notify` posts it."""

@@ -1,0 +1,51 @@
+"""The request for one incident: its id, its body, and its signature."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from urllib.parse import quote
+
+import msgspec
+
+from glasstream.notify.settings import NotifySettings
+from glasstream_topics.incidents import VERDICTS, Incident
+
+_LONGEST_STREAM = 200
+"""Characters of a stream's quoted name in an id. A longer name is replaced by its hash: servers refuse long headers."""
+
+_STATUSES = {"open": "is open", "over": "is over", "normal": "has lasted so long that it is the new normal"}
+
+
+def identity(incident: Incident) -> str:
+    """Return the id of a record: the same at each delivery, another one for each other record.
+
+    It consists of printable ASCII, so that a header can hold it.
+    """
+    stream = quote(incident.stream, safe="")
+    if len(stream) > _LONGEST_STREAM:
+        stream = f"sha256:{hashlib.sha256(incident.stream.encode()).hexdigest()}"  # no quoted name contains a colon
+    status = quote(incident.status, safe="")
+    return f"{incident.epoch}/{stream}/{incident.incident}/{status}/{incident.row}"
+
+
+def body(incident: Incident, settings: NotifySettings) -> bytes:
+    """Return the body of the request, as `notify.form` says."""
+    link = None if settings.page is None else f"{settings.page}#stream={quote(incident.stream, safe='')}"
+    text = _text(incident)
+    if settings.form == "slack":
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")  # or names could mention people
+        return msgspec.json.encode({"text": text if link is None else f"{text}\n<{link}|Open the page>"})
+    own = {"id": identity(incident), "text": text, **({} if link is None else {"link": link})}
+    return msgspec.json.encode({**own, **msgspec.to_builtins(incident)})
+
+
+def _text(incident: Incident) -> str:
+    status = _STATUSES.get(incident.status, incident.status)
+    verdict = VERDICTS.get(incident.verdict, incident.verdict)
+    return f"Incident {incident.incident} of {incident.stream} {status} ({verdict}): {incident.summary}"
+
+
+def signature(keys: Iterable[bytes], body: bytes, time: int) -> str:
+    """Return the signature of a body under each key, at a time in seconds since 1970."""
+    signed = b"%d.%b" % (time, body)
+    return ",".join([f"t={time}", *(f"v1={hmac.new(key, signed, hashlib.sha256).hexdigest()}" for key in keys)])
