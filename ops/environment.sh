@@ -7,6 +7,9 @@
 # A stamp in the folder records the Python, the checkout and the pyproject.toml of the installation. If they have not
 # changed, nothing is done. Messages go to standard error.
 
+# Demo and tests start many processes. Without bytecode files, each of them compiles all modules again.
+unset PYTHONDONTWRITEBYTECODE
+
 fail() {
     printf '%s\n' "$*" >&2
     exit 1

@@ -1,9 +1,10 @@
 """Fixtures that all tests share: the data, a real Kafka, and the tiers.
 
-Fast tests run by default, the slow ones with `--slow`. A test that asks for `kafka`, `local_broker` or `cluster` gets
-the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests of some folders get the marker `program`;
-`--quick` leaves all three out. What is missing on this machine skips the tests that need it, in one line of the
-summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
+Fast tests run by default, the slow ones with `--slow`, and the long ones, too, with `--long`. A test that asks for
+`kafka`, `local_broker` or `cluster` gets the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests
+of some folders get the marker `program`; `--quick` leaves all three out. What is missing on this machine skips the
+tests that need it, in one line of the summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it
+fails them.
 """
 
 import fcntl
@@ -27,7 +28,8 @@ from tests.examples import NORMAL
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SLOW_LEFT_OUT = pytest.StashKey[int]()
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+"""Number of tests that were left out, by the option that runs them."""
 NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
 NO_BROWSER = "no browser"
@@ -54,6 +56,7 @@ hypothesis.settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    parser.addoption("--long", action="store_true", help="also run the tests marked slow or long")
     parser.addoption(
         "--quick", action="store_true", help="leave out what needs a broker, a browser, or whole programs: ops/check"
     )
@@ -68,8 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in PROGRAMS:
             item.add_marker("program")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # a long one that comes last is waited for
-    if not config.getoption("--slow"):
-        config.stash[SLOW_LEFT_OUT] = _leave_out(config, items, "slow")
+    left_out = config.stash[LEFT_OUT] = {}
+    if not config.getoption("--long"):
+        left_out["long"] = _leave_out(config, items, "long")
+        if not config.getoption("--slow"):
+            left_out["slow"] = _leave_out(config, items, "slow")
     if config.getoption("--quick"):
         _leave_out(config, items, "kafka", "browser", "program")
 
@@ -83,8 +89,9 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], *markers: str) -
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if count := config.stash.get(SLOW_LEFT_OUT, 0):
-        terminalreporter.write_line(f"{count} slow tests left out; `./ops/test --slow` runs them")
+    for name, count in config.stash.get(LEFT_OUT, {}).items():
+        if count:
+            terminalreporter.write_line(f"{count} {name} tests left out; `./ops/test --{name}` runs them")
 
 
 @pytest.hookimpl(wrapper=True)

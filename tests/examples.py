@@ -1,9 +1,15 @@
-"""How many examples Hypothesis tries: a test says how many are normal, the profile how many of them there are.
+"""How many examples and cases a test tries.
+
+A test says how many examples of Hypothesis are normal, and the profile how many of them there are.
 
 The profiles are in `tests/conftest.py`: `check` for the loop of an edit, `ci`, and `thorough` (`./ops/test
 --hypothesis-profile thorough`).
 """
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 NORMAL = 100
@@ -13,3 +19,17 @@ FEWEST = 3
 def examples(normal: int) -> settings:
     """Return the decorator of a test that tries `normal` examples in the profile `ci`."""
     return settings(max_examples=max(FEWEST, normal * settings.default.max_examples // NORMAL))
+
+
+def some(chosen: Iterable[tuple[str, ...]], cases: Iterable[tuple[str, ...]]) -> list[Any]:
+    """Return the cases of a slow test for `pytest.mark.parametrize`. Those that are not chosen are long.
+
+    Raises
+    ------
+    ValueError
+        One is chosen that is no case.
+    """
+    wanted, every = {*chosen}, list(cases)
+    if unknown := wanted - {*every}:
+        raise ValueError(f"expected some of {every}, got {sorted(unknown)}")
+    return [pytest.param(*case, marks=() if case in wanted else pytest.mark.long) for case in every]

@@ -25,23 +25,25 @@ settings = load(assignments=["model.name=" + sys.argv[1], "explain.methods=ipfi,
 warm_up(settings)
 before = kernels()
 assert any(count for _, _, count in before), "nothing was compiled"
-learner = PartitionLearner(0, settings)
-for message in messages(sys.argv[2], 1_200):
-    list(learner.consume(message))
-learner.cut()
-assert learner.take_outbox()[0].predictions
-print(sorted(kernels() - before))
+for target in sys.argv[2:]:
+    learner = PartitionLearner(0, settings)
+    for message in messages(target, 1_200):
+        list(learner.consume(message))
+    learner.cut()
+    assert learner.take_outbox()[0].predictions
+    print(target, sorted(kernels() - before))
 """
 
 
 @compiled_only
 @pytest.mark.parametrize("model", ["forest", "tree", "linear"])
-@pytest.mark.parametrize("target", ["two", "three", "number"])
-def test_a_warm_learner_compiles_nothing_more(model: str, target: str) -> None:
+def test_a_warm_learner_compiles_nothing_more(model: str) -> None:
+    """Each kind of target meets the kernels of the warm-up alone, or one before it has compiled more, which fails."""
+    targets = ["two", "three", "number"]
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM, model, target], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", PROGRAM, model, *targets], capture_output=True, text=True, check=True, timeout=300
     )
-    assert found.stdout.strip() == "[]"
+    assert found.stdout.splitlines() == [f"{target} []" for target in targets]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

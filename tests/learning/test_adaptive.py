@@ -1,5 +1,6 @@
 """A HoeffdingAdaptiveTreeClassifier learned in arrays predicts and becomes, bit for bit, what River's does."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from river import drift, tree
 
 from glasstream.learning.live import take
 from glasstream.models.live.catalogue import ClassesInOrder
-from tests.examples import examples
+from tests.examples import examples, some
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import data_set, made_streams
 from tests.learning.test_tree import EAGER, SETS
@@ -61,10 +62,17 @@ def test_many_alternates(data_dir: Path) -> None:
     assert min(river.n_alternate_trees, river.n_switch_alternate_trees, river.n_pruned_alternate_trees) > 0
 
 
+WHOLE: dict[str, dict[str, Any]] = {"default": {"seed": 1}, "eager": {"seed": 2, **EAGER}, "restless": RESTLESS}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize(
-    "parameters", ({"seed": 1}, {"seed": 2, **EAGER}, RESTLESS), ids=("default", "eager", "restless")
+    ("name", "parameters"),
+    some(
+        [("elec2", "default"), ("adult", "eager"), ("elec2", "restless"), ("keystroke", "restless")],
+        product(SETS, WHOLE),
+    ),
 )
-def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
-    check_same(take(adaptive_tree(parameters)), adaptive_tree(parameters), data_set(data_dir, name, 10_000))
+def test_a_data_set(data_dir: Path, name: str, parameters: str) -> None:
+    made = WHOLE[parameters]
+    check_same(take(adaptive_tree(made)), adaptive_tree(made), data_set(data_dir, name, 10_000))

@@ -1,5 +1,6 @@
 """An ARFClassifier learned in arrays predicts and becomes, bit for bit, what River's does."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from river import drift, forest
 
 from glasstream.learning.live import take
-from tests.examples import examples
+from tests.examples import examples, some
 from tests.learning.conftest import compiled_only
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import data_set, made_streams, with_a_feature
@@ -61,9 +62,17 @@ def test_warnings_and_drifts(data_dir: Path) -> None:
     assert river.n_warnings_detected() > river.n_drifts_detected() > 0
 
 
+WHOLE: dict[str, dict[str, Any]] = {"default": {"seed": 1}, "restless": {"seed": 2, **RESTLESS}}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("parameters", ({"seed": 1}, {"seed": 2, **RESTLESS}), ids=("default", "restless"))
-def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
-    events = data_set(data_dir, name, 5_000)
-    check_same(take(forest.ARFClassifier(**parameters)), forest.ARFClassifier(**parameters), events)
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    some(
+        [("elec2", "default"), ("keystroke", "default"), ("adult", "restless"), ("outdoor", "restless")],
+        product(SETS, WHOLE),
+    ),
+)
+def test_a_data_set(data_dir: Path, name: str, parameters: str) -> None:
+    made, events = WHOLE[parameters], data_set(data_dir, name, 5_000)
+    check_same(take(forest.ARFClassifier(**made)), forest.ARFClassifier(**made), events)

@@ -1,5 +1,6 @@
 """A HoeffdingTreeClassifier learned in arrays predicts and becomes, bit for bit, what River's does."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from river import tree
 from river.tree.splitter import GaussianSplitter
 
 from glasstream.learning.live import take
-from tests.examples import examples
+from tests.examples import examples, some
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import data_set, made_streams
 
@@ -57,27 +58,41 @@ def test_a_part_of_a_data_set(data_dir: Path, name: str) -> None:
     check_same(take(tree.HoeffdingTreeClassifier()), tree.HoeffdingTreeClassifier(), events)
 
 
+EVERY_SET = (
+    *SETS,
+    "bank_marketing",
+    "breast_cancer_wdbc",
+    "chess_online",
+    "eeg_eye_state",
+    "german_credit",
+    "higgs_10k",
+    "luxembourg",
+    "ozone_eighthr",
+    "pima_diabetes",
+    "spam_assassin_top500",
+    "usenet1",
+    "usenet2",
+)
+WHOLE: dict[str, dict[str, Any]] = {"default": {}, "eager": EAGER}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    (
-        *SETS,
-        "bank_marketing",
-        "breast_cancer_wdbc",
-        "chess_online",
-        "eeg_eye_state",
-        "german_credit",
-        "higgs_10k",
-        "luxembourg",
-        "ozone_eighthr",
-        "pima_diabetes",
-        "spam_assassin_top500",
-        "usenet1",
-        "usenet2",
+    ("name", "parameters"),
+    some(
+        [
+            ("elec2", "default"),
+            ("adult", "default"),
+            ("ozone_eighthr", "default"),
+            ("elec2", "eager"),
+            ("outdoor", "eager"),
+            ("german_credit", "eager"),
+        ],
+        product(EVERY_SET, WHOLE),
     ),
 )
-@pytest.mark.parametrize("parameters", ({}, EAGER), ids=("default", "eager"))
-def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
+def test_a_data_set(data_dir: Path, name: str, parameters: str) -> None:
+    """Numbers, texts, missing values, 40 classes, and a concept that drifts."""
     events = data_set(data_dir, name, 10_000)
-    live = take(tree.HoeffdingTreeClassifier(**parameters))
-    check_same(live, tree.HoeffdingTreeClassifier(**parameters), events)
+    live = take(tree.HoeffdingTreeClassifier(**WHOLE[parameters]))
+    check_same(live, tree.HoeffdingTreeClassifier(**WHOLE[parameters]), events)

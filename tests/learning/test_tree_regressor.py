@@ -2,6 +2,7 @@
 
 import random
 import struct
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from river.tree.splitter import EBSTSplitter, TEBSTSplitter
 from glasstream.jit import kernel
 from glasstream.learning.live import take
 from glasstream.learning.targets import rounded
-from tests.examples import examples
+from tests.examples import examples, some
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import made_numbers, numbers_only, regression_set
 
@@ -102,25 +103,31 @@ def test_a_part_of_a_data_set(data_dir: Path, name: str) -> None:
     check_same(take(tree.HoeffdingTreeRegressor()), tree.HoeffdingTreeRegressor(), events)
 
 
+EVERY_SET = (
+    *SETS,
+    "air_quality",
+    "auto_mpg",
+    "communities_crime",
+    "concrete",
+    "cpu_act",
+    "cpu_small",
+    "qm9_10k",
+    "superconductor_sample",
+    "wine_red",
+)
+WHOLE: dict[str, dict[str, Any]] = {"default": {}, "eager": EAGER, "means": {**EAGER, "leaf_prediction": "mean"}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    (
-        *SETS,
-        "air_quality",
-        "auto_mpg",
-        "communities_crime",
-        "concrete",
-        "cpu_act",
-        "cpu_small",
-        "qm9_10k",
-        "superconductor_sample",
-        "wine_red",
+    ("name", "parameters"),
+    some(
+        [("bike_hourly", "default"), ("communities_crime", "default"), ("wine_white", "eager"), ("abalone", "means")],
+        product(EVERY_SET, WHOLE),
     ),
 )
-@pytest.mark.parametrize("parameters", ({}, EAGER, {**EAGER, "leaf_prediction": "mean"}), ids=str)
-def test_a_data_set(data_dir: Path, name: str, parameters: dict[str, Any]) -> None:
-    events = regression_set(data_dir, name, 10_000)
-    events = events if takes_text(parameters) else numbers_only(events)
-    live = take(tree.HoeffdingTreeRegressor(**parameters))
-    check_same(live, tree.HoeffdingTreeRegressor(**parameters), events)
+def test_a_data_set(data_dir: Path, name: str, parameters: str) -> None:
+    """Numbers that repeat, 102 features, deep trees, and a text."""
+    made, events = WHOLE[parameters], regression_set(data_dir, name, 10_000)
+    events = events if takes_text(made) else numbers_only(events)
+    check_same(take(tree.HoeffdingTreeRegressor(**made)), tree.HoeffdingTreeRegressor(**made), events)

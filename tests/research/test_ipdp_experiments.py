@@ -8,7 +8,6 @@ from glasstream.background.grids import GridSettings
 from glasstream.models.live.catalogue import ClassesInOrder
 from glasstream.research.papers.ipdp_streams import BLOCK, Agrawal, Elec2, Hyperplane, _Stream, follow
 from glasstream.research.papers.streams import HYPERPLANES
-from tests.learning.conftest import compiled_only
 
 
 def test_the_curve_follows_the_known_effect_and_batch_pdp() -> None:
@@ -49,7 +48,6 @@ def test_the_nearest_alarm_stands_beside_each_of_the_paper() -> None:
     assert [row.ours for row in quick] == [0.0, 21_900, 4]
 
 
-@compiled_only
 def test_agrawal_changes_its_concept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Agrawal, "concept", 400)
     task = {"seed": 1}

@@ -12,7 +12,6 @@ from glasstream.research.papers.isage_static import Static, compare, explained
 from glasstream.research.papers.isage_truth import INNER, LOSS, RESERVOIR, Truth, _held, _incremental, _known, errors
 from glasstream.research.papers.registry import experiment
 from glasstream.research.papers.streams import HYPERPLANES, switches, switching
-from tests.learning.conftest import compiled_only
 
 
 def test_switches_go_to_every_other_concept_as_often_as_asked() -> None:
@@ -56,7 +55,6 @@ def test_the_measures_are_sums_over_features_and_means_over_events() -> None:
     assert errors(found, truth) == {"MAE": 1.5, "MSE": 2.5, "P@3": pytest.approx(5 / 6)}
 
 
-@compiled_only
 def test_values_along_a_stream_are_those_of_the_estimator() -> None:
     known = _known(1, 600, 50, 400)
     stream = switching(known.sources, switches(6, 400, 0.01, seed=2))
@@ -69,7 +67,6 @@ def test_values_along_a_stream_are_those_of_the_estimator() -> None:
     assert np.isnan(found[:RESERVOIR]).all() and np.isfinite(found[RESERVOIR:]).all()
 
 
-@compiled_only
 def test_isage_follows_switches_better_than_window_sage_of_equal_cost() -> None:
     task = {"scenario": "high", "seed": 3, "windows": [200], "rows": 400, "events": 4_000, "trained": 2_000}
     result = Truth().work(None, task)

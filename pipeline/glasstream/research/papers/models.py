@@ -1,13 +1,17 @@
 """Models of the experiments as predictors: fitted models of scikit-learn, and River models that learn a stream."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.errors import NotCompilable
 from glasstream.ingest.features import FeatureTable
 from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Output, Predictor, Task
 
 Integers = NDArray[np.int64]
@@ -41,12 +45,15 @@ class ScikitLearnPredictor:
 
 
 class StreamLearner:
-    """River tree or forest that learns a stream of numbers in compiled code, with a predictor after each block.
+    """River tree or forest that learns a stream of numbers, with a predictor after each block.
+
+    It learns in compiled code if `glasstream.learning.live.take` takes the model over, or else in River. The results
+    are the same.
 
     Parameters
     ----------
     model
-        Classifier that `glasstream.learning.live.take` takes over.
+        Classifier with a compiled predictor.
     features
         Names of the columns.
     classes
@@ -54,7 +61,10 @@ class StreamLearner:
     """
 
     def __init__(self, model: Any, features: Sequence[str], classes: int = 2) -> None:
-        self._live: LiveModel = take(model)
+        self._live: LiveModel | None = None
+        self._river = model
+        with suppress(NotCompilable):  # from Python 3.12 on, a forest of classifiers stays in River
+            self._live = take(model)
         self._names = tuple(features)
         self._table = FeatureTable()
         self._table.encode(dict.fromkeys(self._names, 0.0))
@@ -62,11 +72,21 @@ class StreamLearner:
 
     def learn(self, rows: Floats, targets: Integers) -> Integers:
         """Learn a block of events, one after the other; return what was predicted for each before, -1 for nothing."""
+        if self._live is None:
+            return np.array([*map(self._learn_in_river, rows.tolist(), targets.tolist())], np.int64)
         numbers = self._live.numbers_of(targets.tolist())
         answers = self._live.predict_learn_block(Columns(self._names, rows, {}), numbers)
         classes = np.array([*self._live.classes, -1])
         return np.asarray(classes[answers.labels], np.int64)
 
+    def _learn_in_river(self, row: list[float], target: int) -> int:
+        x = {name: value for name, value in zip(self._names, row, strict=True) if not isnan(value)}
+        predicted = self._river.predict_one(x)
+        self._river.learn_one(x, target)
+        return -1 if predicted is None else int(predicted)
+
     def predictor(self) -> Predictor:
         """Return the model as of now; what it learns later does not change it."""
+        if self._live is None:
+            return compile_model(self._river, self._table, self._labels)
         return self._live.compiled(self._table, self._labels)
