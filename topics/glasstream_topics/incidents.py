@@ -80,8 +80,8 @@ class Evidence(msgspec.Struct, frozen=True):
     strength
         logarithm to base 10 of the evidence against "nothing has changed".
     before, after
-        mean of the series before and after the change: value of a number, share of the most frequent category or
-        class, loss, or importance.
+        the series before and after the change: median of a number; share of the former most frequent category or
+        class; mean loss or importance.
     """
 
     side: str

@@ -4,10 +4,10 @@ Values (features, labels) are tested for exchangeability. As long as nothing cha
 earlier ones, with ties broken at random, is uniform and independent of the past (Vovk, Gammerman, Shafer 2005,
 theorem 8.2). Levels (loss, importance) are tested for a change of their mean.
 
-A bet multiplies a wealth whose mean does not rise as long as nothing changes. The sum of the wealths of a bet that starts
-anew at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2): the expected number of
-rows until it first exceeds A is at least A. The mean of several bets is one, too. For ranks this holds exactly. For levels it holds as far as
-the mean of the newest rows is known.
+A bet multiplies a wealth whose mean does not rise as long as nothing changes. The sum of the wealths of a bet that
+starts anew at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2):
+the expected number of rows until it first exceeds A is at least A. The mean of several bets is one, too. For ranks this
+holds exactly. For levels it holds as far as the mean of the rows before is known.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ WARM_UP: Final = 300.0
 LEARNING: Final = 2_000.0
 """Number of rows in which the importance of features changes because the model learns."""
 
-_RECENT = 500.0  # rows over which the mean loss of a bin is taken
+_RECENT = 500.0  # most rows over which the mean loss of a bin is taken
 _FURTHEST = 8.0  # standard deviations: larger deviations of a level count as this one
 _ROBUST_FROM = 100.0  # rows
 _LEAST = 0.04

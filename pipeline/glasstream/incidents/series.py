@@ -119,7 +119,7 @@ class Series:
         return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
 
     def starts(self, name: Name) -> NDArray[np.int64]:
-        """Return the first rows of the change that the strong bets of a series suggest, those of the strongest first."""
+        """Return the first rows of the change that the strong bets of a series suggest, strongest bet first."""
         prefix, place = _place(name)
         best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
         order = np.argsort(-best, kind="stable")
@@ -197,7 +197,7 @@ class Series:
 
 
 def _fresh(number: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of series without rows, in the order in which `glasstream.incidents.betting.feed` takes them."""
+    """Return the arrays of series without rows, in the order that `glasstream.incidents.betting.feed` takes."""
     values, levels = (number, betting.VALUE_BETS), (number, betting.LEVEL_BETS)
     return {
         "edges": np.zeros((number, betting.EDGES)),

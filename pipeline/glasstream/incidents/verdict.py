@@ -19,34 +19,40 @@ MISSING = 0.1
 """Rise of the share of missing values from which on a feature counts as missing."""
 CONSTANT, VARIED = 0.99, 0.95
 """Share of the most frequent value of a constant feature at least, and of one that is not constant at most."""
-HALF = 0.5
-"""Share of the former value of a constant feature that came alive, at most."""
-SCALED, _FINE = 3.0, 8
-"""Smallest factor of a feature that counts as scaled, and the fewest edges that show it."""
-_SAME, _MOVED = 1.63, 2.2
-"""Kolmogorov-Smirnov statistics, times the square root of the sample size: up to the first, two samples are equal in
-99 of 100 cases; the second is exceeded in one of 10,000."""
-_RISE, _RISE_OF_STRONG = 3.5, 2.0
-"""Standard errors of a mean that has changed: if nothing else says so, and if its bets say so, too."""
-_LIKE = 0.2
-"""Share of the distance that a factor or another feature may leave unexplained, where a large sample shows any difference."""
-_SURE = 5.0
-_IN_A_BIN = 5
-_LOST, _REDISTRIBUTED = 0.1, 0.25
-"""Share of all importance that some features lose, and that is lost or gained, if the reasoning moved."""
-_STRONG = 4.0
-"""Logarithm to base 10 of the wealth of a series that takes part in an incident."""
-
+ALIVE = 0.5
+"""Share that the former value of a constant feature has at most when the feature came alive."""
+SCALED = 3.0
+"""Smallest factor of a feature that counts as scaled."""
+LOST, REDISTRIBUTED = 0.1, 0.25
+"""Smallest shares of all importance that features lose, and that features lose or gain, if the reasoning moved."""
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
+"""Faults that no change of the world explains."""
+
+_FINE = 8  # fewest edges of a feature whose factor can be told
+_KNOWN = 30  # fewest values before the incident
+_SAME, _MOVED = 1.63, 2.2  # Kolmogorov-Smirnov statistic: 1 % and 1 in 10,000 of unchanged samples exceed it
+_LIKE = 0.2  # share of a distance that a factor or a swap may leave unexplained
+_BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
+_RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
+_STRONG = 4.0  # log10 of the wealth of a series that takes part in an incident
+_SURE = 5.0  # standard deviations of a chi-square statistic
+_IN_A_BIN = 5  # fewest rows of a bin that is compared
+_CLEAR = 0.4  # smallest weight of a verdict that is not "unclear"
+_UNEXPLAINED = 0.2  # weight of what no verdict explains
+_MOST_FEATURES, _MOST_EVIDENCE = 10, 20
+
+Floats = NDArray[np.float64]
 
 
 class Level(NamedTuple):
-    """A level before and after."""
+    """Loss or importance before and after an alarm."""
 
     before: float
     spread: float
+    """Standard deviation of single rows."""
     after: float
     rows: int
+    """Number of rows after the alarm."""
 
     @property
     def rise(self) -> float:
@@ -56,24 +62,35 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """What an incident is judged by."""
+    """What an incident is judged by: the rows since the alarm, and what is known of the rows before."""
 
     names: Sequence[str]
+    """d names of features."""
     kinds: Sequence[int]
+    """d kinds: 0 number, 1 boolean, 2 text."""
     inputs: Sequence[Histogram]
-    values: NDArray[np.float64]
-    """(w, d) inputs since the alarm."""
+    """Values of the d features before."""
+    values: Floats
+    """(w, d) their values since."""
     label: Histogram
-    targets: NDArray[np.float64]
+    targets: Floats
+    """(w,) labels since."""
     loss: Level
-    strengths: Mapping[Name, float]
-    """log10 of the wealth of each series, by side and slot."""
-    starts: Mapping[Name, int]
     importance: Sequence[Level]
+    strengths: Mapping[Name, float]
+    """log10 of the mean wealth of each series."""
+    starts: Mapping[Name, int]
+    """First row of the change in each series."""
+
+    def strong(self, side: str, slot: int = 0) -> bool:
+        """Return whether the bets of a series are strong evidence of a change."""
+        return self.strengths[Name(side, slot)] > _STRONG
 
 
 @dataclass(frozen=True)
 class Judgement:
+    """A verdict and what it rests on. The fields are those of `glasstream_topics.incidents.Incident`."""
+
     verdict: str
     weight: float
     alternatives: list[Alternative]
@@ -86,6 +103,21 @@ class Judgement:
         return any(one.side == "loss" for one in self.evidence)
 
 
+class _Changes(NamedTuple):
+    """What changed."""
+
+    moved: list[int]
+    """Features with other values."""
+    distance: Floats
+    """(d,) distance of their values from those before."""
+    labels: float
+    """Distance of the labels from those before; 0 if it is not significant."""
+    worse: bool
+    """Whether the loss rose."""
+    reasoning: list[int]
+    """Features with another importance."""
+
+
 def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
     """Return the verdict, or None if the rows since the alarm show no change.
 
@@ -94,88 +126,83 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
     worse
         Whether an earlier verdict on this incident saw that the loss rose. The model may have recovered since.
     """
-    d = len(sample.names)
-    known = [one.total > 30 and len(one.edges) > 0 for one in sample.inputs]
-    distance = np.array([one.distance(sample.values[:, j]) if known[j] else 0.0 for j, one in enumerate(sample.inputs)])
-    moved = [
-        j for j in range(d)
-        if distance[j] > _MOVED or (sample.strengths[Name("input", j)] > _STRONG and distance[j] > _SAME)
-    ]  # fmt: skip
-    affected = _faults(sample, moved, distance)
-    labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
-    labels_moved = labels > _MOVED or (sample.strengths[Name("label", 0)] > _STRONG and labels > _SAME)
-    worse = (
-        worse or sample.loss.rise > _RISE or (sample.strengths[Name("loss", 0)] > _STRONG and sample.loss.rise > 1.0)
-    )
-    reasoning = _redistributed(sample)
-    broken = [one for one in affected if one.fault in BROKEN]
-    alive = [one for one in affected if one.fault == "alive"]
-    scores = {
-        "feature_broken": 1.0 * bool(broken),
-        "feature_alive": 1.0 * bool(alive) * (0.3 if broken else 1.0),
-    }
-    if not broken and not alive:
-        largest = max((distance[j] for j in moved), default=0.0)
-        if labels_moved and moved:
-            scores["labels_shifted"] = float(labels / (labels + largest))
-            scores["data_moved"] = float(largest / (labels + largest))
-        elif moved:
-            expected = _expected(sample, moved, distance)
-            beyond = (sample.loss.after - expected) / max(1e-300, sample.loss.spread / np.sqrt(sample.loss.rows))
-            scores["data_moved"] = 1.0 if not worse or beyond < _RISE else 0.5
-            scores["concept_moved"] = 0.0 if not worse or beyond < _RISE_OF_STRONG else 0.49
-        elif worse:
-            answers = _answers(sample)
-            scores["concept_moved"] = 1.0 if answers > 1.0 else 0.3
-            scores["model_replaced"] = 0.2 if answers > 1.0 else 1.0
-            scores["labels_shifted"] = 0.2 * labels_moved
-        elif labels_moved:
-            scores["labels_shifted"] = 1.0
-        elif reasoning:
-            scores["reasoning_moved"] = 1.0
-    if not moved and not labels_moved and not worse and not reasoning:
+    changes = _changes(sample, worse)
+    if not (changes.moved or changes.labels or changes.worse or changes.reasoning):
         return None
-    ranked = sorted(((score, verdict) for verdict, score in scores.items() if score > 0), reverse=True)
-    total = sum(score for score, _ in ranked) + (0.2 if ranked else 1.0)
-    if not ranked or ranked[0][0] / total < 0.4:
-        ranked.insert(0, (0.2 if ranked else 1.0, "unclear"))
-    evidence = _evidence(sample, moved, labels_moved, worse, reasoning)
+    affected = _faults(sample, changes)
+    scores = _scores(sample, changes, {one.fault for one in affected})
+    total = sum(scores.values()) + _UNEXPLAINED
+    ranked = sorted(((score / total, verdict) for verdict, score in scores.items() if score > 0.0), reverse=True)
+    if not ranked or ranked[0][0] < _CLEAR:
+        ranked.insert(0, (_UNEXPLAINED / total, "unclear"))
     return Judgement(
         verdict=ranked[0][1],
-        weight=ranked[0][0] / total,
-        alternatives=[Alternative(verdict, score / total) for score, verdict in ranked[1:]],
-        features=affected[:10] or [Affected(sample.names[j], None) for j in reasoning][:10],
-        evidence=evidence[:20],
+        weight=ranked[0][0],
+        alternatives=[Alternative(verdict, weight) for weight, verdict in ranked[1:]],
+        features=(affected or [Affected(sample.names[j], None) for j in changes.reasoning])[:_MOST_FEATURES],
+        evidence=_evidence(sample, changes)[:_MOST_EVIDENCE],
     )
 
 
-def _faults(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> list[Affected]:
+def _changes(sample: Sample, worse: bool) -> _Changes:
+    known = [one.total > _KNOWN and len(one.edges) > 0 for one in sample.inputs]
+    distance = np.array([one.distance(sample.values[:, j]) if known[j] else 0.0 for j, one in enumerate(sample.inputs)])
+    moved = [
+        j for j in range(len(sample.names)) if distance[j] > (_SAME if sample.strong("input", j) else _MOVED)
+    ]  # fmt: skip
+    labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
+    return _Changes(
+        moved=moved,
+        distance=distance,
+        labels=labels if labels > (_SAME if sample.strong("label") else _MOVED) else 0.0,
+        worse=worse or sample.loss.rise > (_RISE_OF_LOSS if sample.strong("loss") else _RISE),
+        reasoning=_redistributed(sample),
+    )
+
+
+def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[str, float]:
+    """Return how well each verdict explains the changes: the decision table."""
+    broken, alive = not faults.isdisjoint(BROKEN), "alive" in faults
+    if broken or alive:
+        return {"feature_broken": float(broken), "feature_alive": alive * (0.3 if broken else 1.0)}
+    if changes.moved and changes.labels:
+        largest = float(max(changes.distance[changes.moved]))
+        return {"labels_shifted": changes.labels, "data_moved": largest}
+    if changes.moved:
+        beyond = _beyond(sample, changes) if changes.worse else 0.0
+        return {"data_moved": 1.0 if beyond < _RISE else 0.5, "concept_moved": 0.49 * (beyond > _RISE_OF_STRONG)}
+    if changes.worse:
+        others = _other_answers(sample)
+        return {
+            "concept_moved": 1.0 if others else 0.3,
+            "model_replaced": 0.2 if others else 1.0,
+            "labels_shifted": 0.2 * bool(changes.labels),
+        }
+    return {"labels_shifted": 1.0} if changes.labels else {"reasoning_moved": 1.0}
+
+
+def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
     """Return what happened to the features whose values changed, most changed first."""
-    order = sorted(moved, key=lambda j: -distance[j])
-    partners = _swaps(sample, order, distance)
+    order = sorted(changes.moved, key=lambda j: -changes.distance[j])
+    partners = _swaps(sample, order, changes.distance)
     result = []
     for j in order:
-        name, before = sample.names[j], sample.inputs[j]
-        values = sample.values[:, j]
+        name, before, values = sample.names[j], sample.inputs[j], sample.values[:, j]
         present = values[~np.isnan(values)]
-        gone = len(values) - len(present)
-        most_before = float(before.shares.max())
+        missing = 1.0 - len(present) / len(values)
+        mode = int(before.shares.argmax())
+        most_before = float(before.shares[mode])
         _, counts = np.unique(present, return_counts=True)
-        most_after = max(float(counts.max(initial=0)), float(gone)) / len(values)
-        factor = (
-            _factor(before, present)
-            if sample.kinds[j] == 0 and len(present) > 20 and len(before.edges) >= _FINE
-            else None
-        )
-        if gone / len(values) - before.shares[0] >= MISSING and most_before < CONSTANT:
+        most_after = max(float(counts.max(initial=0)) / len(values), missing)
+        if missing - before.shares[0] >= MISSING and most_before < CONSTANT:
             result.append(Affected(name, "missing"))
-        elif most_before >= CONSTANT and before.shares_of(values)[int(before.shares.argmax())] < HALF:
+        elif most_before >= CONSTANT and before.shares_of(values)[mode] < ALIVE:
             result.append(Affected(name, "alive"))
         elif most_after >= CONSTANT and most_before < VARIED:
             result.append(Affected(name, "constant"))
         elif j in partners:
             result.append(Affected(name, "swapped", other=sample.names[partners[j]]))
-        elif factor is not None:
+        elif sample.kinds[j] == 0 and (factor := _factor(before, present)) is not None:
             result.append(Affected(name, "scaled", factor=factor))
         else:
             result.append(Affected(name, "shifted"))
@@ -191,10 +218,8 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
                 continue
             there = sample.inputs[k].distance(sample.values[:, j])
             back = sample.inputs[j].distance(sample.values[:, k])
-            worst = max(there, back)
-            if worst < max(_SAME, _LIKE * min(distance[j], distance[k])) and worst < 0.5 * min(
-                distance[j], distance[k]
-            ):
+            worst, least = max(there, back), float(min(distance[j], distance[k]))
+            if worst < min(max(_SAME, _LIKE * least), _BETTER * least):
                 fits.append((worst, j, k))
     partners: dict[int, int] = {}
     for _, j, k in sorted(fits):
@@ -203,8 +228,10 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
     return partners
 
 
-def _factor(before: Histogram, values: NDArray[np.float64]) -> float | None:
-    """Return by what the values are multiplied, or None if no factor explains them."""
+def _factor(before: Histogram, values: Floats) -> float | None:
+    """Return by what the values are multiplied, or None if no factor explains them. Powers of ten come first."""
+    if len(values) <= _KNOWN or len(before.edges) < _FINE:
+        return None
     best: tuple[float, float] | None = None
     for share in (0.5, 0.75, 0.25, 0.9):
         old, new = before.quantile(share), float(np.quantile(values, share))
@@ -219,35 +246,36 @@ def _factor(before: Histogram, values: NDArray[np.float64]) -> float | None:
     return None if best is None or best[0] > max(_SAME, _LIKE * before.distance(values)) else best[1]
 
 
-def _expected(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> float:
-    """Return the mean loss to expect since the alarm if only the feature that moved most had moved."""
-    j = max(moved, key=lambda j: distance[j])
+def _beyond(sample: Sample, changes: _Changes) -> float:
+    """Return by how many standard errors the loss exceeds what the values of the most moved feature explain."""
+    j = max(changes.moved, key=lambda j: changes.distance[j])
     before = sample.inputs[j]
-    return float(before.risk[before.bins(sample.values[:, j])].mean())
+    expected = float(before.risk[before.bins(sample.values[:, j])].mean())
+    return sample.loss._replace(before=expected).rise
 
 
-def _answers(sample: Sample) -> float:
-    """Return how far the labels at equal values of single features differ from before, in units of what is certain.
+def _other_answers(sample: Sample) -> bool:
+    """Return whether labels at equal values of a feature differ from those before.
 
-    The chi-square statistic over the bins of a feature, or over quarters of its values, in standard deviations above
-    its mean and divided by `_SURE`; the largest of all features.
+    This compares mean labels over the bins of each feature, and over quarters of its values, by a chi-square statistic.
     """
-    targets, most = sample.targets, 0.0
+    targets = sample.targets
     variance = max(float(targets.var()), 1e-300)
     for j, before in enumerate(sample.inputs):
-        fine = before.bins(sample.values[:, j])
+        bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
         for group in (np.arange(BINS), quarters):
             then = np.bincount(group, before.counts, minlength=BINS)
             answers = np.bincount(group, before.counts * before.answer, minlength=BINS)
-            now = np.bincount(group[fine], minlength=BINS)
-            sums = np.bincount(group[fine], targets, minlength=BINS)
+            now = np.bincount(group[bins], minlength=BINS)
+            sums = np.bincount(group[bins], targets, minlength=BINS)
             use = (now >= _IN_A_BIN) & (then >= _IN_A_BIN)
-            if use.any():
-                gap = sums[use] / now[use] - answers[use] / then[use]
-                chi = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
-                most = max(most, (chi - use.sum()) / float(np.sqrt(2.0 * use.sum())))
-    return most / _SURE
+            gap = sums[use] / now[use] - answers[use] / then[use]
+            statistic = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
+            freedom = int(use.sum())
+            if freedom and statistic - freedom > _SURE * np.sqrt(2.0 * freedom):
+                return True
+    return False
 
 
 def _redistributed(sample: Sample) -> list[int]:
@@ -256,46 +284,42 @@ def _redistributed(sample: Sample) -> list[int]:
     While a model learns, importance only rises, and the loss falls.
     """
     levels = sample.importance
-    changed = [
-        j
-        for j, level in enumerate(levels)
-        if abs(level.rise) > (_RISE_OF_STRONG if sample.strengths[Name("reasoning", j)] > _STRONG else _RISE)
-    ]
+    strong = [sample.strong("reasoning", j) for j in range(len(levels))]
+    changed = [j for j, level in enumerate(levels) if abs(level.rise) > (_RISE_OF_STRONG if strong[j] else _RISE)]
     whole = max(sum(abs(level.before) for level in levels), sum(abs(level.after) for level in levels))
     steps = [levels[j].after - levels[j].before for j in changed]
     lost, moved = -sum(min(0.0, step) for step in steps), sum(map(abs, steps))
-    strong = any(sample.strengths[Name("reasoning", j)] > _STRONG for j in changed)
     held = sample.loss.rise > -_RISE_OF_STRONG
-    return changed if strong and held and lost > _LOST * whole and moved > _REDISTRIBUTED * whole else []
+    found = held and any(strong[j] for j in changed) and lost > LOST * whole and moved > REDISTRIBUTED * whole
+    return changed if found else []
 
 
-def _evidence(
-    sample: Sample, moved: list[int], labels_moved: bool, worse: bool, reasoning: list[int]
-) -> list[Evidence]:
-    result = []
-    for j in moved:
-        before, values = sample.inputs[j], sample.values[:, j]
-        if sample.kinds[j] == 0:
-            then: float | None = before.quantile(0.5)
-            now = float(np.nanmedian(values)) if not np.isnan(values).all() else None
-        else:
-            mode = int(before.counts.argmax())
-            then, now = float(before.shares[mode]), float(before.shares_of(values)[mode])
-        result.append(_one(sample, "input", j, sample.names[j], then, now))
-    if labels_moved:
+def _evidence(sample: Sample, changes: _Changes) -> list[Evidence]:
+    """Return the series that changed, strongest first."""
+    result = [_input(sample, j) for j in changes.moved]
+    if changes.labels:
         mode = int(sample.label.counts.argmax())
-        shares = sample.label.shares_of(sample.targets)
-        result.append(_one(sample, "label", 0, None, float(sample.label.shares[mode]), float(shares[mode])))
-    if worse:
-        result.append(_one(sample, "loss", 0, None, sample.loss.before, sample.loss.after))
-    for j in reasoning:
-        level = sample.importance[j]
-        result.append(_one(sample, "reasoning", j, sample.names[j], level.before, level.after))
+        shares = sample.label.shares, sample.label.shares_of(sample.targets)
+        result.append(_series(sample, Name("label", 0), *(float(one[mode]) for one in shares)))
+    if changes.worse:
+        result.append(_series(sample, Name("loss", 0), sample.loss.before, sample.loss.after))
+    for j in changes.reasoning:
+        result.append(_series(sample, Name("reasoning", j), sample.importance[j].before, sample.importance[j].after))
     return sorted(result, key=lambda one: -one.strength)
 
 
-def _one(
-    sample: Sample, side: str, slot: int, feature: str | None, before: float | None, after: float | None
-) -> Evidence:
-    series = Name(side, slot)
-    return Evidence(side, feature, sample.starts[series], round(sample.strengths[series], 2), before, after)
+def _input(sample: Sample, j: int) -> Evidence:
+    """Return the evidence of a feature: its medians, or the shares of the value that was most frequent."""
+    before, values = sample.inputs[j], sample.values[:, j]
+    if sample.kinds[j] == 0:
+        present = values[~np.isnan(values)]
+        return _series(
+            sample, Name("input", j), before.quantile(0.5), float(np.median(present)) if len(present) else None
+        )
+    mode = int(before.counts.argmax())
+    return _series(sample, Name("input", j), float(before.shares[mode]), float(before.shares_of(values)[mode]))
+
+
+def _series(sample: Sample, name: Name, before: float | None, after: float | None) -> Evidence:
+    feature = sample.names[name.slot] if name.side in ("input", "reasoning") else None
+    return Evidence(name.side, feature, sample.starts[name], round(sample.strengths[name], 2), before, after)
