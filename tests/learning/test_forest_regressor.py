@@ -130,5 +130,5 @@ WHOLE: dict[str, dict[str, Any]] = {
 )
 def test_a_data_set(data_dir: Path, name: str, parameters: str) -> None:
     """River takes most of the time, so each set has parameters of its own, by turns."""
-    made, events = WHOLE[parameters], numbers_only(regression_set(data_dir, name, 4_000))
+    made, events = WHOLE[parameters], numbers_only(regression_set(data_dir, name, 2_500))
     check_same(take(forest.ARFRegressor(**made)), forest.ARFRegressor(**made), events)
