@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 OUTER = """
 from glasstream.jit import kernel
 from kernels.inner import scaled
@@ -27,6 +29,7 @@ def scaled(x):
 """
 
 
+@pytest.mark.program
 def test_a_kernel_follows_changes_of_indirect_callees_and_of_constants(tmp_path: Path) -> None:
     package = tmp_path / "kernels"
     package.mkdir()

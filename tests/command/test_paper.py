@@ -39,6 +39,7 @@ def run(*arguments: object) -> Result:
     return result
 
 
+@pytest.mark.slow
 def test_table_4_on_a_small_setting(data: Path, tmp_path: Path) -> None:
     kept = tmp_path / "results"
     arguments = ("gbmap-table4", "--data", data, "--only", "concrete", "--quick", "--processes", 1, "--results", kept)
@@ -59,6 +60,7 @@ def test_table_4_on_a_small_setting(data: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_drift_of_a_small_setting_in_two_processes(data: Path, tmp_path: Path) -> None:
     done = run("gbmap-drift", "--data", data, "--only", "concrete", "--quick", "--results", tmp_path)
     assert "0.73" in done.stdout and "0.81" in done.stdout

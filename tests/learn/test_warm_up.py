@@ -35,6 +35,7 @@ for target in sys.argv[2:]:
 """
 
 
+@pytest.mark.program
 @compiled_only
 @pytest.mark.parametrize("model", ["forest", "tree", "linear"])
 def test_a_warm_learner_compiles_nothing_more(model: str) -> None:

@@ -69,7 +69,7 @@ WHOLE: dict[str, dict[str, Any]] = {"default": {"seed": 1}, "eager": {"seed": 2,
 @pytest.mark.parametrize(
     ("name", "parameters"),
     some(
-        [("elec2", "default"), ("adult", "eager"), ("elec2", "restless"), ("keystroke", "restless")],
+        [("adult", "default"), ("elec2", "eager"), ("elec2", "restless"), ("keystroke", "restless")],
         product(SETS, WHOLE),
     ),
 )

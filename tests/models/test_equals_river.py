@@ -3,7 +3,7 @@
 import pytest
 from river import compose, drift, forest, linear_model, multiclass, optim, preprocessing, tree
 
-MOMENTS = 20
+MOMENTS = 12
 
 
 def _linear(model):

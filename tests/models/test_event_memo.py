@@ -15,7 +15,7 @@ from glasstream.ingest.admission import Task
 from glasstream.models.live import event_memo
 from glasstream.models.live.stream_model import StreamModel
 
-ROWS = 2_500
+ROWS = 1_200
 IN_RIVER = {"stop_mem_management": True}
 """A parameter with which a model stays in River."""
 TREES = {

@@ -61,8 +61,17 @@ def of_row(arrays: dict[str, np.ndarray], index: int) -> dict[str, bytes]:
     return {name: array[index].tobytes() for name, array in arrays.items() if not name.startswith("ipdp.")}
 
 
-@pytest.mark.parametrize("at_rest", [False, True])
-@pytest.mark.parametrize("variant", ["tree", "conditional removal", "not compiled"])
+@pytest.mark.parametrize(
+    ("variant", "at_rest"),
+    [
+        ("tree", False),
+        pytest.param("tree", True, marks=pytest.mark.slow),
+        ("conditional removal", False),
+        ("conditional removal", True),
+        ("not compiled", False),
+        ("not compiled", True),
+    ],
+)
 def test_it_is_the_same_from_every_beginning(variant: str, at_rest: bool) -> None:
     settings = load(assignments=[*BASE, *METHODS, *VARIANTS[variant]])
     expected, begins = sent(settings, at_rest=at_rest)

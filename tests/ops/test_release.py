@@ -188,14 +188,15 @@ def install(wheel: Path, folder: Path) -> Path:
 def give_kernels(packages: Path) -> None:
     """Reuse the kernels that the source tree has compiled, to save time.
 
-    numba takes a file of the same time and size for the same.
+    numba takes a file of the same time and size for the same, and so do our stamps of what a kernel imports.
     """
-    for source in SOURCES[0].rglob("*.py"):
-        there = packages / source.relative_to(SOURCES[0])
-        os.utime(there, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
-        for kernel in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
-            (there.parent / "__pycache__").mkdir(exist_ok=True)
-            shutil.copy(kernel, there.parent / "__pycache__")
+    for folder in SOURCES:
+        for source in folder.rglob("*.py"):
+            there = packages / source.relative_to(folder)
+            os.utime(there, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+            for kernel in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
+                (there.parent / "__pycache__").mkdir(exist_ok=True)
+                shutil.copy(kernel, there.parent / "__pycache__")
 
 
 def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release: Release, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_values_along_a_stream_are_those_of_the_estimator() -> None:
     assert np.isnan(found[:RESERVOIR]).all() and np.isfinite(found[RESERVOIR:]).all()
 
 
+@pytest.mark.slow
 def test_isage_follows_switches_better_than_window_sage_of_equal_cost() -> None:
     task = {"scenario": "high", "seed": 3, "windows": [200], "rows": 400, "events": 4_000, "trained": 2_000}
     result = Truth().work(None, task)

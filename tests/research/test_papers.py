@@ -88,6 +88,7 @@ def test_a_drift_swaps_features_and_functions_and_a_gradual_one_mixes() -> None:
     assert np.all(np.diff(share) > 0) and share[0] < 0.1 < 0.9 < share[-1]
 
 
+@pytest.mark.slow
 def test_a_drift_changes_what_the_forest_relies_on() -> None:
     result = Drift().work(None, {"data": "stagger fu. 1", "seed": 1, "order": "after", "shuffle": "yes"})
     reference = np.array(result["reference"])
@@ -97,6 +98,7 @@ def test_a_drift_changes_what_the_forest_relies_on() -> None:
     assert result["geometric 0.001 before"] < 0.05 and INTERVAL % BLOCK == 0
 
 
+@pytest.mark.slow
 def test_batch_and_incremental_importance_agree_on_agrawal() -> None:
     result = Table1().work(None, {"data": "agrawal", "rows": 3_000, "seed": 0})
     assert result["performance"] > 0.98

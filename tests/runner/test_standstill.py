@@ -65,6 +65,7 @@ def test_a_standstill_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatc
     assert execute_module.execute() == STANDSTILL == ExitCode.STALLED == 7
 
 
+@pytest.mark.program
 def test_a_run_without_an_explainer_ends() -> None:
     """On the embedded broker: what is learned cannot be explained. How much is, depends on how soon they are up."""
     shown = io.StringIO()

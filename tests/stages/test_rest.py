@@ -58,7 +58,7 @@ def test_after_retention_every_stream_goes_on(model: str, times: int) -> None:
     assert cluster.over == cluster.damage == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_killed_among_streams_that_rest_it_says_the_same(seed: int) -> None:
     chance = random.Random(seed)
     log = [*RARE, *BUSY, *LATER]

@@ -77,6 +77,7 @@ class Logged(Reference):
         return answer
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("model", "target", "methods"),
     [("tree", "two", "ipfi,isage,ipdp"), ("linear", "number", "ipfi,isage,ipdp"), ("linear", "three", "ipfi")],

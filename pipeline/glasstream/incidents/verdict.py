@@ -184,7 +184,7 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
 def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
     """Return what happened to the features whose values changed, most changed first."""
     order = sorted(changes.moved, key=lambda j: -changes.distance[j])
-    partners = _swaps(sample, order, changes.distance)
+    partners = _swaps(sample, order[:_MOST_FEATURES], changes.distance)
     result = []
     for j in order:
         name, before, values = sample.names[j], sample.inputs[j], sample.values[:, j]
@@ -232,18 +232,18 @@ def _factor(before: Histogram, values: Floats) -> float | None:
     """Return by what the values are multiplied, or None if no factor explains them. Powers of ten come first."""
     if len(values) <= _KNOWN or len(before.edges) < _FINE:
         return None
-    best: tuple[float, float] | None = None
+    powers, factors = [], []
     for share in (0.5, 0.75, 0.25, 0.9):
         old, new = before.quantile(share), float(np.quantile(values, share))
-        if old == 0.0 or new == 0.0:
-            continue
-        power = float(10.0 ** round(np.log10(abs(new / old))))
-        for factor in (power if new * old > 0 else -power, float(f"{new / old:.2g}")):
-            if not 1.0 / SCALED < factor < SCALED:
-                fit = before.distance(values / factor)
-                if best is None or fit < best[0]:
-                    best = (fit, factor)
-    return None if best is None or best[0] > max(_SAME, _LIKE * before.distance(values)) else best[1]
+        if old != 0.0 and new != 0.0:
+            powers.append(float(np.copysign(10.0 ** round(np.log10(abs(new / old))), new * old)))
+            factors.append(float(f"{new / old:.2g}"))
+    for candidates in (powers, factors):
+        large = [factor for factor in candidates if not 1.0 / SCALED < factor < SCALED]
+        fits = [(before.distance(values / factor), factor) for factor in large]
+        if fits and min(fits)[0] <= max(_SAME, _LIKE * before.distance(values)):
+            return min(fits)[1]
+    return None
 
 
 def _beyond(sample: Sample, changes: _Changes) -> float:

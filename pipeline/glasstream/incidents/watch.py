@@ -134,7 +134,8 @@ class IncidentWatch:
         starts = self.series.starts(over)
         first = int(starts[0])
         margin = (row - first) // 2 + 5
-        return Onset(first, max(0, int(starts.min()) - margin), min(row, int(starts.max()) + margin))
+        latest = row if over.side == "reasoning" else min(row, int(starts.max()) + margin)  # importance is too noisy
+        return Onset(first, max(0, int(starts.min()) - margin), latest)
 
     def _compare(self, one: Alarm, now: _Now) -> Iterator[Incident]:
         """Judge an alarm or an incident by the gathered rows, or see whether the incident is over."""

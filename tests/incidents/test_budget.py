@@ -1,0 +1,87 @@
+"""The budget: how often a series that does not change exceeds its limit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from glasstream.draws import stream_key
+from glasstream.incidents import betting
+from glasstream.incidents.histogram import Histogram
+from glasstream.incidents.series import Series
+
+
+@pytest.mark.parametrize("bet", range(betting.VALUE_BETS))
+def test_a_bet_on_a_uniform_rank_is_fair(bet: int) -> None:
+    ranks = (np.arange(200_000) + 0.5) / 200_000
+    factors = np.array([betting._factor(bet, rank) for rank in ranks])
+    assert abs(factors.mean() - 1.0) < 1e-4
+    assert factors.min() > 0.0
+
+
+KINDS = {
+    "normal": lambda draws, n: draws.normal(size=n),
+    "heavy": lambda draws, n: draws.standard_cauchy(size=n),
+    "ties": lambda draws, n: draws.integers(0, 5, size=n).astype(float),
+    "rare": lambda draws, n: (draws.random(n) < 0.01).astype(float),
+    "constant": lambda draws, n: np.ones(n),
+    "gaps": lambda draws, n: np.where(draws.random(n) < 0.2, np.nan, draws.normal(size=n)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_do_not_change_keep_the_budget(kind: str) -> None:
+    """The budget of features and labels is 0.6 of the whole. The count of alarms is compared with a Poisson law."""
+    budget, rows, streams = 50.0, 5_000, 60
+    alarms = 0
+    for number in range(streams):
+        draws, series, key = np.random.default_rng(number), Series(budget), stream_key(number, kind)
+        series.widen(2)
+        values = np.column_stack([KINDS[kind](draws, rows) for _ in range(3)])
+        done = 0
+        while done < rows:
+            stop = min(rows, done + series.until_due)
+            done, over = series.feed(0, done, values[:stop], np.zeros((stop, 3)), key, (), learn=True)
+            if over is not None:
+                alarms += 1
+                series.forget_bets()
+    expected = 0.6 * budget * rows * streams / 100_000
+    assert alarms <= stats.poisson.ppf(0.999, expected)
+
+
+def test_levels_that_do_not_rise_keep_the_budget() -> None:
+    """Losses of several shapes, with a mean that falls or stays. Their budget is a quarter of the whole."""
+    budget, rows, streams = 50.0, 8_000, 60
+    shapes = (
+        lambda draws: draws.exponential(size=rows),
+        lambda draws: (draws.random(rows) < 0.1).astype(float),
+        lambda draws: draws.lognormal(sigma=1.5, size=rows),
+        lambda draws: draws.random(rows) * np.linspace(2.0, 1.0, rows),
+    )
+    alarms = 0
+    for number in range(streams):
+        draws, series, key = np.random.default_rng(number), Series(budget), stream_key(number, "loss")
+        levels = shapes[number % len(shapes)](draws)[:, np.newaxis]
+        done = 0
+        while done < rows:
+            stop = min(rows, done + series.until_due)
+            done, over = series.feed(0, done, np.zeros((stop, 1)), levels[:stop], key, (), learn=True)
+            if over is not None:
+                alarms += 1
+                series.forget_bets()
+    expected = 0.35 * budget * rows * streams / 100_000
+    assert alarms <= stats.poisson.ppf(0.999, expected)
+
+
+VALUES = st.one_of(st.floats(allow_infinity=False), st.sampled_from([0.0, -0.0, 1.0, 2.0, np.nan]))
+
+
+@given(st.lists(VALUES, max_size=40), st.lists(st.integers(-3, 3), max_size=betting.EDGES, unique=True))
+def test_bins_are_the_same_in_both_forms(values: list[float], edges: list[int]) -> None:
+    known = np.zeros(betting.EDGES)
+    known[: len(edges)] = sorted(edges)
+    nothing = np.zeros(betting.BINS)
+    histogram = Histogram(known[: len(edges)], nothing, nothing, nothing, 1)
+    array = np.array(values, dtype=np.float64)
+    assert histogram.bins(array).tolist() == [betting.bin_of(value, known, len(edges)) for value in values]

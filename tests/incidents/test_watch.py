@@ -1,0 +1,97 @@
+"""Incidents are a function of the rows alone: blocks, restarts and new features change no byte."""
+
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+
+from glasstream.incidents.watch import IncidentWatch, Rows
+from glasstream_topics.incidents import Incident, encode
+from tests.incidents import streams
+from tests.incidents.streams import ROWS, Stream, changed
+
+SEEDS = range(4)
+
+
+def cut(draws: np.random.Generator, rows: int) -> list[slice]:
+    places = np.unique([0, rows, *draws.integers(0, rows, size=60)])
+    return [slice(int(first), int(last)) for first, last in pairwise(places)]
+
+
+def encoded(incidents: list[Incident]) -> list[bytes]:
+    return [encode(one) for one in incidents]
+
+
+def whole(stream: Stream) -> list[bytes]:
+    return encoded(list(IncidentWatch("s", 0, 7, 0.5).update(stream.rows())))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("change", [streams.swapped, streams.concept_moved, streams.reasoning_moved])
+def test_blocks_and_restarts_change_no_byte(change: streams.Change, seed: int) -> None:
+    stream, draws = changed(change, seed), np.random.default_rng(seed)
+    watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
+    for part in cut(draws, ROWS):
+        found += watch.update(stream.rows(part.start, part.stop))
+        if draws.random() < 0.5:
+            meta, arrays = watch.state()
+            watch = IncidentWatch("s", 0, 7, 0.5)
+            watch.restore(
+                msgspec.json.decode(msgspec.json.encode(meta)), {name: a.copy() for name, a in arrays.items()}
+            )
+    assert encoded(found) == whole(stream) != []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_features_that_come_later_change_nothing_for_the_others(seed: int) -> None:
+    """A new feature has no rows to be compared with, so it raises no alarm."""
+    stream = changed(streams.nothing, seed)
+    watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
+    for part in cut(np.random.default_rng(seed), ROWS):
+        rows = stream.rows(part.start, part.stop)
+        width = 3 if part.stop < 1_000 else 4 if part.stop < 2_000 else 5
+        found += watch.update(_narrow(rows, width))
+    assert found == []
+    assert watch.names == streams.NAMES
+
+
+def _narrow(rows: Rows, width: int) -> Rows:
+    assert rows.importance is not None
+    return rows._replace(
+        names=rows.names[:width],
+        kinds=rows.kinds[:width],
+        inputs=rows.inputs[:, :width],
+        importance=rows.importance[:, :width],
+    )
+
+
+def test_a_stream_without_importance_is_watched() -> None:
+    rows = changed(streams.scaled, 1).rows()._replace(importance=None)
+    assert next(IncidentWatch("s", 0, 7, 0.5).update(rows)).verdict == "feature_broken"
+
+
+@pytest.mark.parametrize("features", [1, 16, 100, 500])
+def test_the_state_is_bounded(features: int) -> None:
+    """While an incident is open: about 1.7 KB a feature, and the rows by which it is judged."""
+    draws = np.random.default_rng(1)
+    watch = IncidentWatch("s", 0, 7, 0.5)
+    most = 0
+    for first in range(0, 6_000, 300):
+        inputs = draws.normal(size=(300, features)) + 5.0 * (first >= 1_500)
+        rows = Rows(
+            first, np.arange(first, first + 300), [f"f{j}" for j in range(features)], [0] * features, inputs,
+            draws.random(300), [], draws.random(300), "squared", inputs,
+        )  # fmt: skip
+        list(watch.update(rows))
+        most = max(most, sum(array.nbytes for array in watch.state()[1].values()))
+    assert most <= 1_800 * (features + 1) + 8 * max(20_000, 150 * (features + 1)) + 8 * max(10_000, 60 * (features + 1))
+
+
+def test_a_damaged_state_is_refused() -> None:
+    watch = IncidentWatch("s", 0, 7, 0.5)
+    list(watch.update(changed(streams.swapped, 1).rows()))
+    meta, arrays = watch.state()
+    for damaged in ({**arrays, "counts": arrays["counts"][:1]}, {k: v for k, v in arrays.items() if k != "edges"}):
+        with pytest.raises((KeyError, ValueError)):
+            IncidentWatch("s", 0, 7, 0.5).restore(meta, damaged)
