@@ -8,8 +8,18 @@ import pytest
 
 from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream_topics.incidents import Incident, encode
-from tests.incidents import streams
-from tests.incidents.streams import ROWS, Stream, changed
+from tests.incidents.streams import (
+    NAMES,
+    ROWS,
+    Change,
+    Stream,
+    changed,
+    concept_moved,
+    nothing,
+    reasoning_moved,
+    scaled,
+    swapped,
+)
 
 SEEDS = range(4)
 
@@ -28,8 +38,8 @@ def whole(stream: Stream) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("change", [streams.swapped, streams.concept_moved, streams.reasoning_moved])
-def test_blocks_and_restarts_change_no_byte(change: streams.Change, seed: int) -> None:
+@pytest.mark.parametrize("change", [swapped, concept_moved, reasoning_moved])
+def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     stream, draws = changed(change, seed), np.random.default_rng(seed)
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
     for part in cut(draws, ROWS):
@@ -46,14 +56,14 @@ def test_blocks_and_restarts_change_no_byte(change: streams.Change, seed: int) -
 @pytest.mark.parametrize("seed", SEEDS)
 def test_features_that_come_later_change_nothing_for_the_others(seed: int) -> None:
     """A new feature has no rows to be compared with, so it raises no alarm."""
-    stream = changed(streams.nothing, seed)
+    stream = changed(nothing, seed)
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
     for part in cut(np.random.default_rng(seed), ROWS):
         rows = stream.rows(part.start, part.stop)
         width = 3 if part.stop < 1_000 else 4 if part.stop < 2_000 else 5
         found += watch.update(_narrow(rows, width))
     assert found == []
-    assert watch.names == streams.NAMES
+    assert watch.names == NAMES
 
 
 def _narrow(rows: Rows, width: int) -> Rows:
@@ -67,7 +77,7 @@ def _narrow(rows: Rows, width: int) -> Rows:
 
 
 def test_a_stream_without_importance_is_watched() -> None:
-    rows = changed(streams.scaled, 1).rows()._replace(importance=None)
+    rows = changed(scaled, 1).rows()._replace(importance=None)
     assert next(IncidentWatch("s", 0, 7, 0.5).update(rows)).verdict == "feature_broken"
 
 
@@ -90,7 +100,7 @@ def test_the_state_is_bounded(features: int) -> None:
 
 def test_a_damaged_state_is_refused() -> None:
     watch = IncidentWatch("s", 0, 7, 0.5)
-    list(watch.update(changed(streams.swapped, 1).rows()))
+    list(watch.update(changed(swapped, 1).rows()))
     meta, arrays = watch.state()
     for damaged in ({**arrays, "counts": arrays["counts"][:1]}, {k: v for k, v in arrays.items() if k != "edges"}):
         with pytest.raises((KeyError, ValueError)):

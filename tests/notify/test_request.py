@@ -14,7 +14,7 @@ from glasstream.configuration import load
 from glasstream.errors import SettingsError
 from glasstream.notify.request import body, identity, signature
 from glasstream.notify.settings import NotifySettings
-from tests.incidents import encoded, incident
+from tests.incident_records import encoded, incident
 
 KEYS = (b"a key of sixteen bytes", b"another of sixteen bytes")
 

@@ -29,7 +29,7 @@ from glasstream.transport.redact import RedactingFormatter, secrets_of_webhook
 from glasstream.transport.sequence import Sequence as Reading
 from glasstream.transport.stateless import StatelessStage, WorkLane
 from glasstream_topics import access, incidents
-from tests.incidents import encoded, message
+from tests.incident_records import encoded, message
 from tests.transport.harness import committed_offset, options, produce, running, until
 from tests.webhook_server import Receiver, bodies
 

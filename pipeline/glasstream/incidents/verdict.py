@@ -139,8 +139,8 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
         verdict=ranked[0][1],
         weight=ranked[0][0],
         alternatives=[Alternative(verdict, weight) for weight, verdict in ranked[1:]],
-        features=(affected or [Affected(sample.names[j], None) for j in changes.reasoning])[:_MOST_FEATURES],
-        evidence=_evidence(sample, changes)[:_MOST_EVIDENCE],
+        features=affected or [Affected(sample.names[j], None) for j in changes.reasoning[:_MOST_FEATURES]],
+        evidence=_evidence(sample, changes),
     )
 
 
@@ -182,9 +182,9 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
 
 
 def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
-    """Return what happened to the features whose values changed, most changed first."""
-    order = sorted(changes.moved, key=lambda j: -changes.distance[j])
-    partners = _swaps(sample, order[:_MOST_FEATURES], changes.distance)
+    """Return what happened to the features whose values changed most."""
+    order = sorted(changes.moved, key=lambda j: -changes.distance[j])[:_MOST_FEATURES]
+    partners = _swaps(sample, order, changes.distance)
     result = []
     for j in order:
         name, before, values = sample.names[j], sample.inputs[j], sample.values[:, j]
@@ -296,30 +296,34 @@ def _redistributed(sample: Sample) -> list[int]:
 
 def _evidence(sample: Sample, changes: _Changes) -> list[Evidence]:
     """Return the series that changed, strongest first."""
-    result = [_input(sample, j) for j in changes.moved]
+    names = [Name("input", j) for j in changes.moved] + [Name("reasoning", j) for j in changes.reasoning]
     if changes.labels:
-        mode = int(sample.label.counts.argmax())
-        shares = sample.label.shares, sample.label.shares_of(sample.targets)
-        result.append(_series(sample, Name("label", 0), *(float(one[mode]) for one in shares)))
+        names.append(Name("label", 0))
     if changes.worse:
-        result.append(_series(sample, Name("loss", 0), sample.loss.before, sample.loss.after))
-    for j in changes.reasoning:
-        result.append(_series(sample, Name("reasoning", j), sample.importance[j].before, sample.importance[j].after))
-    return sorted(result, key=lambda one: -one.strength)
-
-
-def _input(sample: Sample, j: int) -> Evidence:
-    """Return the evidence of a feature: its medians, or the shares of the value that was most frequent."""
-    before, values = sample.inputs[j], sample.values[:, j]
-    if sample.kinds[j] == 0:
-        present = values[~np.isnan(values)]
-        return _series(
-            sample, Name("input", j), before.quantile(0.5), float(np.median(present)) if len(present) else None
+        names.append(Name("loss", 0))
+    strongest = sorted(names, key=lambda name: -sample.strengths[name])[:_MOST_EVIDENCE]
+    return [
+        Evidence(
+            name.side,
+            sample.names[name.slot] if name.side in ("input", "reasoning") else None,
+            sample.starts[name],
+            round(sample.strengths[name], 2),
+            *_before_and_after(sample, name),
         )
+        for name in strongest
+    ]
+
+
+def _before_and_after(sample: Sample, name: Name) -> tuple[float | None, float | None]:
+    """Return a level, the median of a number, or the share of the value that was most frequent."""
+    if name.side in ("loss", "reasoning"):
+        level = sample.loss if name.side == "loss" else sample.importance[name.slot]
+        return level.before, level.after
+    is_input = name.side == "input"
+    before = sample.inputs[name.slot] if is_input else sample.label
+    values = sample.values[:, name.slot] if is_input else sample.targets
+    if is_input and sample.kinds[name.slot] == 0:
+        present = values[~np.isnan(values)]
+        return before.quantile(0.5), float(np.median(present)) if len(present) else None
     mode = int(before.counts.argmax())
-    return _series(sample, Name("input", j), float(before.shares[mode]), float(before.shares_of(values)[mode]))
-
-
-def _series(sample: Sample, name: Name, before: float | None, after: float | None) -> Evidence:
-    feature = sample.names[name.slot] if name.side in ("input", "reasoning") else None
-    return Evidence(name.side, feature, sample.starts[name], round(sample.strengths[name], 2), before, after)
+    return float(before.shares[mode]), float(before.shares_of(values)[mode])

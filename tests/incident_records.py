@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import incidents
 
@@ -14,13 +16,14 @@ def incident(number: int = 1, **changes: Any) -> incidents.Incident:
 def encoded(number: int = 1, **changes: Any) -> bytes:
     """Return the bytes of an incident."""
     fields: dict[str, Any] = {
+        "schema_version": 1,
         "epoch": 0,
         "stream": "orders",
         "incident": number,
         "status": "open",
         "row": 1_000 * number,
         "seq": 1_000 * number + 7,
-        "onset": {"row": 900, "seq": 907, "earliest": 880, "latest": 930},
+        "onset": {"row": 900, "earliest": 880, "latest": 930},
         "verdict": "concept_moved",
         "weight": 0.75,
         "alternatives": [{"verdict": "data_moved", "weight": 0.25}],
@@ -33,7 +36,7 @@ def encoded(number: int = 1, **changes: Any) -> bytes:
             {"side": "loss", "feature": None, "row": 900, "strength": 4.5, "before": 0.1, "after": 0.3},
         ],
     }
-    return incidents.encode(**{**fields, **changes})
+    return incidents.encode(msgspec.convert({**fields, **changes}, incidents.Incident))
 
 
 def message(offset: int, partition: int = 0, **changes: Any) -> ConsumerRecord:
