@@ -11,7 +11,6 @@ import pytest
 from tests.learning.conftest import compiled_only
 from tests.learning.mutations import FAMILIES
 
-
 IN_CI = ("forest", "adaptive regressor")
 """Together they have all there is in an arena: tables of classes, search trees, alternates, detectors, subsets."""
 
