@@ -4,17 +4,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.learning.conftest import compiled_only
 from tests.learning.mutations import FAMILIES
 
+IN_CI = ("forest", "adaptive regressor")
+"""Together they have all there is in an arena: tables of classes, search trees, alternates, detectors, subsets."""
+
+
+def family_of(name: str) -> Any:
+    marks = [compiled_only] if name == "forest" else []
+    return pytest.param(name, marks=marks if name in IN_CI else [*marks, pytest.mark.long])
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family", [pytest.param(one, marks=[compiled_only] if one == "forest" else []) for one in FAMILIES]
-)
+@pytest.mark.parametrize("family", map(family_of, FAMILIES))
 def test_mutated_checkpoints(family: str) -> None:
     program = Path(__file__).with_name("mutations.py")
     command = [sys.executable, str(program), "--family", family, "--seeds", "1000:1005", "--mutations", "80"]

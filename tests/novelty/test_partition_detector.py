@@ -172,7 +172,15 @@ class Anchor:
         return made
 
 
-@pytest.mark.parametrize(("classes", "delay"), [(0, None), (2, None), (3, None), (2, "random:60")])
+@pytest.mark.parametrize(
+    ("classes", "delay"),
+    [
+        (0, None),
+        pytest.param(2, None, marks=pytest.mark.slow),
+        pytest.param(3, None, marks=pytest.mark.slow),
+        (2, "random:60"),
+    ],
+)
 @pytest.mark.parametrize("distance", [0, 90])
 def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, distance: int) -> None:
     """Killed at stops of the log, in the middle of messages too; the anchor is `distance` events older, or there is

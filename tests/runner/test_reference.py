@@ -55,7 +55,16 @@ def published(of: list[dict[str, Any]], rows_per_message: int, *assignments: str
     return dict(found)
 
 
-@pytest.mark.parametrize(("model", "classes"), [("tree", 2), ("tree", 3), ("linear", 2), ("forest", 0), ("linear", 0)])
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [
+        ("tree", 3),
+        ("linear", 0),
+        pytest.param("tree", 2, marks=pytest.mark.slow),
+        pytest.param("linear", 2, marks=pytest.mark.slow),
+        pytest.param("forest", 0, marks=pytest.mark.slow),
+    ],
+)
 def test_packing_and_cutting_change_no_record(model: str, classes: int) -> None:
     stream = mixed(ROWS, classes=classes)
     one = published(stream, 1, f"model.name={model}")

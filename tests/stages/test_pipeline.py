@@ -77,14 +77,15 @@ def assert_as_the_plain_loop(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str) -> None:
+@pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)], ids=str)
+def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str, seeds: tuple[int, ...]) -> None:
     more, options = CASES[case]
     happened: Counter[str] = Counter()
-    for seed in range(3):
+    for seed in seeds:
         pipeline = Pipeline(settings(*more), seed).run(log(126, **options), faults=15)
         assert_as_the_plain_loop(pipeline)
         happened += pipeline.happened
-    assert len(happened) > 10, happened
+    assert len(happened) > 6, happened
 
 
 @pytest.mark.parametrize("more", [(), ("explain.methods=isage,ipdp", "model.name=tree"), ("publish.every=3",)])
