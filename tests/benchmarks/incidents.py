@@ -1,0 +1,376 @@
+"""How many incidents are false, and are the verdicts right?
+
+    python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
+    python tests/benchmarks/incidents.py changes [--repetitions 2] [--models tree,forest] [--data ...]
+
+Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
+with iPFI.
+
+`stationary` counts incidents. The last line has them all against the budget, with a 95 % interval (Poisson), and apart
+from them those that say that the model got worse on the same data, or relies on other features: on such streams they
+report what the model did to itself.
+
+`changes` changes the stream at row `AT` in one of several ways, and compares verdicts with `TRUTH`. Its last lines are
+the confusion matrix: a line for each change, with the median delay of the first record in rows, the error of the onset
+(10 %, 50 % and 90 % quantile), and the share of onsets within their interval. `model` and `redundant` put the losses
+and contributions of another model in place of the stream's own from row `AT` on: of a linear model, and of the same
+model where a feature and its copy have changed roles.
+
+The settings of the detectors were chosen with the data sets `CHOSEN_ON`; by default, others are reported.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import multiprocessing
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.pop(0)  # this folder: in it another file may have the name of a package
+
+import numpy as np
+import orjson
+from scipy.stats import chi2
+
+from glasstream.configuration import load
+from glasstream.incidents.watch import IncidentWatch, Rows
+from glasstream.runner.reference import Reference
+from glasstream_topics import events
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.incidents import Incident
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+CHOSEN_ON = ("adult", "elec2", "eeg_eye_state", "weather_noaa", "bike_hourly", "california_housing")
+REPORTED = (
+    "bank_marketing", "higgs_10k", "phishing", "poker_hand_25k", "wine_white", "cpu_small", "qm9_10k", "air_quality",
+    "abalone", "ozone_eighthr",
+)  # fmt: skip
+REGRESSIONS = {"wine_white", "cpu_small", "qm9_10k", "air_quality", "abalone", "bike_hourly", "california_housing"}
+AT, ROWS = 5_000, 8_000
+PER_MESSAGE = 100
+TRUTH = {
+    "nothing": (),
+    "swapped": ("feature_broken",),
+    "scaled": ("feature_broken",),
+    "missing": ("feature_broken",),
+    "constant": ("feature_broken",),
+    "inputs drawn anew": ("data_moved",),
+    "labels flipped": ("concept_moved",),
+    "labels drawn anew": ("labels_shifted",),
+    "came alive": ("feature_alive",),
+    "model": ("model_replaced", "reasoning_moved"),
+    "redundant": ("reasoning_moved",),
+}
+OF_THE_MODEL = ("model_replaced", "reasoning_moved")
+
+Row = tuple[dict[str, Any], str]
+
+
+class Recorder(Reference):
+    """A plain loop that keeps the rows that its watch would get, and watches nothing itself."""
+
+    def __init__(self, name: str, model: str, seed: int) -> None:
+        task = "regression" if name in REGRESSIONS else "classification"
+        super().__init__(
+            load(
+                assignments=[
+                    f"model.name={model}",
+                    f"model.task={task}",
+                    f"seed={seed}",
+                    "explain.methods=ipfi",
+                    "drift.watch=none",
+                    "publish.every=1000000",
+                ]
+            )
+        )
+        self.stream, self.regression, self.blocks = name, task == "regression", list[Contributions]()
+
+    def _sent_answer(self, answer: Contributions) -> Contributions:
+        if answer.kind == "ok":
+            self.blocks.append(answer)
+        return answer
+
+    def rows(self, stream: list[Row]) -> Rows:
+        """Return the explained rows of a stream."""
+        key = events.key(self.stream)
+        for first in range(0, len(stream), PER_MESSAGE):
+            part = [{"x": x, "y": float(y) if self.regression else y} for x, y in stream[first : first + PER_MESSAGE]]
+            for _ in self.run([(key, orjson.dumps(part))]):
+                pass
+        widest = max(self.blocks, key=lambda block: len(block.names))
+        d = len(widest.names)
+        return Rows(
+            first_row=self.blocks[0].first_row,
+            seqs=np.concatenate([block.seqs for block in self.blocks]),
+            names=widest.names,
+            kinds=widest.kinds,
+            inputs=np.concatenate([_wide(block.values["inputs"], d, np.nan) for block in self.blocks]),
+            target=np.concatenate([block.values["target"] for block in self.blocks]),
+            classes=self.blocks[-1].classes,
+            loss=np.concatenate([block.values["loss"] for block in self.blocks]),
+            loss_name=self.blocks[-1].loss,
+            importance=np.concatenate([_wide(block.values["ipfi"], d, 0.0) for block in self.blocks]),
+        )
+
+
+def _wide(array: np.ndarray, d: int, fill: float) -> np.ndarray:
+    return np.pad(array, ((0, 0), (0, d - array.shape[1])), constant_values=fill)
+
+
+def watched(rows: Rows, stream: str, seed: int, budget: float) -> list[Incident]:
+    return list(IncidentWatch(stream, 0, seed, budget).update(rows))
+
+
+def read(name: str) -> list[Row]:
+    with gzip.open(DATA / f"{name}.csv.gz", "rt", newline="") as file:
+        records = list(csv.DictReader(file))
+    targets = [record.pop("target") for record in records]
+    return [
+        ({key: value_of(text) for key, text in record.items() if text != ""}, target)
+        for record, target in zip(records, targets, strict=True)
+    ]
+
+
+def value_of(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def shuffled(rows: list[Row], count: int, draws: np.random.Generator) -> list[Row]:
+    places = np.concatenate([draws.permutation(len(rows)) for _ in range(-(-count // len(rows)))])
+    return [rows[place] for place in places[:count]]
+
+
+class Case(NamedTuple):
+    """A change of a stream."""
+
+    rows: list[Row]
+    pool: list[Row]
+    """Further rows of the stream."""
+    regression: bool
+    first: str
+    """The most informative number."""
+    second: str
+    median: float
+    """Of `first`."""
+    draws: np.random.Generator
+
+    @classmethod
+    def of(cls, name: str, seed: int) -> "Case":
+        data = read(name)
+        draws = np.random.Generator(np.random.PCG64(seed))
+        rows = shuffled(data, 3 * ROWS, draws)
+        first, second = informative(data[:3_000])
+        median = float(np.median([x.get(first, 0.0) for x, _ in rows]))
+        return cls(rows[:ROWS], rows[ROWS:], name in REGRESSIONS, first, second, median, draws)
+
+    def after(self, change: Callable[[dict[str, Any], str], Row]) -> list[Row]:
+        return self.rows[:AT] + [change(dict(x), y) for x, y in self.rows[AT:]]
+
+    def drawn(self, belongs: Callable[[Row], bool]) -> list[Row]:
+        """Draw the rows after the change such that 85 % of them belong to a part of the data."""
+        parts = [[row for row in self.pool if belongs(row) is wanted] for wanted in (True, False)]
+        chosen = (parts[0] if self.draws.random() < 0.85 else parts[1] for _ in range(ROWS - AT))
+        return self.rows[:AT] + [part[self.draws.integers(len(part))] for part in chosen]
+
+
+def informative(rows: list[Row]) -> tuple[str, str]:
+    """Return the two numbers with more than eight values whose ranks correlate most with the target."""
+    codes = {y: code for code, y in enumerate(sorted({y for _, y in rows}))}
+    numbers = all(isinstance(value_of(y), float) for _, y in rows)
+    target = np.array([float(y) if numbers else codes[y] for _, y in rows])
+    scores = []
+    for name in rows[0][0]:
+        values = np.array([x.get(name, np.nan) if not isinstance(x.get(name), str) else np.nan for x, _ in rows])
+        if np.isnan(values).mean() < 0.5 and len(np.unique(values)) > 8:
+            ranks = np.argsort(np.argsort(np.where(np.isnan(values), np.nanmedian(values), values)))
+            scores.append((abs(float(np.corrcoef(ranks, target)[0, 1])), name))
+    return tuple(name for _, name in sorted(scores, reverse=True)[:2])  # type: ignore[return-value]
+
+
+def changed(kind: str, case: Case) -> list[Row]:
+    """Return the rows of a stream that changes at row `AT`."""
+    a, b = case.first, case.second
+    classes = sorted({y for _, y in case.rows})
+    mean = np.mean([float(y) for _, y in case.rows]) if case.regression else 0.0
+    often = Counter(y for _, y in case.rows).most_common(1)[0][0]
+
+    def swap(x: dict[str, Any], y: str) -> Row:
+        values = x.pop(a, None), x.pop(b, None)
+        return {**x, **{name: value for name, value in zip((b, a), values, strict=True) if value is not None}}, y
+
+    def flip(x: dict[str, Any], y: str) -> Row:
+        if x.get(a, 0.0) <= case.median:
+            return x, y
+        return x, str(2.0 * mean - float(y)) if case.regression else classes[(classes.index(y) + 1) % len(classes)]
+
+    match kind:
+        case "swapped":
+            return case.after(swap)
+        case "scaled":
+            return case.after(lambda x, y: ({**x, a: x.get(a, 0.0) * 1_000.0}, y))
+        case "missing":
+            lost = lambda x: {k: v for k, v in x.items() if k != a} if case.draws.random() < 0.3 else x  # noqa: E731
+            return case.after(lambda x, y: (lost(x), y))
+        case "constant":
+            return case.after(lambda x, y: ({**x, a: case.median}, y))
+        case "inputs drawn anew":
+            return case.drawn(lambda row: row[0].get(a, 0.0) > case.median)
+        case "labels flipped":
+            return case.after(flip)
+        case "labels drawn anew":
+            return case.drawn(lambda row: float(row[1]) > mean if case.regression else row[1] != often)
+        case "came alive":
+            return [({**x, a: 0.0}, y) for x, y in case.rows[:AT]] + case.rows[AT:]
+        case _:
+            return case.rows
+
+
+def rows_of(kind: str, name: str, model: str, seed: int) -> Rows:
+    case = Case.of(name, seed)
+    if kind == "model":
+        return spliced(*(Recorder(name, one, seed).rows(case.rows) for one in (model, "linear")))
+    if kind == "redundant":
+        a = case.first
+        others = [case.rows[place][0].get(a, 0.0) for place in case.draws.permutation(ROWS)]
+        noise = [({**x, "copy": other}, y) for (x, y), other in zip(case.rows, others, strict=True)]
+        roles = [({**x, a: other, "copy": x.get(a, 0.0)}, y) for (x, y), other in zip(case.rows, others, strict=True)]
+        rows = spliced(*(Recorder(name, model, seed).rows(stream) for stream in (noise, roles)))
+        inputs = rows.inputs.copy()
+        inputs[:, rows.names.index("copy")] = inputs[:, rows.names.index(a)]
+        return rows._replace(inputs=inputs)
+    return Recorder(name, model, seed).rows(changed(kind, case))
+
+
+def spliced(before: Rows, after: Rows) -> Rows:
+    """Return rows whose losses and contributions are those of `after` from row `AT` on."""
+    assert before.importance is not None and after.importance is not None
+    at = AT - before.first_row
+    order = [after.names.index(name) for name in before.names]
+    return before._replace(
+        loss=np.concatenate([before.loss[:at], after.loss[at:]]),
+        importance=np.concatenate([before.importance[:at], after.importance[at:, order]]),
+    )
+
+
+class Outcome(NamedTuple):
+    """What the watch said about one stream."""
+
+    kind: str
+    data: str
+    model: str
+    seed: int
+    rows: int
+    early: list[str]
+    """Verdicts on incidents before the change."""
+    verdict: str
+    """Last verdict on the first incident after it, or "missed"."""
+    delay: int | None
+    onset: int | None
+    """Error of its onset, in rows."""
+    within: bool | None
+
+
+def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
+    kind, name, model, seed, count, budget = task
+    if kind == "stationary":
+        draws = np.random.Generator(np.random.PCG64(seed))
+        rows = Recorder(name, model, seed).rows(shuffled(read(name), count, draws))
+        found = [one.verdict for one in watched(rows, name, seed, budget) if one.status == "open"]
+        return Outcome(kind, name, model, seed, len(rows.loss), found, "", None, None, None)
+    rows = rows_of(kind, name, model, seed)
+    incidents = defaultdict[int, list[Incident]](list)
+    for one in watched(rows, name, seed, budget):
+        incidents[one.incident].append(one)
+    early = [records[0].verdict for records in incidents.values() if records[0].row < AT]
+    late = next((records for records in incidents.values() if records[0].row >= AT), None)
+    if late is None:
+        return Outcome(kind, name, model, seed, AT, early, "missed", None, None, None)
+    first, last = late[0], [one for one in late if one.status == "open"][-1]
+    within = first.onset.earliest <= AT <= first.onset.latest
+    return Outcome(kind, name, model, seed, AT, early, last.verdict, first.row - AT, first.onset.row - AT, within)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("stationary", "changes"))
+    parser.add_argument("--data", default=",".join(REPORTED))
+    parser.add_argument("--models", default="tree,forest")
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--budget", type=float, default=0.5)
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    kinds = ["stationary"] if given.what == "stationary" else list(TRUTH)
+    tasks = [
+        (kind, name, model, seed, given.rows, given.budget)
+        for kind in kinds
+        for name in given.data.split(",")
+        for model in given.models.split(",")
+        for seed in range(given.repetitions)
+    ]
+    outcomes = []
+    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as pool:
+        for one in pool.map(outcome, tasks):
+            outcomes.append(one)
+            print(json.dumps(one._asdict()), flush=True)
+    for line in budget_kept(outcomes, given.budget) if given.what == "stationary" else confusion(outcomes):
+        print(json.dumps(line), flush=True)
+
+
+def budget_kept(outcomes: list[Outcome], budget: float) -> Iterator[dict[str, Any]]:
+    for model in [None, *sorted({one.model for one in outcomes})]:
+        chosen = [one for one in outcomes if model in (None, one.model)]
+        rows = sum(one.rows for one in chosen)
+        verdicts = [verdict for one in chosen for verdict in one.early]
+        others = [verdict for verdict in verdicts if verdict not in OF_THE_MODEL]
+        per = 100_000 / rows
+        yield {
+            "model": model or "all",
+            "rows": rows,
+            "budget": budget,
+            "incidents per 100,000 rows": round(len(verdicts) * per, 3),
+            "95 %": [round(bound * per, 3) for bound in poisson(len(verdicts))],
+            "without those of the model": round(len(others) * per, 3),
+            "95 % of these": [round(bound * per, 3) for bound in poisson(len(others))],
+            "verdicts": dict(Counter(verdicts)),
+        }
+
+
+def poisson(count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a Poisson mean."""
+    return (chi2.ppf(0.025, 2 * count) / 2 if count else 0.0), chi2.ppf(0.975, 2 * count + 2) / 2
+
+
+def confusion(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
+    right = wrong = total = 0
+    for kind, truth in TRUTH.items():
+        chosen = [one for one in outcomes if one.kind == kind]
+        verdicts = Counter(one.verdict for one in chosen)
+        good = verdicts["missed"] if not truth else sum(verdicts[verdict] for verdict in truth)
+        unclear = verdicts["unclear"] + (verdicts["missed"] if truth else 0)
+        right, wrong, total = right + good, wrong + len(chosen) - good - unclear, total + len(chosen)
+        delays = [one.delay for one in chosen if one.delay is not None]
+        onsets = [one.onset for one in chosen if one.onset is not None]
+        yield {
+            "change": kind,
+            "verdicts": dict(verdicts.most_common()),
+            "delay": float(np.median(delays)) if delays else None,
+            "onset": [float(one) for one in np.percentile(onsets, [10, 50, 90])] if onsets else None,
+            "within": round(float(np.mean([one.within for one in chosen if one.within is not None])), 2)
+            if onsets
+            else None,
+            "before the change": dict(Counter(verdict for one in chosen for verdict in one.early)),
+        }
+    yield {"right": round(right / total, 3), "wrong": round(wrong / total, 3), "streams": total}
+
+
+if __name__ == "__main__":
+    main()
