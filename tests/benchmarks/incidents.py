@@ -176,7 +176,7 @@ class Case(NamedTuple):
 
     def drawn(self, belongs: Callable[[Row], bool]) -> list[Row]:
         """Draw the rows after the change such that 85 % of them belong to a part of the data."""
-        parts = [[row for row in self.pool if belongs(row) is wanted] for wanted in (True, False)]
+        parts = [[row for row in self.pool if bool(belongs(row)) is wanted] for wanted in (True, False)]
         chosen = (parts[0] if self.draws.random() < 0.85 else parts[1] for _ in range(ROWS - AT))
         return self.rows[:AT] + [part[self.draws.integers(len(part))] for part in chosen]
 

@@ -16,6 +16,8 @@ from glasstream_topics.methods import METHODS
 NO_KERNEL = {
     "drift.preset",  # stands for other settings
     "limits.lag",  # who waits for whom
+    "notify.form",  # HTTP
+    "notify.start",  # where reading begins
     "topics.partitioner",  # Python
 }
 """Settings that choose between things, none of which is a kernel's."""
