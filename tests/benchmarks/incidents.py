@@ -47,10 +47,19 @@ from glasstream_topics.incidents import Incident
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 CHOSEN_ON = ("adult", "elec2", "eeg_eye_state", "weather_noaa", "bike_hourly", "california_housing")
 REPORTED = (
-    "bank_marketing", "higgs_10k", "phishing", "poker_hand_25k", "wine_white", "cpu_small", "qm9_10k", "air_quality",
-    "abalone", "ozone_eighthr",
+    "bank_marketing", "higgs_10k", "superconductor_sample", "poker_hand_25k", "wine_white", "cpu_small", "qm9_10k",
+    "air_quality", "abalone", "ozone_eighthr",
 )  # fmt: skip
-REGRESSIONS = {"wine_white", "cpu_small", "qm9_10k", "air_quality", "abalone", "bike_hourly", "california_housing"}
+REGRESSIONS = {
+    "superconductor_sample",
+    "wine_white",
+    "cpu_small",
+    "qm9_10k",
+    "air_quality",
+    "abalone",
+    "bike_hourly",
+    "california_housing",
+}
 AT, ROWS = 5_000, 8_000
 PER_MESSAGE = 100
 TRUTH = {
