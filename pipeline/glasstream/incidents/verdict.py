@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri  # type: ignore[import-untyped]
 
 from glasstream.incidents.betting import BINS
 from glasstream.incidents.histogram import Histogram
@@ -35,7 +36,7 @@ _LIKE = 0.2  # share of a distance that a factor or a swap may leave unexplained
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 _STRONG = 4.0  # log10 of the wealth of a series that takes part in an incident
-_SURE = 5.0  # standard deviations of a chi-square statistic
+_CHANCE = 1e-3  # that labels which follow the same rule look as if they did not
 _IN_A_BIN = 5  # fewest rows of a bin that is compared
 _CLEAR = 0.4  # smallest weight of a verdict that is not "unclear"
 _UNEXPLAINED = 0.2  # weight of what no verdict explains
@@ -259,7 +260,7 @@ def _other_answers(sample: Sample) -> bool:
 
     This compares mean labels over the bins of each feature, and over quarters of its values, by a chi-square statistic.
     """
-    targets = sample.targets
+    targets, chance = sample.targets, _CHANCE / (2 * max(1, len(sample.inputs)))
     variance = max(float(targets.var()), 1e-300)
     for j, before in enumerate(sample.inputs):
         bins = before.bins(sample.values[:, j])
@@ -273,7 +274,7 @@ def _other_answers(sample: Sample) -> bool:
             gap = sums[use] / now[use] - answers[use] / then[use]
             statistic = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
             freedom = int(use.sum())
-            if freedom and statistic - freedom > _SURE * np.sqrt(2.0 * freedom):
+            if freedom and statistic > chdtri(freedom, chance):
                 return True
     return False
 

@@ -133,7 +133,7 @@ class IncidentWatch:
     def _onset(self, over: Name, row: int) -> Onset:
         starts = self.series.starts(over)
         first = int(starts[0])
-        margin = (row - first) // 2 + 5
+        margin = 3 * (row - first) // 4 + 5
         latest = row if over.side == "reasoning" else min(row, int(starts.max()) + margin)  # importance is too noisy
         return Onset(first, max(0, int(starts.min()) - margin), latest)
 
