@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
 from glasstream.incidents.watch import IncidentWatch, Rows
@@ -74,6 +75,11 @@ def data_moved(stream: Stream) -> None:
     stream.inputs[AT:, 3] = stream.draws.choice([0.0, 1.0, 2.0], size=ROWS - AT, p=[0.2, 0.2, 0.6])
 
 
+def data_and_loss_moved(stream: Stream) -> None:
+    data_moved(stream)
+    stream.loss[AT:] += 0.5
+
+
 def concept_moved(stream: Stream) -> None:
     other = stream.inputs[AT:, 0] > 0.3
     stream.target[AT:][other] = 1.0 - stream.target[AT:][other]
@@ -116,6 +122,8 @@ def watched(stream: Stream, sizes: list[int] | None = None, budget: float = 0.5)
     found: list[Incident] = []
     first = 0
     for size in sizes or [len(stream.loss)]:
-        found += watch.update(stream.rows(first, first + size))
+        for record in watch.update(stream.rows(first, first + size)):
+            found.append(record)
+            msgspec.json.encode(watch.state()[0])  # what is published can be saved
         first += size
     return found

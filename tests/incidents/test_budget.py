@@ -50,14 +50,25 @@ def test_values_that_do_not_change_keep_the_budget(kind: str) -> None:
     assert alarms <= stats.poisson.ppf(0.999, expected)
 
 
+def _correlated(draws: np.random.Generator, rows: int, rho: float) -> np.ndarray:
+    noise = draws.normal(size=rows)
+    for row in range(1, rows):
+        noise[row] = rho * noise[row - 1] + np.sqrt(1.0 - rho**2) * noise[row]
+    return noise
+
+
 def test_levels_that_do_not_rise_keep_the_budget() -> None:
-    """Losses of several shapes, with a mean that falls or stays. Their budget is a quarter of the whole."""
-    budget, rows, streams = 50.0, 8_000, 60
+    """Losses of several shapes, with a mean that falls or stays, also of rows that depend on their neighbours. Their
+    budget is a quarter of the whole.
+    """
+    budget, rows, streams = 50.0, 8_000, 90
     shapes = (
         lambda draws: draws.exponential(size=rows),
         lambda draws: (draws.random(rows) < 0.1).astype(float),
         lambda draws: draws.lognormal(sigma=1.5, size=rows),
         lambda draws: draws.random(rows) * np.linspace(2.0, 1.0, rows),
+        lambda draws: (draws.random(rows) < 0.97).astype(float),
+        lambda draws: np.exp(0.5 * _correlated(draws, rows, 0.6)),
     )
     alarms = 0
     for number in range(streams):
@@ -70,7 +81,7 @@ def test_levels_that_do_not_rise_keep_the_budget() -> None:
             if over is not None:
                 alarms += 1
                 series.forget_bets()
-    expected = 0.35 * budget * rows * streams / 100_000
+    expected = 0.25 * budget * rows * streams / 100_000
     assert alarms <= stats.poisson.ppf(0.999, expected)
 
 

@@ -1,7 +1,9 @@
 """A known change gets its verdict, its features, and its onset. A stream without a change gets no incident."""
 
+import numpy as np
 import pytest
 
+from glasstream.incidents.watch import IncidentWatch, Rows
 from tests.incidents.streams import (
     AT,
     Change,
@@ -99,6 +101,56 @@ def test_a_model_that_learns_raises_no_alarm() -> None:
     stream.loss *= 1.0 + 2.0 * learning * (1.0 - (stream.rows().seqs / 10_100.0))
     stream.importance[:, 0] *= stream.rows().seqs / 10_100.0
     assert watched(stream) == []
+
+
+def test_a_feature_that_was_always_missing_comes_alive() -> None:
+    stream = Stream(1)
+    stream.inputs[:AT, 4] = np.nan
+    first, *_ = watched(stream)
+    assert (first.verdict, [one.feature for one in first.features]) == ("feature_alive", ["still"])
+
+
+def test_many_features_that_move_together_are_one_incident() -> None:
+    draws = np.random.default_rng(1)
+    inputs = draws.normal(size=(9_000, 60))
+    inputs[AT:] += 2.0
+    rows = Rows(
+        0, np.arange(9_000), [f"f{j}" for j in range(60)], [0] * 60, inputs, draws.random(9_000), [],
+        draws.random(9_000), "squared", None,
+    )  # fmt: skip
+    incidents = list(IncidentWatch("s", 0, 7, 0.5).update(rows))
+    assert [(one.incident, one.status, one.verdict) for one in incidents] == [
+        (1, "open", "data_moved"),
+        (1, "normal", "data_moved"),
+    ]
+    assert len(incidents[0].evidence) == 20
+
+
+@pytest.mark.parametrize("small", [1e-300, 1e-30])
+def test_values_of_any_size_have_a_verdict(small: float) -> None:
+    stream = Stream(1)
+    stream.inputs[:, 1] *= small
+    stream.inputs[AT:, 1] *= 1e60 / small
+    assert watched(stream)[0].verdict == "feature_broken"
+
+
+def test_an_outlier_hides_no_rise_of_the_loss_and_makes_no_rule() -> None:
+    stream = changed(model_replaced, 1)
+    stream.loss[1_000] = 1e6
+    stream.target = stream.inputs[:, 2] + stream.draws.normal(size=len(stream.target))
+    stream.target[1_100] = 1e9
+    rows = stream.rows()._replace(classes=[])
+    first = next(IncidentWatch("s", 0, 7, 0.5).update(rows))
+    assert first.verdict == "model_replaced" and FIRST < first.row < FIRST + 1_000
+
+
+def test_inputs_that_move_with_another_rule_of_the_labels_are_not_said_to_hold() -> None:
+    stream = changed(data_moved, 1)
+    stream.target[AT:] = 1.0 - stream.target[AT:]
+    stream.loss[AT:] = 0.9
+    last = [one for one in watched(stream) if one.status == "open"][-1]
+    assert last.verdict == "unclear"
+    assert "concept_moved" in {one.verdict for one in last.alternatives}
 
 
 def test_a_regression_has_incidents() -> None:

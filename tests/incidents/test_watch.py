@@ -15,6 +15,7 @@ from tests.incidents.streams import (
     Stream,
     changed,
     concept_moved,
+    data_and_loss_moved,
     nothing,
     reasoning_moved,
     scaled,
@@ -38,7 +39,7 @@ def whole(stream: Stream) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("change", [swapped, concept_moved, reasoning_moved])
+@pytest.mark.parametrize("change", [swapped, concept_moved, data_and_loss_moved, reasoning_moved])
 def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     stream, draws = changed(change, seed), np.random.default_rng(seed)
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()

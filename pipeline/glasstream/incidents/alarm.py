@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.incidents.series import Series
 from glasstream.incidents.verdict import Judgement, Level
 from glasstream_topics.incidents import Onset
 
@@ -33,7 +34,7 @@ class Alarm:
     gathered: Floats
     """(w, 1 + d) labels and inputs since the alarm."""
     sums: Floats
-    """(2, 1 + d) sums of loss and importance over `summed` rows, and of their squares."""
+    """(3, 1 + d) sums of loss and importance over `summed` rows: within bounds, their squares, and as they are."""
     number: int = 0
     """Number of the incident; 0 until it is confirmed."""
     judgement: Judgement | None = None
@@ -46,7 +47,7 @@ class Alarm:
     @classmethod
     def raised(cls, row: int, side: str, onset: Onset, features: int) -> "Alarm":
         """Return an alarm without rows."""
-        return cls(row, side, onset, np.empty((0, 1 + features)), np.zeros((2, 1 + features)))
+        return cls(row, side, onset, np.empty((0, 1 + features)), np.zeros((3, 1 + features)))
 
     @property
     def until_due(self) -> int:
@@ -58,8 +59,9 @@ class Alarm:
         """Whether rows are to be compared now."""
         return self.rows % GATHERED == 0
 
-    def gather(self, values: Floats, levels: Floats) -> None:
+    def gather(self, values: Floats, levels: Floats, series: Series) -> None:
         """Add rows to those that the incident is judged by: all up to `JUDGED_AGAIN`, and later the newest."""
+        low, high = series.bounds()
         most = max(1, min(JUDGED_AGAIN, _NUMBERS // values.shape[1]) // GATHERED) * GATHERED
         if len(self.gathered) >= (most if self.rows < JUDGED_AGAIN else GATHERED):
             self.gathered = self.gathered[:0]
@@ -67,24 +69,30 @@ class Alarm:
             self.sums[:], self.summed = 0.0, 0
         self.gathered = np.concatenate([self.gathered, values])
         for row in levels:  # one by one: the sums must not depend on how blocks are cut
-            self.sums += np.stack([row, row * row])
+            within = np.clip(row, low, high)
+            self.sums += np.stack([within, within * within, row])
         self.summed += len(values)
         self.rows += len(values)
 
-    def levels(self, mean: Floats, variance: Floats) -> list[Level]:
-        """Return loss and importance before and after the alarm."""
-        after, squares = self.sums / self.summed
-        spread = np.sqrt(np.maximum(variance, squares - after**2))
+    def levels(self, series: Series) -> list[Level]:
+        """Return loss and importance before and after the alarm, without the weight of outliers."""
+        after, squares, _ = self.sums / self.summed
+        spread = np.sqrt(np.maximum(series.arrays["variance"], squares - after**2))
         return [
-            Level(float(then), float(deviation), float(now), self.summed)
-            for then, deviation, now in zip(mean, spread, after, strict=True)
+            Level(float(then), float(spread[place]), float(after[place]), self.summed / series.apart(place))
+            for place, then in enumerate(series.arrays["robust"])
         ]
+
+    @property
+    def loss(self) -> float:
+        """Mean loss of the summed rows."""
+        return float(self.sums[2, 0] / self.summed)
 
     def widen(self, features: int) -> None:
         """Make room for more features."""
         more = 1 + features - self.gathered.shape[1]
         self.gathered = np.hstack([self.gathered, np.full((len(self.gathered), more), np.nan)])
-        self.sums = np.hstack([self.sums, np.zeros((2, more))])
+        self.sums = np.hstack([self.sums, np.zeros((3, more))])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
@@ -104,4 +112,6 @@ class Alarm:
         onset = msgspec.convert(own.pop("onset"), Onset)
         judgement = msgspec.convert(own.pop("judgement"), Judgement | None)
         gathered, sums = np.array(arrays["gathered"]), np.array(arrays["sums"])
+        if gathered.ndim != 2 or sums.shape != (3, gathered.shape[1]):
+            raise ValueError(f"expected sums of {gathered.shape[-1]} levels, got {sums.shape}")
         return cls(onset=onset, judgement=judgement, gathered=gathered, sums=sums, **own)

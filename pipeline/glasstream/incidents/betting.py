@@ -32,6 +32,9 @@ LEVEL_BETS: Final = 6
 MEMORY: Final = 2_000.0
 """Number of rows over which the mean of a level is taken."""
 
+FURTHEST: Final = 8.0
+"""Standard deviations of a level: larger deviations count as this one."""
+
 WARM_UP: Final = 300.0
 """Number of rows from which on the mean loss is known."""
 
@@ -39,8 +42,10 @@ LEARNING: Final = 2_000.0
 """Number of rows in which the importance of features changes because the model learns."""
 
 _RECENT = 500.0  # most rows over which the mean loss of a bin is taken
-_FURTHEST = 8.0  # standard deviations: larger deviations of a level count as this one
+_OUTLIER = 100.0  # standard deviations: larger deviations of a level count as this one in its variance
 _ROBUST_FROM = 100.0  # rows
+_CORRELATED = 0.2  # least correlation of neighbours that matters
+_THINNEST = 50
 _LEAST = 0.04
 _MOST = 1e200
 _TAIL = 0.02
@@ -104,10 +109,30 @@ def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def thinning(variance, covariance):  # type: ignore[no-untyped-def]
+    """Return every how many rows a series is tested, so that the tested rows hardly depend on each other.
+
+    This is the integrated autocorrelation time of a first-order process with this covariance of neighbours.
+    """
+    if covariance < _CORRELATED * variance or variance <= 0.0:
+        return 1
+    return min(_THINNEST, int(np.ceil((variance + covariance) / max(1e-3 * variance, variance - covariance))))
+
+
+@kernel
+def label_limits(edges, used):  # type: ignore[no-untyped-def]
+    """Return the range to which labels are clipped: that of the edges, and once as much on each side."""
+    if used < 2:
+        return -np.inf, np.inf
+    span = edges[used - 1] - edges[0]
+    return edges[0] - span, edges[used - 1] + span
+
+
+@kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, begin, values, levels, learn, key, limits, level_limits,
     edges, used, counts, risk, answer, thin, wealth, best, start,
-    mean, variance, number, level_wealth, level_best, level_start,
+    mean, robust, variance, covariance, last, number, level_wealth, level_best, level_start,
 ):  # fmt: skip
     """Feed rows to all series until one of them exceeds its limit.
 
@@ -131,9 +156,14 @@ def feed(  # type: ignore[no-untyped-def]
     The index after the last row fed.
     """
     half = LEVEL_BETS // 2
+    lowest, highest = label_limits(edges[0], used[0])
     for i in range(begin, values.shape[0]):
         row = first_row + i
         over = False
+        answer_here = max(lowest, min(highest, values[i, 0]))
+        risk_here = levels[i, 0]
+        if number[0] > _ROBUST_FROM and variance[0] > 0.0:
+            risk_here = min(risk_here, mean[0] + FURTHEST * np.sqrt(variance[0]))
         for s in range(values.shape[1]):
             if used[s] >= 0 and row % thin[s] == 0:
                 place = bin_of(values[i, s], edges[s], used[s])
@@ -147,14 +177,17 @@ def feed(  # type: ignore[no-untyped-def]
                 if learn:
                     counts[s, place] += 1.0
                     counts[s, BINS] += 1.0
-                    risk[s, place] += (levels[i, 0] - risk[s, place]) / min(counts[s, place], _RECENT)
-                    answer[s, place] += (values[i, 0] - answer[s, place]) / counts[s, place]
+                    risk[s, place] += (risk_here - risk[s, place]) / min(counts[s, place], _RECENT)
+                    answer[s, place] += (answer_here - answer[s, place]) / counts[s, place]
                 over = over or together * thin[s] > limits[s]
             level = levels[i, s]
             spread = np.sqrt(variance[s])
-            if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING):
-                z = max(-_FURTHEST, min(_FURTHEST, (level - mean[s]) / spread))
+            apart = thinning(variance[s], covariance[s])
+            if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING) and row % apart == 0:
+                z = max(-FURTHEST, min(FURTHEST, (level - robust[s]) / spread))
                 stake = _UPWARDS if s == 0 else _BOTH_WAYS
+                if s == 0 and robust[s] > 0.0:
+                    stake = min(stake, (1.0 - _LEAST) * spread / robust[s])  # a loss of 0 must leave some wealth
                 together = 0.0
                 for bet in range(half if s == 0 else LEVEL_BETS):
                     size = (stake if bet < half else -stake) / (1 << (bet % half))
@@ -162,14 +195,19 @@ def feed(  # type: ignore[no-untyped-def]
                         level_wealth[s, bet], level_best[s, bet], level_start[s, bet], row, max(_LEAST, 1.0 + size * z)
                     )
                     together += level_wealth[s, bet]
-                over = over or together > level_limits[s]
+                over = over or together * apart > level_limits[s]
             if learn:
                 number[s] += 1.0
                 share = 1.0 / min(number[s], MEMORY)
-                step = level - mean[s]
-                bound = _FURTHEST * spread if number[s] > _ROBUST_FROM else np.inf
-                mean[s] += share * max(-bound, min(bound, step))
+                near, far = np.inf, np.inf
+                if number[s] > _ROBUST_FROM and spread > 0.0:
+                    near, far = FURTHEST * spread, _OUTLIER * spread
+                step = max(-far, min(far, level - robust[s]))
+                mean[s] += share * (level - mean[s])
+                robust[s] += share * max(-near, min(near, step))
                 variance[s] = (1.0 - share) * (variance[s] + share * step * step)
+                covariance[s] += share * (step * last[s] - covariance[s])
+                last[s] = step
         if over:
             return i + 1
     return values.shape[0]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.incidents import betting
 from glasstream.incidents.betting import BINS
 
 
@@ -43,6 +44,10 @@ class Histogram(NamedTuple):
     def shares_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (BINS,) the share of values in each bin."""
         return np.asarray(np.bincount(self.bins(values), minlength=BINS) / max(1, len(values)))
+
+    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values within the range of the edges and once as much on each side, as for `answer`."""
+        return np.asarray(np.clip(values, *betting.label_limits(self.edges, len(self.edges))))
 
     def distance(self, values: NDArray[np.float64]) -> float:
         """Return the Kolmogorov-Smirnov statistic of values, times the square root of the effective sample size."""

@@ -19,8 +19,6 @@ _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer row
 _FEWEST = 60  # rows
 _BUDGET_ROWS = 100_000.0
 _SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}  # of the budget
-_CORRELATED = 0.2
-_THINNEST = 50
 
 Floats = NDArray[np.float64]
 
@@ -107,6 +105,16 @@ class Series:
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
         return Histogram(edges, counts, risk, answer, int(self.arrays["thin"][place]))
 
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Return the smallest and largest levels that are no outliers."""
+        robust, spread = self.arrays["robust"], np.sqrt(self.arrays["variance"])
+        reach = np.where(spread > 0.0, betting.FURTHEST * spread, np.inf)
+        return robust - reach, robust + reach
+
+    def apart(self, place: int) -> int:
+        """Return every how many rows a level is tested: that of the loss is at place 0."""
+        return int(betting.thinning(self.arrays["variance"][place], self.arrays["covariance"][place]))
+
     @property
     def names(self) -> list[Name]:
         """All series."""
@@ -119,11 +127,11 @@ class Series:
         return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
 
     def starts(self, name: Name) -> NDArray[np.int64]:
-        """Return the first rows of the change that the strong bets of a series suggest, strongest bet first."""
+        """Return the first rows of the change that strong bets suggest, strongest first; none if no bet wins."""
         prefix, place = _place(name)
         best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
         order = np.argsort(-best, kind="stable")
-        return np.asarray(start[order[best[order] >= max(1.0, float(best.max()) ** 0.5)]])
+        return np.asarray(start[order[best[order] > max(1.0, float(best.max()) ** 0.5)]])
 
     def forget_bets(self) -> None:
         """Let all bets begin anew."""
@@ -138,12 +146,17 @@ class Series:
             if side == "loss":
                 self.arrays["number"][0] = 0.0
             elif side == "label":
-                self.arrays["used"][0] = -1
+                self._begin_anew(0)
             elif side == "input":
-                self.arrays["used"][1 + slot] = -1
+                self._begin_anew(1 + slot)
                 self.moves[slot] = self.moves.get(slot, 0) + 1
         if not self.calibrating:
             self._calibrate_next()
+
+    def _begin_anew(self, place: int) -> None:
+        self.arrays["used"][place] = -1
+        for name in ("counts", "risk", "answer"):
+            self.arrays[name][place] = 0.0
 
     def _limits(self) -> Floats:
         rows, d = _BUDGET_ROWS / self.budget, max(1, self.width)
@@ -158,8 +171,9 @@ class Series:
 
     def _over(self, limits: Floats) -> Name | None:
         """Return the series that is furthest beyond its limit."""
+        apart = [self.apart(place) for place in range(1 + self.width)]
         wealth = self.arrays["wealth"].sum(axis=1) * self.arrays["thin"]
-        beyond = np.stack([wealth, self.arrays["level_wealth"].sum(axis=1)]) / limits
+        beyond = np.stack([wealth, self.arrays["level_wealth"].sum(axis=1) * apart]) / limits
         row, place = divmod(int(beyond.argmax()), 1 + self.width)
         if beyond[row, place] <= 1.0:
             return None
@@ -190,8 +204,6 @@ class Series:
             self.arrays["edges"][place, : len(edges)] = edges
             self.arrays["used"][place] = len(edges)
             self.arrays["thin"][place] = _thinning(values)
-            for name in ("counts", "risk", "answer"):
-                self.arrays[name][place] = 0.0
             self._forget_bets("", slice(place, place + 1))
         self._calibrate_next()
 
@@ -210,7 +222,10 @@ def _fresh(number: int) -> dict[str, NDArray[Any]]:
         "best": np.ones(values),
         "start": np.zeros(values, np.int64),
         "mean": np.zeros(number),
+        "robust": np.zeros(number),
         "variance": np.zeros(number),
+        "covariance": np.zeros(number),
+        "last": np.zeros(number),
         "number": np.zeros(number),
         "level_wealth": np.zeros(levels),
         "level_best": np.ones(levels),
@@ -224,13 +239,8 @@ def _place(name: Name) -> tuple[str, int]:
 
 
 def _thinning(values: Floats) -> int:
-    """Return every how many rows a series is tested, so that the tested values hardly depend on each other.
-
-    This is the integrated autocorrelation time of a first-order process with the lag-1 autocorrelation of the ranks.
-    """
+    """Return every how many rows a series is tested, by the correlation of the ranks of neighbours."""
     known = np.where(np.isnan(values), -np.inf, values)
     ranks = np.searchsorted(np.sort(known), known).astype(np.float64)
     ranks -= ranks.mean()
-    power = float((ranks**2).sum())
-    rho = float((ranks[1:] * ranks[:-1]).sum()) / power if power else 0.0
-    return 1 if rho < _CORRELATED else min(_THINNEST, int(np.ceil((1.0 + rho) / max(1e-3, 1.0 - rho))))
+    return int(betting.thinning(float((ranks**2).sum()), float((ranks[1:] * ranks[:-1]).sum())))

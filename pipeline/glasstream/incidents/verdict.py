@@ -30,6 +30,7 @@ BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
 
 _FINE = 8  # fewest edges of a feature whose factor can be told
+_LARGEST = 1e100  # factor
 _KNOWN = 30  # fewest values before the incident
 _SAME, _MOVED = 1.63, 2.2  # Kolmogorov-Smirnov statistic: 1 % and 1 in 10,000 of unchanged samples exceed it
 _LIKE = 0.2  # share of a distance that a factor or a swap may leave unexplained
@@ -38,7 +39,7 @@ _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a me
 _STRONG = 4.0  # log10 of the wealth of a series that takes part in an incident
 _CHANCE = 1e-3  # that labels which follow the same rule look as if they did not
 _IN_A_BIN = 5  # fewest rows of a bin that is compared
-_CLEAR = 0.4  # smallest weight of a verdict that is not "unclear"
+_CLEAR = 0.45  # smallest weight of a verdict that is not "unclear"
 _UNEXPLAINED = 0.2  # weight of what no verdict explains
 _MOST_FEATURES, _MOST_EVIDENCE = 10, 20
 
@@ -52,13 +53,13 @@ class Level(NamedTuple):
     spread: float
     """Standard deviation of single rows."""
     after: float
-    rows: int
-    """Number of rows after the alarm."""
+    rows: float
+    """Number of rows after the alarm, as if they were independent."""
 
     @property
     def rise(self) -> float:
         """Rise in standard errors."""
-        return (self.after - self.before) / (self.spread / np.sqrt(self.rows)) if self.spread > 0 else 0.0
+        return float((self.after - self.before) / (self.spread / np.sqrt(self.rows))) if self.spread > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class Sample:
     """log10 of the mean wealth of each series."""
     starts: Mapping[Name, int]
     """First row of the change in each series."""
+    classes: bool
+    """Whether the labels are classes."""
 
     def strong(self, side: str, slot: int = 0) -> bool:
         """Return whether the bets of a series are strong evidence of a change."""
@@ -97,11 +100,13 @@ class Judgement:
     alternatives: list[Alternative]
     features: list[Affected]
     evidence: list[Evidence]
+    changed: list[Name]
+    """All series that changed, also those that are not among the evidence."""
 
     @property
     def worse(self) -> bool:
         """Whether the loss rose."""
-        return any(one.side == "loss" for one in self.evidence)
+        return Name("loss", 0) in self.changed
 
 
 class _Changes(NamedTuple):
@@ -117,6 +122,12 @@ class _Changes(NamedTuple):
     """Whether the loss rose."""
     reasoning: list[int]
     """Features with another importance."""
+
+    @property
+    def names(self) -> list[Name]:
+        """The series that changed."""
+        names = [Name("input", j) for j in self.moved] + [Name("reasoning", j) for j in self.reasoning]
+        return names + [Name("label", 0)] * bool(self.labels) + [Name("loss", 0)] * self.worse
 
 
 def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
@@ -142,12 +153,14 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
         alternatives=[Alternative(verdict, weight) for weight, verdict in ranked[1:]],
         features=affected or [Affected(sample.names[j], None) for j in changes.reasoning[:_MOST_FEATURES]],
         evidence=_evidence(sample, changes),
+        changed=changes.names,
     )
 
 
 def _changes(sample: Sample, worse: bool) -> _Changes:
-    known = [one.total > _KNOWN and len(one.edges) > 0 for one in sample.inputs]
-    distance = np.array([one.distance(sample.values[:, j]) if known[j] else 0.0 for j, one in enumerate(sample.inputs)])
+    distance = np.array(
+        [one.distance(sample.values[:, j]) if one.total > _KNOWN else 0.0 for j, one in enumerate(sample.inputs)]
+    )
     moved = [
         j for j in range(len(sample.names)) if distance[j] > (_SAME if sample.strong("input", j) else _MOVED)
     ]  # fmt: skip
@@ -166,12 +179,15 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
     broken, alive = not faults.isdisjoint(BROKEN), "alive" in faults
     if broken or alive:
         return {"feature_broken": float(broken), "feature_alive": alive * (0.3 if broken else 1.0)}
-    if changes.moved and changes.labels:
-        largest = float(max(changes.distance[changes.moved]))
-        return {"labels_shifted": changes.labels, "data_moved": largest}
     if changes.moved:
+        share = changes.labels / (changes.labels + float(max(changes.distance[changes.moved])))
         beyond = _beyond(sample, changes) if changes.worse else 0.0
-        return {"data_moved": 1.0 if beyond < _RISE else 0.5, "concept_moved": 0.49 * (beyond > _RISE_OF_STRONG)}
+        held = 1.0 if beyond < _RISE else 0.5
+        return {
+            "labels_shifted": share * held,
+            "data_moved": (1.0 - share) * held,
+            "concept_moved": 0.49 * (beyond > _RISE_OF_STRONG),
+        }
     if changes.worse:
         others = _other_answers(sample)
         return {
@@ -236,9 +252,10 @@ def _factor(before: Histogram, values: Floats) -> float | None:
     powers, factors = [], []
     for share in (0.5, 0.75, 0.25, 0.9):
         old, new = before.quantile(share), float(np.quantile(values, share))
-        if old != 0.0 and new != 0.0:
-            powers.append(float(np.copysign(10.0 ** round(np.log10(abs(new / old))), new * old)))
-            factors.append(float(f"{new / old:.2g}"))
+        ratio = new / old if old != 0.0 else 0.0
+        if 1.0 / _LARGEST < abs(ratio) < _LARGEST:
+            powers.append(float(np.copysign(10.0 ** round(np.log10(abs(ratio))), ratio)))
+            factors.append(float(f"{ratio:.2g}"))
     for candidates in (powers, factors):
         large = [factor for factor in candidates if not 1.0 / SCALED < factor < SCALED]
         fits = [(before.distance(values / factor), factor) for factor in large]
@@ -248,10 +265,15 @@ def _factor(before: Histogram, values: Floats) -> float | None:
 
 
 def _beyond(sample: Sample, changes: _Changes) -> float:
-    """Return by how many standard errors the loss exceeds what the values of the most moved feature explain."""
+    """Return by how many standard errors the loss exceeds what the changes of the data explain.
+
+    The mean loss before at the values of the feature that moved most, or at the labels, is what they explain.
+    """
     j = max(changes.moved, key=lambda j: changes.distance[j])
-    before = sample.inputs[j]
-    expected = float(before.risk[before.bins(sample.values[:, j])].mean())
+    data = [(sample.inputs[j], sample.values[:, j])]
+    if changes.labels:
+        data.append((sample.label, sample.targets))
+    expected = max(float(before.risk[before.bins(values)].mean()) for before, values in data)
     return sample.loss._replace(before=expected).rise
 
 
@@ -260,8 +282,11 @@ def _other_answers(sample: Sample) -> bool:
 
     This compares mean labels over the bins of each feature, and over quarters of its values, by a chi-square statistic.
     """
-    targets, chance = sample.targets, _CHANCE / (2 * max(1, len(sample.inputs)))
-    variance = max(float(targets.var()), 1e-300)
+    chance = _CHANCE / (2 * max(1, len(sample.inputs)))
+    targets = sample.label.clipped(sample.targets)
+    shares, before_all = sample.label.shares, sample.label.answer
+    mean = float(shares @ before_all)
+    variance = max(float(targets.var()), float(shares @ (before_all - mean) ** 2), 1e-12 * mean * mean, 1e-300)
     for j, before in enumerate(sample.inputs):
         bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
@@ -274,7 +299,7 @@ def _other_answers(sample: Sample) -> bool:
             gap = sums[use] / now[use] - answers[use] / then[use]
             statistic = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
             freedom = int(use.sum())
-            if freedom and statistic > chdtri(freedom, chance):
+            if freedom and statistic / max(before.thin, sample.label.thin) > chdtri(freedom, chance):
                 return True
     return False
 
@@ -297,12 +322,7 @@ def _redistributed(sample: Sample) -> list[int]:
 
 def _evidence(sample: Sample, changes: _Changes) -> list[Evidence]:
     """Return the series that changed, strongest first."""
-    names = [Name("input", j) for j in changes.moved] + [Name("reasoning", j) for j in changes.reasoning]
-    if changes.labels:
-        names.append(Name("label", 0))
-    if changes.worse:
-        names.append(Name("loss", 0))
-    strongest = sorted(names, key=lambda name: -sample.strengths[name])[:_MOST_EVIDENCE]
+    strongest = sorted(changes.names, key=lambda name: -sample.strengths[name])[:_MOST_EVIDENCE]
     return [
         Evidence(
             name.side,
@@ -323,8 +343,9 @@ def _before_and_after(sample: Sample, name: Name) -> tuple[float | None, float |
     is_input = name.side == "input"
     before = sample.inputs[name.slot] if is_input else sample.label
     values = sample.values[:, name.slot] if is_input else sample.targets
-    if is_input and sample.kinds[name.slot] == 0:
-        present = values[~np.isnan(values)]
-        return before.quantile(0.5), float(np.median(present)) if len(present) else None
+    if sample.kinds[name.slot] == 0 if is_input else not sample.classes:
+        present = np.sort(values[~np.isnan(values)])
+        middle = float(present[len(present) // 2]) if len(present) else None
+        return before.quantile(0.5) if len(before.edges) else None, middle
     mode = int(before.counts.argmax())
     return float(before.shares[mode]), float(before.shares_of(values)[mode])

@@ -78,6 +78,8 @@ class IncidentWatch:
     budget: float
     names: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
+    classes: bool = False
+    """Whether the labels are classes."""
     incidents: int = 0
     """Number of incidents so far."""
     series: Series = field(init=False)
@@ -93,6 +95,7 @@ class IncidentWatch:
         """Add rows in order, and return the incidents that they open, change or end."""
         if len(rows.names) > len(self.names):
             self._widen(rows)
+        self.classes = bool(rows.classes)
         values = np.full((len(rows.loss), 1 + len(self.names)), np.nan)
         values[:, 0] = rows.target
         values[:, 1 : 1 + rows.inputs.shape[1]] = rows.inputs
@@ -112,7 +115,7 @@ class IncidentWatch:
             if over is not None:
                 self.alarm = Alarm.raised(now.row, over.side, self._onset(over, now.row), len(self.names))
             elif alarm is not None:
-                alarm.gather(values[begin:done], levels[begin:done])
+                alarm.gather(values[begin:done], levels[begin:done], self.series)
                 if alarm.due:
                     yield from self._compare(alarm, now)
 
@@ -124,11 +127,6 @@ class IncidentWatch:
         if self.alarm.side == "reasoning" and self.alarm.judgement is None:
             return [name for name in names if name.side == "reasoning"]  # the other sides tell more, and sooner
         return names
-
-    def _changed(self, judgement: Judgement) -> set[Name]:
-        """Return the series that are evidence of an incident."""
-        slots = {name: slot for slot, name in enumerate(self.names)}
-        return {Name(one.side, slots[one.feature] if one.feature is not None else 0) for one in judgement.evidence}
 
     def _onset(self, over: Name, row: int) -> Onset:
         starts = self.series.starts(over)
@@ -161,11 +159,11 @@ class IncidentWatch:
             if one.quiet >= _QUIET or one.rows >= NORMAL:
                 status = "over" if one.quiet >= _QUIET else "normal"
                 yield self._record(status, one, first, now)
-                self.series.renew(self._changed(first) if status == "normal" else ())
+                self.series.renew(first.changed if status == "normal" else ())
                 self.alarm = None
 
     def _sample(self, one: Alarm) -> Sample:
-        levels = one.levels(self.series.arrays["mean"], self.series.arrays["variance"])
+        levels = one.levels(self.series)
         names = self.series.names
         return Sample(
             names=self.names,
@@ -177,11 +175,12 @@ class IncidentWatch:
             loss=levels[0],
             importance=levels[1:],
             strengths={name: self.series.strength(name) for name in names},
-            starts={name: int(self.series.starts(name)[0]) for name in names},
+            starts={name: int(next(iter(self.series.starts(name)), one.onset.row)) for name in names},
+            classes=self.classes,
         )
 
     def _record(self, status: str, one: Alarm, judgement: Judgement, now: _Now) -> Incident:
-        loss = one.levels(self.series.arrays["mean"], self.series.arrays["variance"])[0]
+        before, after = float(self.series.arrays["mean"][0]), one.loss
         return Incident(
             schema_version=1,
             epoch=self.epoch,
@@ -196,9 +195,9 @@ class IncidentWatch:
             alternatives=judgement.alternatives,
             features=judgement.features,
             loss_name=now.loss_name,
-            loss_before=loss.before,
-            loss_after=loss.after,
-            summary=summary(judgement, one.onset.row, now.loss_name, loss.before, loss.after),
+            loss_before=before,
+            loss_after=after,
+            summary=summary(judgement, one.onset.row, now.loss_name, before, after),
             evidence=judgement.evidence,
         )
 
@@ -213,6 +212,7 @@ class IncidentWatch:
         meta: dict[str, Any] = {
             "names": self.names,
             "kinds": self.kinds,
+            "classes": self.classes,
             "incidents": self.incidents,
             "calibrating": self.series.calibrating,
             "moves": list(self.series.moves.items()),
@@ -232,6 +232,7 @@ class IncidentWatch:
             The state is incomplete.
         """
         self.names, self.kinds = [str(name) for name in meta["names"]], [int(kind) for kind in meta["kinds"]]
+        self.classes = bool(meta["classes"])
         self.incidents = int(meta["incidents"])
         self.series.widen(len(self.names))
         self.series.calibrating = [int(place) for place in meta["calibrating"]]
@@ -249,11 +250,10 @@ class IncidentWatch:
 
 def _as_before(first: Judgement, now: Judgement | None, loss: Level) -> bool:
     """Return whether everything that had changed at first is as it was before the incident."""
-    sides = {one.side for one in first.evidence}
-    if sides <= {"reasoning"}:
+    changed = set(first.changed)
+    if all(name.side == "reasoning" for name in changed):
         return now is None
-    if "loss" in sides and loss.rise > _STANDARD_ERRORS:
+    if first.worse and loss.rise > _STANDARD_ERRORS:
         return False
-    changed = {(one.side, one.feature) for one in first.evidence if one.side in ("input", "label")}
-    still = set() if now is None else {(one.side, one.feature) for one in now.evidence}
-    return not changed & still
+    of_data = {name for name in changed if name.side in ("input", "label")}
+    return now is None or of_data.isdisjoint(now.changed)
