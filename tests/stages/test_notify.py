@@ -94,8 +94,8 @@ def outcomes(made: Notifier) -> dict[str, float]:
     return {sample.labels[0]: sample.value for sample in made.samples() if sample.metric is POSTS}
 
 
-def ids(count: int) -> list[str]:
-    return [f"0/orders/{number}/open/{1_000 * number}" for number in range(1, count + 1)]
+def ids(count: int, topic: str = "incidents") -> list[str]:
+    return [f"{topic}/0/orders/{number}/open/{1_000 * number}" for number in range(1, count + 1)]
 
 
 def test_each_incident_is_posted_once_in_order_with_its_id_and_signature() -> None:
@@ -171,7 +171,7 @@ def test_what_is_refused_for_good_is_skipped_and_reported(act: Any, caplog: pyte
     status = act[0] if isinstance(act, tuple) else 400 if act == "trickle" else act
     said = line.getMessage()
     assert f"incidents[0]@0: skipping incident {ids(1)[0]}" in said and f"at last with {status}" in said
-    assert (" no no no" if act == "trickle" else f"the answer is {status}") in said, "expected the answer's beginning"
+    assert "the answer" not in said and "no no" not in said, "expected nothing of an answer, which may repeat the path"
     assert "GLASSTREAM_NOTIFY_URL" in said and "notify.form" in said and "\n" not in said and len(said) < 700
 
 
@@ -245,7 +245,7 @@ def test_records_that_the_settings_do_not_choose_are_not_posted() -> None:
     settings = NotifySettings(statuses="over", verdicts="concept_moved")
     messages = [message(0), message(1, status="over"), message(2, status="over", verdict="unclear")]
     deliver(receiver, messages, settings)
-    assert [request.id for request in receiver.requests] == ["0/orders/2/over/2000"]
+    assert [request.id for request in receiver.requests] == ["incidents/0/orders/2/over/2000"]
 
 
 def test_readiness_says_for_how_long_the_webhook_has_not_accepted_an_incident() -> None:
@@ -290,7 +290,7 @@ def test_an_error_that_names_the_address_is_redacted() -> None:
     line = RedactingFormatter("%(message)s", "", found).format(
         logging.makeLogRecord({"msg": f"{address} {KEY!r} hooks.example.org"})
     )
-    assert line == "https://***@hooks.example.org/*** b'***' hooks.example.org"
+    assert line == "https://***@hooks.example.org*** b'***' hooks.example.org"
     for harmless in (None, "https://hooks.example.org", "https://hooks.example.org/"):
         assert secrets_of_webhook(harmless, None) == []
 
@@ -408,11 +408,11 @@ def test_a_new_group_begins_at_the_end_and_what_comes_while_it_is_away_is_posted
         async with Receiver() as receiver:
             receiver.then(*[500] * 10_000)
             await worker(receiver, lambda: bool(receiver.requests), "notify.first_seconds=0.01")
-            assert set(bodies(receiver.requests)) == {ids(3)[2]}
+            assert set(bodies(receiver.requests)) == {ids(3, topic)[2]}
             assert await asyncio.to_thread(committed_offset, embedded.bootstrap, f"{prefix}notify", topic) == 2
             receiver.acts.clear()
             await worker(receiver, lambda: len(receiver.accepted) == 2)
-            assert receiver.accepted == ids(4)[2:]
+            assert receiver.accepted == ids(4, topic)[2:]
             assert await asyncio.to_thread(committed_offset, embedded.bootstrap, f"{prefix}notify", topic) == 4
 
     asyncio.run(run())

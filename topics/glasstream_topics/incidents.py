@@ -20,11 +20,12 @@ VERDICTS: Final = {
 }
 """Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""
 
-FAULTS: Final = ("missing", "constant", "scaled", "swapped", "shifted", "alive")
-"""What can have happened to a feature's values."""
-
-SIDES: Final = ("input", "label", "loss", "reasoning")
-"""The sides of a model that are watched. There is evidence about predictions beside each."""
+STATUSES: Final = {
+    "open": "is open",
+    "over": "is over",
+    "normal": "has lasted so long that it is the new normal",
+}
+"""Statuses, and what people say of an incident."""
 
 
 class Onset(msgspec.Struct, frozen=True):

@@ -113,7 +113,8 @@ def incidents(bootstrap: str, **options: Unpack[Options]) -> Reader[Incident]:
     An incident has a record when it is opened, when its verdict changes, and when it is over. With `follow=False`, a
     mapping in which later records overwrite earlier ones ends with the current state of each incident::
 
-        now = {one.incident: one for one in incidents("kafka:9092", streams="loans", follow=False)}
+        records = incidents("kafka:9092", streams="loans", follow=False)
+        now = {(one.epoch, one.incident): one for one in records}
     """
     return Reader(Records(incidents_topic.JSON), bootstrap, **options)
 

@@ -52,8 +52,8 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     bonferroni
         Divide `delta` (for KSWIN: `alpha`) equally among all watched series of a stream: the Bonferroni correction.
     budget
-        Expected number of false incidents in 100,000 rows of a stream that does not change, all watched series
-        together. 0 watches for no incidents.
+        Upper bound of the expected number of false incidents in 100,000 rows of a stream that does not change, for all
+        series together. 0 turns incidents off.
     grace
         ADWIN, Page-Hinkley: number of values before a detector's first test, and before the next test after an alarm.
     delta

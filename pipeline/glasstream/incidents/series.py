@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class Name(NamedTuple):
-    """One series: a side of `glasstream_topics.incidents.SIDES`, and the feature's slot (0 for label and loss)."""
+    """One series: `input`, `label`, `loss` or `reasoning`, and the feature's slot (0 for label and loss)."""
 
     side: str
     slot: int

@@ -32,7 +32,7 @@ def _what(judgement: Judgement) -> tuple[str, str]:
         case "labels_shifted":
             return "the shares of the labels changed", ""
         case "model_replaced":
-            return "the model got worse", ", although inputs and labels are as before"
+            return "the model got worse", ", although rows with equal inputs have the same labels as before"
         case "reasoning_moved":
             return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
         case _:

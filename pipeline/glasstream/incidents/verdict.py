@@ -285,8 +285,8 @@ def _other_answers(sample: Sample) -> bool:
     chance = _CHANCE / (2 * max(1, len(sample.inputs)))
     targets = sample.label.clipped(sample.targets)
     shares, before_all = sample.label.shares, sample.label.answer
-    mean = float(shares @ before_all)
-    variance = max(float(targets.var()), float(shares @ (before_all - mean) ** 2), 1e-12 * mean * mean, 1e-300)
+    mean = float((shares * before_all).sum())
+    variance = max(float(targets.var()), float((shares * (before_all - mean) ** 2).sum()), 1e-12 * mean * mean, 1e-300)
     for j, before in enumerate(sample.inputs):
         bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))

@@ -5,9 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from glasstream.changes import ChangesNothing
-from glasstream_topics.incidents import VERDICTS
-
-_STATUSES = ("open", "over", "normal")
+from glasstream_topics.incidents import STATUSES, VERDICTS
 
 
 def _some(names: tuple[str, ...]) -> Meta:
@@ -31,16 +29,16 @@ class NotifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         only ``text``, in the markup of Slack.
     statuses
         Statuses of the records to post, separated by commas. A record of a changed verdict has the status ``open``. If
-        unset, all.
+        unset, records of all statuses are posted.
     verdicts
         Verdicts of the records to post, separated by commas. Each record of an incident is judged by its own verdict.
-        If unset, all.
+        If unset, records of all verdicts are posted.
     page
         Address of the live page, such as ``https://glasstream.example.org/``. If set, each request contains a link to
         the stream of the incident.
     start
-        Where a consumer group without committed offsets begins: with ``latest`` it posts only incidents that are
-        published after its first start, with ``earliest`` all that the topic keeps.
+        Where a consumer group without committed offsets begins: ``latest`` posts only incidents that are published
+        after the first start; ``earliest`` posts all that the topic keeps.
     timeout_seconds
         Time after which a request without an answer counts as failed.
     first_seconds
@@ -54,15 +52,15 @@ class NotifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     form: ChangesNothing[Literal["json", "slack"]] = "json"
-    statuses: ChangesNothing[Annotated[str, _some(_STATUSES)] | None] = None
+    statuses: ChangesNothing[Annotated[str, _some(tuple(STATUSES))] | None] = None
     verdicts: ChangesNothing[Annotated[str, _some(tuple(VERDICTS))] | None] = None
     page: ChangesNothing[
         Annotated[str, Meta(pattern=r"^https?://[^\s<>|#]+$", description="an http or https address without #")] | None
     ] = None
     start: ChangesNothing[Literal["latest", "earliest"]] = "latest"
     timeout_seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=300)]] = 10.0
-    first_seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=3600)]] = 1.0
-    longest_seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=3600)]] = 300.0
+    first_seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=300)]] = 1.0
+    longest_seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=300)]] = 300.0
     attempts: ChangesNothing[Annotated[int, Meta(ge=1)]] = 8
 
     def wants(self, status: str, verdict: str) -> bool:

@@ -21,7 +21,7 @@ ADVICE: Final[Mapping[str, str]] = {
         "Check that the new values are meant to be there. If they are, the model learns them by itself; watch the loss."
     ),
     "data_moved": (
-        "Find out why other inputs come: a new population, season or source. The model still holds, so nothing must be "
+        "Find out why the inputs differ: a new population, season or source. The model still holds, so nothing must be "
         "done at once."
     ),
     "concept_moved": (

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 #: Remedy when incidents are lost before they were posted.
 LOST_INCIDENTS = (
-    "the missing incidents are not posted; lengthen the retention of the topic, and restart the notifier, which then "
-    "continues with the incidents that the broker still has"
+    "these incidents are not posted. Lengthen the retention of the topic and restart the notifier; it continues with "
+    "the incidents that the broker still has"
 )
 
 _SAY_WAITING_SECONDS = 10.0
@@ -96,7 +96,8 @@ class Notifier:
             return []
         if self.settings.wants(incident.status, incident.verdict):
             try:
-                await self._deliver(message, identity(incident), body(incident, self.settings))
+                name = identity(incident, message.topic)
+                await self._deliver(message, name, body(incident, name, self.settings))
             finally:
                 self._waits.pop(message.partition, None)
         return []

@@ -13,7 +13,6 @@ from yarl import URL
 
 from glasstream.errors import SettingsError
 
-_MOST_OF_AN_ANSWER = 2048
 """Bytes of an answer that are read, to quote them in the log."""
 
 _TEMPORARY = (408, 425, 429)
@@ -67,7 +66,7 @@ class Webhook:
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self.place = str(self._url.origin())
-        """Scheme, host and port, unless it is the usual one: the part of the address that may be shown."""
+        """Scheme and host, and the port unless it is the default one. Only this part of the address may be shown."""
 
     async def start(self) -> None:
         """Open the client. It connects when it posts."""
@@ -93,7 +92,8 @@ class Webhook:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
                 if 200 <= response.status < 300:
                     return Answer("ok", str(response.status))
-                detail = f"{response.status} {await _beginning(response)}".rstrip()
+                # Nothing else of the answer: servers repeat the path of the request, which is a secret.
+                detail = f"{response.status} {ascii(response.reason or '')[1:-1]}"[:100].rstrip()
                 kept = 300 <= response.status < 500 and response.status not in _TEMPORARY
                 pause = retry_after(response.headers.get("Retry-After", ""), self._clock())
                 return Answer("refused" if kept else "failed", detail, pause)
@@ -101,17 +101,6 @@ class Webhook:
             return Answer("failed", f"no answer within {self._timeout.total:g} s")
         except (aiohttp.ClientError, OSError) as error:
             return Answer("failed", _named(error))
-
-
-async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """Return the beginning of an answer in one line; nothing if the connection ends before it comes."""
-    try:
-        read = await response.content.read(_MOST_OF_AN_ANSWER)
-    except (aiohttp.ClientError, OSError):
-        return ""
-    finally:
-        response.close()  # what remains of the answer is not waited for
-    return ascii(read.decode(errors="replace").strip())[1:-1][:200]
 
 
 def _named(error: Exception) -> str:

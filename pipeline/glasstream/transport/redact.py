@@ -21,7 +21,7 @@ def secrets_of_webhook(address: str | None, keys: Iterable[bytes] | None) -> lis
     """Return what must not be shown of a webhook: its keys, and its address without scheme and host."""
     found = [key.decode(errors="replace") for key in keys or ()]
     host, rest = re.findall(r"^(?:[^:/?#]*://)?([^/?#]*)(.*)$", address or "", re.DOTALL)[0]
-    return [secret for secret in (*found, host.rpartition("@")[0], rest.strip("/")) if secret]
+    return [secret for secret in (*found, host.rpartition("@")[0], rest if rest.strip("/") else "") if secret]
 
 
 class RedactingFormatter(logging.Formatter):

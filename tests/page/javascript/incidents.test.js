@@ -122,7 +122,7 @@ test("what an incident is comes in words, not by colour alone", () => {
 
 test("without incidents one line says over how many rows, or why nothing can be said yet", () => {
   const rows = { importance: importance({ row: 1233 }) };
-  assert.equal(calm(merged(null, state(rows))), "No incident in 1,234 rows.");
+  assert.equal(calm(merged(null, state(rows))), "No incident was published in 1,234 rows.");
   assert.match(calm(merged(null, state({}))), /no row has been explained/);
   assert.match(calm(merged(null, state({ ...rows, reading: { read: 1, total: 2 } }))), /Reading back/);
 });

@@ -28,7 +28,8 @@ const STATUSES = {
 };
 
 /** @param {string} status */
-export const statusOf = (status) => STATUSES[status] ?? { sign: "?", text: named(status), title: "" };
+export const statusOf = (status) =>
+  (Object.hasOwn(STATUSES, status) && STATUSES[status]) || { sign: "?", text: named(status), title: "" };
 
 /**
  * The incident that an alarm belongs to: the latest one that was going on at that row.
@@ -99,7 +100,8 @@ const FAULTS = {
  */
 export function fault(affected) {
   if (affected.fault === null) return `${affected.feature}: same values, another role in the model`;
-  return `${affected.feature}: ${FAULTS[affected.fault]?.(affected) ?? named(affected.fault)}`;
+  const known = Object.hasOwn(FAULTS, affected.fault) ? FAULTS[affected.fault] : null;
+  return `${affected.feature}: ${known ? known(affected) : named(affected.fault)}`;
 }
 
 /**
@@ -110,7 +112,9 @@ export function calm(data) {
   if (data.reading) return "Reading back what is on the topics.";
   if (data.epoch === null) return "Waiting for the stream.";
   const last = data.importance?.last;
-  return last ? `No incident in ${count(last.row + 1)} rows.` : "No incident: no row has been explained so far.";
+  return last
+    ? `No incident was published in ${count(last.row + 1)} rows.`
+    : "No incident: no row has been explained so far.";
 }
 
 /** Choices of a person, kept in the browser: one entry for each stream and verdict. */
@@ -333,7 +337,11 @@ function evidence(incident) {
     ["feature", "", ""],
     ["since row", "number", "First row of the change in this series"],
     ["strength", "number", EVIDENCE],
-    ["before → after", "number", "Mean of the series, or share of the most frequent category or class"],
+    [
+      "before → after",
+      "number",
+      "Median of a number, share of the formerly most frequent category or class, or mean loss or importance",
+    ],
   ]) {
     const made = Object.assign(document.createElement("th"), {
       textContent: text,
