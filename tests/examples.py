@@ -22,12 +22,12 @@ def examples(normal: int) -> settings:
 
 
 def some(chosen: Iterable[tuple[str, ...]], cases: Iterable[tuple[str, ...]]) -> list[Any]:
-    """Return the cases of a slow test for `pytest.mark.parametrize`. Those that are not chosen are long.
+    """Return all cases for `pytest.mark.parametrize`, and mark those that are not chosen as long.
 
     Raises
     ------
     ValueError
-        One is chosen that is no case.
+        A chosen case is not among the cases.
     """
     wanted, every = {*chosen}, list(cases)
     if unknown := wanted - {*every}:
