@@ -88,6 +88,15 @@ def test_a_change_that_lasts_becomes_normal_and_the_next_one_is_seen_against_it(
     assert abs(second.onset.row - 7_100) < 60
 
 
+def test_the_rule_of_the_labels_that_became_normal_is_the_one_to_compare_with() -> None:
+    stream = Stream(1, 9_000)
+    stream.target[AT:] = 1.0 - stream.target[AT:]
+    stream.loss[AT : AT + 1_000] = 0.9
+    stream.loss[7_000:] = np.where(stream.draws.random(2_000) < 0.5, 0.8, 0.1)
+    verdicts = {one.incident: one.verdict for one in watched(stream)}
+    assert verdicts == {1: "concept_moved", 2: "model_replaced"}
+
+
 def test_a_feature_that_moves_again_and_again_opens_no_third_incident() -> None:
     stream = Stream(1, 20_000)
     for at in range(AT, 20_000, 4_000):

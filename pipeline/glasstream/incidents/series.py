@@ -138,10 +138,19 @@ class Series:
         for prefix in ("", "level_"):
             self._forget_bets(prefix, slice(None))
 
-    def renew(self, moved: Iterable[Name]) -> None:
-        """Compare the series that have moved for good with later rows only, and let the importance settle."""
+    def renew(self, moved: Iterable[Name], *, answers: bool) -> None:
+        """Compare the series that have moved for good with later rows only, and let the importance settle.
+
+        Parameters
+        ----------
+        answers
+            Whether equal inputs have other labels now, so that every feature begins anew.
+        """
         self.forget_bets()
         self.arrays["number"][1:] = 0.0
+        if answers:
+            for place in range(1, 1 + self.width):
+                self._begin_anew(place)
         for side, slot in moved:
             if side == "loss":
                 self.arrays["number"][0] = 0.0

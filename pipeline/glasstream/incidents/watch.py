@@ -159,7 +159,8 @@ class IncidentWatch:
             if one.quiet >= _QUIET or one.rows >= NORMAL:
                 status = "over" if one.quiet >= _QUIET else "normal"
                 yield self._record(status, one, first, now)
-                self.series.renew(first.changed if status == "normal" else ())
+                answers = first.verdict == "concept_moved"  # the loss also falls because the model has learned them
+                self.series.renew(first.changed if status == "normal" else (), answers=answers)
                 self.alarm = None
 
     def _sample(self, one: Alarm) -> Sample:
