@@ -121,7 +121,7 @@ def test_the_address_and_the_keys_of_the_webhook_are_kept_out_of_the_log(monkeyp
     monkeypatch.setenv("GLASSTREAM_NOTIFY_KEY", "a key of sixteen bytes,another of sixteen bytes")
     monkeypatch.setattr(build, "run_worker", lambda make, options, secrets: told.extend(secrets))
     for stage, expected in (
-        ("notify", {"services/secret", "a key of sixteen bytes", "another of sixteen bytes"}),
+        ("notify", {"/services/secret", "a key of sixteen bytes", "another of sixteen bytes"}),
         ("labels", set()),
     ):
         told: list[str] = []
