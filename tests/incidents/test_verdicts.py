@@ -70,6 +70,12 @@ def test_no_change_has_no_incident(seed: int) -> None:
     assert watched(Stream(seed, 10_000)) == []
 
 
+@pytest.mark.parametrize("budget", [1_000.0, 1e5, 1e300])
+def test_a_budget_of_any_size_has_incidents_with_an_onset(budget: float) -> None:
+    for one in watched(changed(swapped, 1), budget=budget):
+        assert one.onset.earliest <= one.onset.row <= one.onset.latest <= one.row
+
+
 def test_an_incident_is_over_when_all_is_as_before() -> None:
     stream = Stream(1)
     stream.inputs[AT : AT + 700, 1] = 2.0

@@ -25,7 +25,7 @@ NORMAL = 2_100
 
 _QUIET = 3
 _LESS = {"concept_moved": "model_replaced"}
-"""Verdicts that another one replaces, and that never replace it: they rest on evidence that is absent."""
+"""A verdict, and the one that cannot replace it later, because that one rests on the absence of evidence."""
 _STANDARD_ERRORS = 2.0
 
 
@@ -129,11 +129,10 @@ class IncidentWatch:
         return names
 
     def _onset(self, over: Name, row: int) -> Onset:
-        starts = self.series.starts(over)
-        first = int(starts[0])
-        margin = 3 * (row - first) // 4 + 5
-        latest = row if over.side == "reasoning" else min(row, int(starts.max()) + margin)  # importance is too noisy
-        return Onset(first, max(0, int(starts.min()) - margin), latest)
+        starts = [int(start) for start in self.series.starts(over)] or [row]  # under a large budget, no bet need win
+        margin = 3 * (row - starts[0]) // 4 + 5
+        latest = row if over.side == "reasoning" else min(row, max(starts) + margin)  # importance is too noisy
+        return Onset(starts[0], max(0, min(starts) - margin), latest)
 
     def _compare(self, one: Alarm, now: _Now) -> Iterator[Incident]:
         """Judge an alarm or an incident by the gathered rows, or see whether the incident is over."""
