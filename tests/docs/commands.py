@@ -30,6 +30,10 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     ("kubectl",): "needs a cluster; tests/ops/test_kubernetes.py checks what it would read",
     ("python", "-m", "glasstream.reference"): "writes files into the checkout; tests/topics/test_reference.py compares",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
+    (
+        "python",
+        "tests/estimators/coverage.py",
+    ): "takes minutes; tests/estimators/test_coverage.py makes fewer runs",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
     ("glasstream", "health"): "asks a port of its own container; tests/command/test_health.py asks one of its own",

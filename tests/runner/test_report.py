@@ -11,7 +11,7 @@ from glasstream_topics import drift, importance, novelty, predictions
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
     shown = io.StringIO()
-    return Report(Console(file=shown, width=width, highlight=False), total), shown
+    return Report(Console(file=shown, width=width, highlight=False, markup=False), total), shown
 
 
 def prediction(
@@ -113,7 +113,7 @@ def test_novelty_is_counted_if_it_is_asked_for() -> None:
         )  # fmt: skip
 
     shown = io.StringIO()
-    one = Report(Console(file=shown, width=200, highlight=False), None, novelty=True)
+    one = Report(Console(file=shown, width=200, highlight=False, markup=False), None, novelty=True)
     one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(1_203)])
     one.table(1.0)
     assert "novelty: no event scored; the first map needs novelty.window labelled events" in shown.getvalue()

@@ -10,6 +10,7 @@ import click
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import say, standard_console
 from glasstream_topics.events_dead import Reason
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     from rich.table import Table
     from rich.text import Text
 
-    from glasstream.command.console import standard_console
     from glasstream.operate.dead import Wanted
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -128,7 +128,7 @@ def show(
             if as_json:
                 click.echo(orjson.dumps({"at": letter.place, **orjson.loads(_as_json(letter))}))
             else:
-                click.echo("\n".join(_lines(letter)))
+                say("\n".join(_lines(letter)))
     if not shown and not as_json:
         click.echo("no dead letter matches")
     return 0
@@ -173,7 +173,7 @@ def replay(
     with _letters(common, data, Wanted(stream, reason, places)) as (settings, letters):
         done = send_again(settings, letters, function, to=to, force=force, dry=dry_run)
     for line in done.lines[:_LINES]:
-        click.echo(line, err=True)
+        say(line, err=True)
     if len(done.lines) > _LINES:
         click.echo(f"and {len(done.lines) - _LINES:,} more", err=True)
     verb = "would be sent" if dry_run else "sent again"
@@ -181,7 +181,7 @@ def replay(
     if done.before:
         click.echo(f"{done.before:,} were replayed before and are not sent again (use --force to send them)")
     for why, count in sorted(done.left.items()):
-        click.echo(f"{count:,} not sent: {why}")
+        say(f"{count:,} not sent: {why}")
     return DIFFERS if done.left.total() > done.left[LEFT_OUT] else 0
 
 
@@ -197,7 +197,7 @@ def _letters(
 
     with (
         reached(load_settings(common), data) as settings,
-        closing(letters(settings, wanted, lambda line: click.echo(line, err=True))) as found,
+        closing(letters(settings, wanted, lambda line: say(line, err=True))) as found,
     ):
         yield settings, found
 

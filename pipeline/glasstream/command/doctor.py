@@ -6,6 +6,7 @@ import click
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.command.options import load_settings, settings_options
+from glasstream.terminal import standard_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,6 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
 
     import msgspec
 
-    from glasstream.command.console import standard_console
     from glasstream.errors import SettingsError
     from glasstream.operate.doctor.examine import examine
     from glasstream.operate.doctor.finding import DoctorContext, Level, fail

@@ -13,6 +13,7 @@ from glasstream.errors import (
     StalledError,
     TopicError,
 )
+from glasstream.terminal import say
 
 
 def execute() -> int:
@@ -25,21 +26,21 @@ def execute() -> int:
         error.show()
         return error.exit_code
     except (InputError, ModelError, SettingsError) as error:
-        _say(error)
+        _tell(error)
         return USAGE
     except (BrokerError, TopicError) as error:
-        _say(error)
+        _tell(error)
         return NO_BROKER
     except StalledError as error:
-        _say(error)
+        _tell(error)
         return STANDSTILL
     except GlasstreamError as error:
-        _say(error)
+        _tell(error)
         return FAILED
     return code or 0
 
 
-def _say(error: GlasstreamError) -> None:
+def _tell(error: GlasstreamError) -> None:
     lines = error.findings if isinstance(error, SettingsError) else str(error).splitlines()
     for line in lines:
-        click.echo(f"glasstream: {line}", err=True)
+        say(f"glasstream: {line}", err=True)

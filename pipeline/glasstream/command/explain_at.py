@@ -7,6 +7,7 @@ import click
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import standard_console
 
 if TYPE_CHECKING:
     from glasstream.operate.explain_at.explain import Source
@@ -36,7 +37,6 @@ def explain_at(
     """
     import os
 
-    from glasstream.command.console import standard_console
     from glasstream.command.expect import reached
     from glasstream.command.explanation import as_record, show
     from glasstream.operate.explain_at.explain import TOLERANCE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from glasstream.gbmap.settings import PRESETS
+from glasstream.terminal import standard_console
 
 if TYPE_CHECKING:
     from rich.table import Table as Shown
@@ -71,7 +72,6 @@ def gbmap(
     GBMAP (gradient boosting mapping) maps rows to an embedding that reflects how the target depends on them. The test
     rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
-    from glasstream.command.console import standard_console
     from glasstream.ingest.admission import Task
     from glasstream.plots.canvas import drawing
     from glasstream.research.papers.gbmap_comparison import compare, write_embedding
@@ -85,7 +85,7 @@ def gbmap(
     notices: list[str] = []
     table = read_table(csv_file, target, Task(task) if task else None, categories, rows, notices=notices)
     for line in notices:
-        console.print(line, style="dim", markup=False)
+        console.print(line, style="dim")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
         compared = compare(table, target, PRESETS[preset], share, seed)
@@ -93,11 +93,10 @@ def gbmap(
     if not table.classes and (table.targets == table.targets[0]).all():
         console.print(
             f"{target!r} has the same value in all rows, so every model predicts it without learning anything",
-            markup=False,
         )
     if out is not None:
         write_embedding(out, table, compared.model, compared.tested, target)
-        console.print(f"{out / 'embedding.csv'} and {out / 'embedding.png'} written", markup=False)
+        console.print(f"{out / 'embedding.csv'} and {out / 'embedding.png'} written")
     return 0
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import say, standard_console
 from glasstream_topics.incidents import VERDICTS
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     A sentence about each follows the table. An incident says what changed, since when, and what that did to the loss.
     It is open, over (all is as it was before), or normal (later rows are compared with the rows since the change).
     """
-    from glasstream.command.console import standard_console
     from glasstream.command.expect import reached
     from glasstream.operate.incidents import newest
     from glasstream_topics.incidents import encode
 
     with reached(load_settings(common), data) as settings:
-        found = newest(settings, stream, lambda line: click.echo(line, err=True))
+        found = newest(settings, stream, lambda line: say(line, err=True))
     if as_json:
         for incident in found:
             click.echo(encode(incident))
@@ -42,7 +42,7 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     console = standard_console()
     console.print(_table(found) if found else "no incidents")
     for incident in found:
-        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}", markup=False)
+        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}")
     return 0
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from glasstream.terminal import standard_console
 
+if TYPE_CHECKING:
     from glasstream.research.papers.experiment import Experiment, Request
     from glasstream.research.papers.tasks import Json
 
@@ -74,7 +74,7 @@ def list_() -> int:
     for name in EXPERIMENTS:
         one = experiment(name)
         shown.add_row(name, one.paper, one.shows, f"{one.minutes:g}", ", ".join(one.data) or "generated")
-    _console().print(shown)
+    standard_console().print(shown)
     return 0
 
 
@@ -102,7 +102,7 @@ def all_(quick: bool, part: tuple[int, int], data: Path | None, results: Path | 
         verdict = _run(one, _request(one, folder, quick), results, processes)
         verdicts.append(f"{one.name}: {verdict} It took {time.monotonic() - started:.0f} s.")
     for line in verdicts:
-        _console().print(line, markup=False, highlight=False)
+        standard_console().print(line)
     return 0
 
 
@@ -226,11 +226,11 @@ def _run(
     found = [(task, result) for task, result, _ in done]
     rows = one.rows(found)
     title = f"{PAPERS[one.paper]}: {one.shows}"
-    console = _console()
+    console = standard_console()
     console.print(to_table(title, rows))
     console.print(tally(rows))
     for line in (f"Left out: {one.quick_omits}.",) * request.quick + one.settings:
-        console.print(f"- {line}", markup=False, highlight=False)
+        console.print(f"- {line}")
     if results is None:
         return tally(rows)
     (results / f"{one.name}.csv").write_text(to_csv(rows), encoding="utf-8")
@@ -283,9 +283,3 @@ def _folder(data: Path | None, names: Iterable[str]) -> Path:
             f"{given}: expected {files}, got none; name the folder with --data, or fewer data sets with --only"
         )
     return given
-
-
-def _console() -> "Console":
-    from glasstream.command.console import standard_console
-
-    return standard_console()

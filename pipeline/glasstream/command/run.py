@@ -7,6 +7,7 @@ import click
 
 from glasstream.command.options import change_options, label_options, load_settings, settings_options, stream_option
 from glasstream.explain.settings import NOVELTY
+from glasstream.terminal import standard_console
 from glasstream_topics.methods import METHODS
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ def run(
     """Learn and explain a stream with all stages on this machine, and show what the model relies on."""
     import uuid
 
-    from glasstream.command.console import standard_console
     from glasstream.command.expect import expect_plan
     from glasstream.command.make_source import Asked, delay_labels, make_source
     from glasstream.runner.run import Plan
@@ -133,9 +133,9 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     look = source.look(asked)
     settings.model.factory(settings.seed)(look.task)  # report a model that cannot be made before anything starts
     if asked is None:
-        console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim", markup=False)
+        console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim")
     while source.notices:
-        console.print(source.notices.pop(0), style="dim", markup=False)
+        console.print(source.notices.pop(0), style="dim")
     model = msgspec.structs.replace(
         settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import standard_console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,6 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     import msgspec
     from rich.text import Text
 
-    from glasstream.command.console import standard_console
     from glasstream.command.expect import reached
     from glasstream.errors import InputError
     from glasstream.operate.state import state

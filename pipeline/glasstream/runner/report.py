@@ -312,7 +312,7 @@ class Report:
         return f" of {self._total:,}" if self._total else ""
 
     def _say(self, line: str, style: str | None = None) -> None:
-        self._console.print(line, style=style, highlight=False, markup=False)
+        self._console.print(line, style=style)
 
 
 def _alarms(alarms: list[tuple[int, str | None]]) -> str:

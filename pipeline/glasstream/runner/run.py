@@ -24,6 +24,7 @@ from glasstream.runner.report import Report
 from glasstream.settings import Settings
 from glasstream.sources.messages import pack
 from glasstream.sources.source import Source
+from glasstream.terminal import standard_console
 from glasstream.transport.connection import connection
 from glasstream_topics import admin, events
 
@@ -186,7 +187,7 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
 
     report = _report(settings, plan, console)
     reference = Reference(settings)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = standard_console(err=True)
     key = events.key(plan.source.stream)
     started = time.monotonic()
     read, partial = 0, False
@@ -203,7 +204,7 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
 
     with (
         OutputDirectory(plan.out, written(settings)) as out,
-        compile_notice(lambda line: errors.print(line, markup=False)),
+        compile_notice(errors.print),
     ):
         for topic, record in reference.run(messages()):
             out.add(topic, record)
@@ -302,7 +303,7 @@ def _replay(
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
         interrupts.begun = plan.keep_topics  # from here on other runs may continue with the topics
-        moves = Moves(plan.patience, lambda line: console.print(line, style="yellow", highlight=False, markup=False))
+        moves = Moves(plan.patience, lambda line: console.print(line, style="yellow"))
         started = drained = time.monotonic()
 
         def look() -> None:
@@ -414,13 +415,13 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
 
 
 def _saying(console: Console) -> Callable[[str], None]:
-    return lambda line: console.print(line, style="dim", highlight=False, markup=False)
+    return lambda line: console.print(line, style="dim")
 
 
 def _tell(console: Console, notices: list[str]) -> None:
     """Print new notices, and remove them from the list."""
     while notices:
-        console.print(notices.pop(0), style="dim", highlight=False, markup=False)
+        console.print(notices.pop(0), style="dim")
 
 
 @contextmanager

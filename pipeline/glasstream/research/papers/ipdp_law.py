@@ -64,7 +64,7 @@ class Law(Experiment):
                 for _ in range(2)
             ]
             for place, upto in enumerate(COUNTS):
-                fixed, moved = (_after(upto, *one) for one in zip(estimators, (staying, moving), strict=True))
+                fixed, moved = _after(upto, estimators[0], staying), _after(upto, estimators[1], moving)
                 found[run, place] = fixed.raw, fixed.curve - EFFECT, moved.curve - (moved.grid + MEAN)
         result: Json = {}
         for place, count in enumerate(COUNTS):
