@@ -54,7 +54,7 @@ class Law(Experiment):
             draws = np.random.Generator(np.random.PCG64([task["seed"], run, ALPHAS.index(alpha)]))
             size = WINDOW + COUNTS[-1]
             staying, moving = (
-                np.stack([one, draws.normal(MEAN, 1.0, size)], axis=1)
+                np.stack([one, draws.normal(MEAN, 1.0, size)], axis=1, dtype=np.float64)
                 for one in (draws.choice([-1.0, 1.0], size), draws.normal(size=size))
             )
             estimators = [
