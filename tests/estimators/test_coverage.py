@@ -63,6 +63,7 @@ def test_without_the_correction_the_exact_value_is_outside() -> None:
     assert outside[2] >= 8 and outside[0] >= 3, outside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_the_exact_values_are_those_of_closed_forms(model) -> None:
     for loss in model.losses:

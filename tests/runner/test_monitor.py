@@ -15,6 +15,7 @@ from glasstream_topics import admin
 RECORD = b"x" * 500_000
 
 
+@pytest.mark.slow
 def test_records_that_are_pushed_out_before_they_are_read_end_the_run() -> None:
     with EmbeddedKafka() as broker:
         settings = load(assignments=[f"broker={broker.bootstrap}", "topics.events=1", "worker.fetch_wait_ms=10"])

@@ -382,6 +382,7 @@ def test_killed_at_any_moment_no_incident_is_lost_and_repeats_have_the_same_ids(
     assert twice <= kills + drawn.count("cut late"), "an acknowledged incident was posted again"
 
 
+@pytest.mark.slow
 def test_a_new_group_begins_at_the_end_and_what_comes_while_it_is_away_is_posted(
     embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def connection(embedded: EmbeddedKafka) -> Connection:
     return Connection(embedded.bootstrap, fetch_wait_ms=10)
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_not_there_is_a_broker_error() -> None:
     nowhere = Connection("127.0.0.1:1")
     with pytest.raises(BrokerError, match=r"no offsets of state\[0\] within 1 s"):

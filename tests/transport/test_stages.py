@@ -68,6 +68,7 @@ class Raises(Total):
         raise ZeroDivisionError(message.place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "error", "words"),
     [
@@ -97,6 +98,7 @@ def test_a_state_that_cannot_go_on_ends_the_worker(
     assert read_all(embedded.bootstrap, f"{topics}out") == [[]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

@@ -8,6 +8,7 @@ import click
 from glasstream.command.dead import dead
 from glasstream.command.doctor import doctor
 from glasstream.command.explain_at import explain_at
+from glasstream.command.export import export
 from glasstream.command.gbmap import gbmap
 from glasstream.command.health import health
 from glasstream.command.incidents import incidents
@@ -30,7 +31,7 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain_at, gbmap, health, incidents, page, paper, plot, produce, reset, run, state_commands, tail,
-    topics, worker,
+    dead, doctor, explain_at, export, gbmap, health, incidents, page, paper, plot, produce, reset, run, state_commands,
+    tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)

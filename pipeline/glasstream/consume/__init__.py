@@ -1,6 +1,7 @@
 """Read what Glasstream publishes from a program of your own: committed records only, as typed objects.
 
-The package needs only confluent-kafka. It imports neither Faust nor the models.
+The package needs only confluent-kafka. It imports neither Faust nor the models. With the extra `tables`, a reader
+returns tables: `importance(..., follow=False).to_pandas()`.
 
 >>> from glasstream.consume import importance
 >>> with importance("kafka:9092", streams="loans") as records:  # doctest: +SKIP
@@ -18,13 +19,15 @@ from glasstream_topics import effects as effects_topic
 from glasstream_topics import importance as importance_topic
 from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
+from glasstream_topics import predictions as predictions_topic
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
+from glasstream_topics.predictions import Prediction
 
-__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "incidents", "novelty"]
+__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "incidents", "novelty", "predictions"]
 
 
 class Options(TypedDict, total=False):
@@ -122,3 +125,8 @@ def incidents(bootstrap: str, **options: Unpack[Options]) -> Reader[Incident]:
 def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
     """Read novelty scores: the records of `novelty`. Parameters and errors are those of `importance`."""
     return Reader(Records(novelty_topic.JSON), bootstrap, **options)
+
+
+def predictions(bootstrap: str, **options: Unpack[Options]) -> Reader[Prediction]:
+    """Read predictions: the records of `predictions`. Parameters and errors are those of `importance`."""
+    return Reader(Records(predictions_topic.JSON), bootstrap, **options)

@@ -4,16 +4,22 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
-from typing import Generic, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from glasstream.consume.opening import opened
 from glasstream.consume.records import Records
+from glasstream.consume.tables import Layout, arrow, arrow_schema, with_tables
 from glasstream.errors import BrokerError, InputError
 from glasstream_topics.contract import DEFAULT_PREFIX
 from glasstream_topics.errors import RecordError, VersionError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -41,16 +47,6 @@ class Reader(Generic[T], Iterator[T]):
         Origin of the last record that was returned or refused; None before the first.
     damaged
         Number of records that could not be read, whether they were raised or skipped.
-
-    It is an iterator and a context manager: leaving the `with` block closes it. An interrupt passes through. A broker
-    that goes away is waited for; it counts as idle.
-
-    Attributes
-    ----------
-    origin
-        Where the record handed out last stands, or the one that was refused last; None before the first.
-    damaged
-        How many records could not be read, whether they were raised or skipped.
     """
 
     def __init__(
@@ -80,6 +76,7 @@ class Reader(Generic[T], Iterator[T]):
         self.origin: Origin | None = None
         self.damaged = 0
         self._records = records
+        self._layout = Layout(records.json.record)
         self._streams = None if streams is None else frozenset([streams] if isinstance(streams, str) else streams)
         self._keys = tuple(stream.encode("utf-8", "surrogatepass") for stream in self._streams or ())
         self._skip = damaged == "skip"
@@ -120,6 +117,60 @@ class Reader(Generic[T], Iterator[T]):
                 return record
             self._count_as_used()
         raise StopIteration
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Read all remaining records into a table, and close the reader.
+
+        `glasstream.consume.tables` says which columns there are. A row of `importance` is one feature of one record,
+        and a row of `effects` is one point of one curve. All rows must fit into memory.
+
+        Raises
+        ------
+        InputError
+            The reader follows the topic and has no `idle` or `timeout`, so it would never end; or pyarrow is not
+            installed.
+        VersionError, RecordError, BrokerError
+            As in the iteration.
+        """
+        if self._unread is None and self._idle is None and self._deadline is None:
+            raise InputError("expected a reader that ends; open it with follow=False, idle=SECONDS or timeout=SECONDS")
+        schema = arrow_schema(self._layout)
+        import pyarrow
+
+        with self:
+            return pyarrow.Table.from_batches(arrow(self._layout, self), schema)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Read all remaining records into a pandas DataFrame, as `to_arrow` does. Names become categories.
+
+        Raises
+        ------
+        InputError
+            As in `to_arrow`; or pandas is not installed.
+        VersionError, RecordError, BrokerError
+            As in the iteration.
+        """
+        with_tables("pandas")
+        return self.to_arrow().to_pandas(categories=self._names())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Read all remaining records into a polars DataFrame, as `to_arrow` does. Names become categories.
+
+        Raises
+        ------
+        InputError
+            As in `to_arrow`; or polars is not installed.
+        VersionError, RecordError, BrokerError
+            As in the iteration.
+        """
+        with_tables("polars")
+        import polars
+
+        frame = polars.DataFrame(polars.from_arrow(self.to_arrow()))
+        return frame.with_columns(polars.col(name).cast(polars.Categorical) for name in self._names())
+
+    def _names(self) -> list[str]:
+        return [column.name for column in self._layout.columns if column.type == "name"]
 
     def stop(self) -> None:
         """End the iteration soon. Another thread or a signal handler may call this method."""
