@@ -45,6 +45,7 @@ def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
     for part in cut(draws, ROWS):
         found += watch.update(stream.rows(part.start, part.stop))
+        assert watch.verdict == (found[-1].verdict if found and found[-1].status == "open" else None)
         if draws.random() < 0.5:
             meta, arrays = watch.state()
             watch = IncidentWatch("s", 0, 7, 0.5)

@@ -638,6 +638,25 @@ _SKIPPED: Final = (
     .never("nothing happens", {_SKIPPED_COUNTER: hold(0, 80)})
 )
 
+_BROKEN: Final = 'glasstream_incident_open{stage="aggregator",stream="quotes",verdict="feature_broken"}'
+_UNCLEAR: Final = _BROKEN.replace("feature_broken", "unclear")
+_INCIDENT: Final = (
+    _Of("GlasstreamIncident")
+    .fires(
+        "an incident is opened, gets another verdict, and is over",
+        {_UNCLEAR: gone(5) + hold(1, 2) + gone(13), _BROKEN: gone(7) + hold(1, 6) + gone(7)},
+        (7, 13),
+        [8, 12],
+        [4, 14],
+        (
+            {"stream": "quotes", "verdict": "feature_broken"},
+            "quotes: an incident is open, feature_broken; `glasstream incidents` says what happened",
+        ),
+        played=True,
+    )
+    .never("no incident", _ALL)
+)
+
 _DRIFTED: Final = _counter("drift_alarms", stage="aggregator", instance="aggregator-0", stream="quotes")
 _DRIFT: Final = (
     _Of("GlasstreamDrift")
@@ -678,7 +697,7 @@ CASES: Final[list[Case]] = [
     for one in (
         _STAGE_GONE, _WORKER_DOWN, _RESTARTING, _STALLED, _NOT_READY, _LAG, _NOTHING, _HOLDING, _COVERAGE, _ROWS_FAILED,
         _DEAD_LETTERS, _DROPPED, _BOUND_HIT, _CHECKPOINT, _DAMAGED, _READ_AGAIN, _WAITING, _NO_MAP, _DELIVERIES,
-        _SKIPPED, _DRIFT, _NOVELTY,
+        _SKIPPED, _INCIDENT, _DRIFT, _NOVELTY,
     )
     for case in one.cases
 ]  # fmt: skip

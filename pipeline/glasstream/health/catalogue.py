@@ -116,6 +116,7 @@ AGGREGATOR_WAITING: Final = _gauge("blocks_waiting", "Blocks that wait for earli
 OVER: Final = _counter("blocks_over", "Blocks from an earlier epoch of their stream, which are skipped.", "partition")
 RECORDS: Final = _counter("records", "Records written to a public topic by this worker.", "topic", "partition")
 DRIFT_ALARMS: Final = _counter("drift_alarms", "Drift alarms raised by this worker.", "stream")
+INCIDENT: Final = _gauge("incident_open", "1 while an incident of a stream is open.", "stream", "verdict")
 
 # Novelty detector.
 WATCHED: Final = _counter("events_watched", "Events accepted since the stream began.", "stream")

@@ -91,6 +91,12 @@ class IncidentWatch:
         self._key = stream_key(self.seed, self.stream)
         self.series = Series(self.budget)
 
+    @property
+    def verdict(self) -> str | None:
+        """Verdict of the open incident; None if no incident is open."""
+        judgement = None if self.alarm is None else self.alarm.judgement
+        return None if judgement is None else judgement.verdict
+
     def update(self, rows: Rows) -> Iterator[Incident]:
         """Add rows in order, and return the incidents that they open, change or end."""
         if len(rows.names) > len(self.names):

@@ -24,7 +24,7 @@ def newest(settings: Settings, stream: str | None, say: Callable[[str], None]) -
     BrokerError, VersionError
         The topic cannot be read.
     """
-    epochs: dict[str, dict[int, dict[int, Incident]]] = {}
+    newest_epochs: dict[str, tuple[int, dict[int, Incident]]] = {}
     with consume.incidents(
         settings.broker,
         prefix=settings.prefix,
@@ -34,8 +34,11 @@ def newest(settings: Settings, stream: str | None, say: Callable[[str], None]) -
         kafka=settings.kafka,
     ) as records:
         for record in records:
-            epochs.setdefault(record.stream, {}).setdefault(record.epoch, {})[record.incident] = record
+            epoch, found = newest_epochs.get(record.stream, (-1, {}))
+            if record.epoch > epoch:
+                newest_epochs[record.stream] = record.epoch, {record.incident: record}
+            elif record.epoch == epoch:
+                found[record.incident] = record
     if records.damaged:
         say(f"skipped records of {settings.prefix}incidents that cannot be read: {records.damaged:,}")
-    current = [found[max(found)] for _, found in sorted(epochs.items())]
-    return [incident for found in current for _, incident in sorted(found.items())]
+    return [one for _, (_, found) in sorted(newest_epochs.items()) for _, one in sorted(found.items())]

@@ -13,8 +13,6 @@ from yarl import URL
 
 from glasstream.errors import SettingsError
 
-"""Bytes of an answer that are read, to quote them in the log."""
-
 _TEMPORARY = (408, 425, 429)
 """Statuses 4xx with which a server asks for another attempt."""
 
@@ -29,7 +27,7 @@ class Answer:
         ``ok`` (2xx); ``refused``, if the same request would be refused again (3xx, or 4xx other than 408, 425 and
         429); ``failed`` in all other cases.
     detail
-        Status and beginning of the answer, or the error.
+        Status of the answer, or the error.
     pause
         Seconds for which the server asks to wait (``Retry-After``).
     """
