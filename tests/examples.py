@@ -21,8 +21,8 @@ def examples(normal: int) -> settings:
     return settings(max_examples=max(FEWEST, normal * settings.default.max_examples // NORMAL))
 
 
-def some(chosen: Iterable[tuple[str, ...]], cases: Iterable[tuple[str, ...]]) -> list[Any]:
-    """Return all cases for `pytest.mark.parametrize`, and mark those that are not chosen as long.
+def some(chosen: Iterable[Any], cases: Iterable[Any], rest: pytest.MarkDecorator = pytest.mark.long) -> list[Any]:
+    """Return all cases for `pytest.mark.parametrize`, and mark those that are not chosen as long, or as `rest` says.
 
     Raises
     ------
@@ -32,4 +32,7 @@ def some(chosen: Iterable[tuple[str, ...]], cases: Iterable[tuple[str, ...]]) ->
     wanted, every = {*chosen}, list(cases)
     if unknown := wanted - {*every}:
         raise ValueError(f"expected some of {every}, got {sorted(unknown)}")
-    return [pytest.param(*case, marks=() if case in wanted else pytest.mark.long) for case in every]
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if case in wanted else rest)
+        for case in every
+    ]

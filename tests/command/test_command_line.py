@@ -71,6 +71,7 @@ def test_every_command_and_every_option_has_a_help_text() -> None:
                 )
 
 
+@pytest.mark.program
 def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
     """The load of a heavy module, as far as the command can tell: it says so, and then takes long."""
     script = textwrap.dedent(

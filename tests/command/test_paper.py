@@ -89,6 +89,7 @@ def test_data_that_is_not_there_is_named(data: Path, monkeypatch: pytest.MonkeyP
         run("gbmap-drift")
 
 
+@pytest.mark.program
 def test_all_runs_a_part_of_the_experiments_and_sums_up(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {name: where for name, where in EXPERIMENTS.items() if name in ("ipfi-table1", "ipfi-laws")}
     monkeypatch.setattr("glasstream.research.papers.registry.EXPERIMENTS", kept)
@@ -128,6 +129,7 @@ def test_every_piece_comes_with_its_result() -> None:
     assert sorted(each(int, ["1", "2", "3"], 2)) == [("1", 1), ("2", 2), ("3", 3)]
 
 
+@pytest.mark.program
 def test_a_process_works_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")

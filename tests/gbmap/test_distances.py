@@ -1,6 +1,7 @@
 """Embedding and path distance (003, equations 6 to 8 and 15; row 10: the inequality)."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from glasstream.errors import InputError
 from glasstream.gbmap.distances import _absolute_integral, embedding_distances, path_distances
 from glasstream.gbmap.map import BoostedMap
+from tests.examples import some
 from tests.gbmap.examples import generator, plain_embedding, random_map
 
 UNITS = ("softplus", "relu", "linear")
@@ -67,8 +69,10 @@ def test_row_10_the_inequality_holds_on_adversarial_pairs(unit: str, name: str) 
     assert_row_10(replace(map, unit=unit), rows, others)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("unit", ["softplus", "relu"])
-@pytest.mark.parametrize("beta", [1.0, 5.0, 30.0])
+@pytest.mark.parametrize(
+    ("unit", "beta"),
+    some([("softplus", 5.0), ("relu", 1.0)], product(["softplus", "relu"], [1.0, 5.0, 30.0]), pytest.mark.slow),
+)
 def test_the_path_distance_is_the_total_variation_along_the_segment(unit: str, beta: float) -> None:
     """On so fine a grid the reference is short by far less than 1e-9."""
     turning = 0

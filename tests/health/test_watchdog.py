@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from glasstream.health.watchdog import Watchdog
 from glasstream.transport.worker import ExitCode
 
@@ -56,6 +58,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.program
 def test_a_stalled_process_ends_with_its_own_code_and_says_so() -> None:
     ended = subprocess.run([sys.executable, "-c", STALLED], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == ExitCode.STALLED

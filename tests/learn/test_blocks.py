@@ -16,7 +16,7 @@ from glasstream.learn.checkpoint import opened, sealed
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learning import families
 from glasstream.settings import Settings
-from tests.examples import examples
+from tests.examples import examples, some
 from tests.learn.test_checkpoint import PLACE
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
 from tests.learning.conftest import compiled_only, ordered_categories
@@ -29,7 +29,10 @@ LINEAR = {
     "one_vs_rest": ["model.name=linear", "model.task=classification", "model.many_classes=true"],
     "regression": ["model.name=linear", "model.task=regression"],
 }
-every_model = pytest.mark.parametrize("factory", [*TREES, *REGRESSORS, *LINEAR])
+every_model = pytest.mark.parametrize(
+    "factory",
+    some(["adaptive_tree", "tree_of_models", "one_vs_rest"], [*TREES, *REGRESSORS, *LINEAR], pytest.mark.slow),
+)
 every_tree = pytest.mark.parametrize("factory", TREES)
 
 

@@ -55,7 +55,7 @@ def test_made_streams(parameters: dict[str, Any], data: st.DataObject) -> None:
     check_same(take(forest.ARFRegressor(**made)), forest.ARFRegressor(**made), events)
 
 
-@pytest.mark.parametrize("models", [1, 7, 8, 9, 31])
+@pytest.mark.parametrize("models", [1, 7, 8, 9, pytest.param(31, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "aggregation", [{}, {"aggregation_method": "mean"}, WEIGHTED], ids=("median", "mean", "weighted")
 )

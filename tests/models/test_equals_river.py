@@ -3,7 +3,13 @@
 import pytest
 from river import compose, drift, forest, linear_model, multiclass, optim, preprocessing, tree
 
+from tests.examples import some
+
 MOMENTS = 12
+QUICK_CLASSIFIERS = [
+    "forest of majorities", "adaptive tree that changes", "tree of naive Bayes", "binary tree", "small tree",
+]  # fmt: skip
+QUICK_REGRESSORS = ["forest of models", "adaptive tree that changes", "tree of intervals", "scaled linear"]
 
 
 def _linear(model):
@@ -86,17 +92,17 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", some(QUICK_CLASSIFIERS, CLASSIFIERS, pytest.mark.slow))
 def test_classifiers_on_categories_missing_and_unseen_values(name, watch, follow, odd):
     follow(watch(CLASSIFIERS[name](), True), odd(1_200), MOMENTS)
 
 
-@pytest.mark.parametrize("name", TEXT_REGRESSORS)
+@pytest.mark.parametrize("name", some(["adaptive tree", "binary tree"], TEXT_REGRESSORS, pytest.mark.slow))
 def test_regressors_on_categories_missing_and_unseen_values(name, watch, follow, odd):
     follow(watch(TEXT_REGRESSORS[name](), False), odd(1_200, regression=True), MOMENTS)
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("name", some(QUICK_REGRESSORS, REGRESSORS, pytest.mark.slow))
 def test_regressors_on_missing_values(name, watch, follow, odd):
     follow(watch(REGRESSORS[name](), False), odd(800, regression=True, text=False), MOMENTS)
 

@@ -14,6 +14,7 @@ from river.tree import utils
 from glasstream.ingest.admission import Task
 from glasstream.models.live import event_memo
 from glasstream.models.live.stream_model import StreamModel
+from tests.examples import some
 
 ROWS = 1_200
 IN_RIVER = {"stop_mem_management": True}
@@ -67,7 +68,7 @@ def contents(model: object) -> bytes:
     return written.getvalue()
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", some({*TREES} - {"fast", "forest"}, TREES, pytest.mark.slow))
 def test_predictions_and_the_model_that_is_left_are_rivers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     river = TREES[name]()
     expected = in_river(river)

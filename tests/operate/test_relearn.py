@@ -37,7 +37,7 @@ def sent(
             outbox, _ = learner.take_outbox()
             for one in outbox.snapshots:
                 models[one.version] = codec.encode(one.predictor, stream="s", epoch=0, version=one.version, key=KEY)
-            if at_rest or stream.at_snapshot:
+            if stream.at_snapshot or (at_rest and message.offset % 5 == 0):
                 state = learner.state("s", at_rest=at_rest)
                 if state.tells_model:
                     begins.append(StartingPoint(learner.position, stream.seqs, deepcopy(state)))

@@ -77,7 +77,7 @@ def test_isage_follows_switches_better_than_window_sage_of_equal_cost() -> None:
     assert not Truth().rows([(task, result)])  # the paper has no window of 200 events
 
 
-@pytest.mark.parametrize("name", ["ipfi-laws", "isage-bounds", "ipdp-law"])
+@pytest.mark.parametrize("name", ["ipfi-laws", "isage-bounds", pytest.param("ipdp-law", marks=pytest.mark.slow)])
 def test_the_laws_hold_in_the_quick_form(name: str) -> None:
     one = experiment(name)
     results = [(task, one.work(None, task)) for task in one.tasks(Request(None, one.quick_repetitions, quick=True))]

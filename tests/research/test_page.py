@@ -26,6 +26,7 @@ def quiet(line: str) -> None:
     pass
 
 
+@pytest.mark.program
 def test_a_result_keeps_its_origin_when_a_later_run_continues(tmp_path) -> None:
     file = tmp_path / "results"
     Finished(file).add({"seed": 1}, {"x": 7}, ORIGIN)
@@ -86,6 +87,7 @@ def test_the_page_of_the_documentation_has_a_place_for_every_experiment() -> Non
         assert "\n\nnew\n\n" in with_sections(text, {name: "new"})
 
 
+@pytest.mark.program
 def test_the_command_writes_what_a_run_has_stored(tmp_path, monkeypatch) -> None:
     results, file = tmp_path / "results", tmp_path / "page.md"
     marked = "".join("old\n".join(marks(name)) for name in ("ipfi-laws", "ipdp-law"))

@@ -93,7 +93,10 @@ def test_one_method_says_the_same_alone_and_beside_others() -> None:
     assert alone["effects"] == together["effects"] and "importance" not in alone
 
 
-@pytest.mark.parametrize(("model", "classes"), [("tree", 3), ("linear", 0), ("river.dummy:PriorClassifier", 3)])
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [pytest.param("tree", 3, marks=pytest.mark.slow), ("linear", 0), ("river.dummy:PriorClassifier", 3)],
+)
 def test_the_watch_sees_the_rows_however_they_are_packed_and_changes_no_other_record(
     model: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,7 @@ def test_at_delay_0_every_explanation_is_that_of_labels_that_came_with_their_eve
     assert len(late["predictions"]) == len(together["predictions"]) == ROWS
 
 
-@pytest.mark.parametrize("delay", [150, "random:150"])
+@pytest.mark.parametrize("delay", [pytest.param(150, marks=pytest.mark.slow), "random:150"])
 def test_how_they_are_packed_changes_no_record(delay: int | str) -> None:
     log = apart(mixed(ROWS, classes=2), delays(delay, ROWS))
     one = published(log, 1, "model.name=tree")

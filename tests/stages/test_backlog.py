@@ -49,7 +49,7 @@ def test_memory_is_bounded_while_the_aggregator_is_away() -> None:
     shed(backlog, 0, 200)
     tracemalloc.start()
     try:
-        shed(backlog, 200, 6_000)
+        shed(backlog, 200, 3_000)
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -46,6 +46,7 @@ def _webhook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSTREAM_NOTIFY_URL", "https://hooks.example.org/services/secret")
 
 
+@pytest.mark.program
 def test_who_makes_no_model_imports_no_river() -> None:
     """Nor what River brings: two seconds of every start."""
     program = (

@@ -29,6 +29,7 @@ from glasstream.transport.redact import RedactingFormatter, secrets_of_webhook
 from glasstream.transport.sequence import Sequence as Reading
 from glasstream.transport.stateless import StatelessStage, WorkLane
 from glasstream_topics import access, incidents
+from tests.examples import some
 from tests.incident_records import encoded, message
 from tests.transport.harness import committed_offset, options, produce, running, until
 from tests.webhook_server import Receiver, bodies
@@ -339,7 +340,7 @@ class Log:
         assert not failures
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(4), range(20), pytest.mark.slow))
 def test_killed_at_any_moment_no_incident_is_lost_and_repeats_have_the_same_ids(seed: int) -> None:
     """The worker is killed while a request is on its way, answered, or during a pause; the webhook misbehaves."""
     chance = random.Random(seed)

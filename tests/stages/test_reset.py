@@ -5,7 +5,7 @@ import math
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 
 import orjson
 import pytest
@@ -22,6 +22,7 @@ from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.learner import LearnerTask
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import checkpoints, contributions, events, progress_learner, requests, snapshots
+from tests.examples import some
 from tests.logs import event
 
 KEY = b"a key of sixteen bytes"
@@ -202,8 +203,10 @@ def test_the_stages_say_what_the_plain_loop_says_and_end_what_nobody_needs() -> 
     assert cluster.over == cluster.damage == 0
 
 
-@pytest.mark.parametrize("lost", [False, True])
-@pytest.mark.parametrize("seconds", ["0.000001", "0"])
+@pytest.mark.parametrize(
+    ("lost", "seconds"),
+    some([(False, "0.000001"), (True, "0")], product([False, True], ["0.000001", "0"]), pytest.mark.slow),
+)
 def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seconds: str) -> None:
     """With checkpoints and without, at every commit; those around the mark are among them."""
     settings = load(assignments=[*SETTINGS, f"checkpoint.seconds={seconds}"])

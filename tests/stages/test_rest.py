@@ -42,7 +42,7 @@ MODELS = {"compiled": "model.name=tree", "not compiled": "model.name=river.neigh
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_after_retention_every_stream_goes_on(model: str, times: int) -> None:
     """Restarted where nothing is kept any more of what came before, once or again and again."""
     more = MODELS[model]

@@ -91,6 +91,7 @@ def test_one_message_stands_for_a_batch_that_inflates_to_too_much(name: str, mon
     assert fetched(open_one, 6, aborted=[(7, 6)]) == [], "nothing of an aborted transaction is seen"
 
 
+@pytest.mark.slow
 def test_a_batch_of_ordinary_events_is_read_and_ten_times_as_many_zeros_are_not() -> None:
     """1 MiB compressed holds tens of MB of ordinary JSON; what holds more than the limit is not JSON of events."""
     event = b'{"id":"%d","x":{"temperature":%d.5,"humidity":%d,"station":"north-%d"},"y":%d}'

@@ -24,6 +24,7 @@ print("the caller goes on")
 """
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("error", "code"), [("broker", ExitCode.BROKER), ("state", ExitCode.STATE)])
 def test_a_worker_ends_without_finalising_the_interpreter_and_loses_no_line(error: str, code: ExitCode) -> None:
     """Threads of clients that are still open call Python, which would crash an interpreter that is being finalised."""
