@@ -225,8 +225,11 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         PEM file of the certificate's private key.
     history
         Largest number of records per partition that the page reads back at startup.
+    listed
+        Largest number of streams that the page lists.
     streams
-        Largest number of streams that the page keeps.
+        Largest number of streams of which the page keeps the history. Of the others it reads the history back when
+        somebody opens them.
     features
         Largest number of features that the page keeps per stream.
     """
@@ -236,6 +239,7 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_cert: ChangesNothing[str | None] = None
     tls_key: ChangesNothing[str | None] = None
     history: ChangesNothing[Positive] = 200_000
+    listed: ChangesNothing[Positive] = 1_000
     streams: ChangesNothing[Positive] = 32
     features: ChangesNothing[Positive] = 2_000
 

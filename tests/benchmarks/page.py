@@ -1,6 +1,7 @@
 """The live page over a long history: how soon it paints, what its server costs while records keep coming.
 
     python tests/benchmarks/page.py [--records 100000] [--features 10] [--minutes 10] [--rate 50] [--kafka HOST:PORT]
+    python tests/benchmarks/page.py --streams 500 [--viewers 100] [--minutes 1] [--rate 1000] [--kafka HOST:PORT]
 
 Writes importance records to a real Kafka (one of this machine unless given), starts `glasstream page` against it, opens
 it in the system's Chromium twice, at once and when all was read back, and goes on writing `rate` records a second with
@@ -13,9 +14,19 @@ the page open. Needs the extra `test`, and Chromium. One JSON object:
 - `cpu_share`: of a core, of the server over these minutes (goal: 0.10)
 - `tab_heap_mib`: JavaScript heap of the tab at the first and the last tenth
 - `drawn`: points in the chart at the end; `newest_drawn`: whether the newest record is the last one of them
+
+With `--streams`, it measures the overview instead: 1,100 predictions and 11 importance records of each stream at the
+start, then `rate` predictions a second in turn, while so many viewers follow the overview.
+
+- `state_bytes`: size of the first message to a viewer
+- `rss_mib`: resident size of the server at the end
+- `cpu_share_alone`, `cpu_share`: of a core, of the server without viewers and with them (goal: at most 0.5 more)
+- `messages`, `mib`: what all viewers received
+- `build_ms`: CPU time in which this process builds the rows of all streams, each with 1,000 events, and encodes them
 """
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -30,15 +41,18 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which `tests` is a package
 
+import aiohttp
 import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, sync_playwright
 
 from glasstream.brokers.local import local_kafka
+from glasstream.page.overview import Overview, Rows
+from glasstream.page.store import Store
 from glasstream.transport.connection import Connection
-from glasstream_topics import admin
-from tests.page.records import importance_record
+from glasstream_topics import admin, importance, predictions
+from tests.page.records import importance_record, prediction_record
 
 WAIT_MS = 300_000
 
@@ -50,9 +64,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=50.0)
     parser.add_argument("--kafka")
+    parser.add_argument("--streams", type=int, default=0)
+    parser.add_argument("--viewers", type=int, default=100)
     options = parser.parse_args()
     with ExitStack() as stack:
-        print(json.dumps(measure(options, stack)))
+        print(json.dumps((measure_overview if options.streams else measure)(options, stack)))
 
 
 def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
@@ -128,12 +144,107 @@ def measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
     }
 
 
-def served(kafka: str, prefix: str, stack: ExitStack) -> tuple[psutil.Process, str]:
+def measure_overview(options: argparse.Namespace, stack: ExitStack) -> dict[str, object]:
+    kafka = options.kafka or stack.enter_context(local_kafka()).bootstrap
+    prefix = f"bench-{uuid.uuid4().hex[:8]}."
+    client = AdminClient(Connection(kafka).client())
+    admin.create(client, {"events": 1, "requests": 1}, prefix)
+    stack.callback(admin.delete, client, prefix)
+    producer = Producer(Connection(kafka).producer(linger_ms=20))
+    names = [f"stream-{at:04d}" for at in range(options.streams)]
+    values = {f"feature_{at}": at / 10 for at in range(options.features)}
+
+    def put(seq: int, name: str) -> None:
+        record = prediction_record(seq, float(seq % 3 == 0), target="yes" if seq % 3 else "no", stream=name)
+        producer.produce(f"{prefix}predictions", record, name.encode())
+        if seq % 100 == 99:
+            producer.produce(f"{prefix}importance", importance_record(seq, values, stream=name), name.encode())
+        producer.poll(0)
+
+    begin = 1_100
+    for seq in range(begin):
+        for name in names:
+            put(seq, name)
+        if seq % 10 == 0:
+            producer.flush()
+    producer.flush()
+    server, address = served(kafka, prefix, stack, "--set", f"page.history={begin * options.streams}")
+    sent = begin * options.streams
+
+    async def load(viewers: int, seconds: float) -> tuple[float, int, int, int]:
+        """Share of a core, size of the first message, and number and bytes of all messages."""
+        nonlocal sent
+        first = messages = size = 0
+        timeout = aiohttp.ClientTimeout(total=None)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector, read_bufsize=2**21) as session:
+
+            async def follow() -> None:
+                nonlocal first, messages, size
+                async with session.get(f"{address}events?top=8") as answer:
+                    async for line in answer.content:
+                        if line.startswith(b"data: "):
+                            first = first or len(line)
+                            messages, size = messages + 1, size + len(line)
+
+            tasks = [asyncio.create_task(follow()) for _ in range(viewers)]
+            while messages < viewers:
+                await asyncio.sleep(0.1)
+            cpu, begun, before = server.cpu_times(), time.monotonic(), sent
+            while (elapsed := time.monotonic() - begun) < seconds:
+                while sent - before < elapsed * options.rate:
+                    put(sent // options.streams, names[sent % options.streams])
+                    sent += 1
+                await asyncio.sleep(0.05)
+            spent, elapsed = server.cpu_times(), time.monotonic() - begun
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return (spent.user + spent.system - cpu.user - cpu.system) / elapsed, first, messages, size
+
+    async def settled() -> None:
+        """Wait until the server has read back all that was there."""
+        async with aiohttp.ClientSession(read_bufsize=2**22) as session, session.get(f"{address}events") as answer:
+            async for line in answer.content:
+                if line.startswith(b"data: ") and json.loads(line[6:])["reading"] is None:
+                    return
+
+    asyncio.run(settled())
+    alone, *_ = asyncio.run(load(0, options.minutes * 30))
+    share, first, messages, size = asyncio.run(load(options.viewers, options.minutes * 60))
+    return {
+        "streams": options.streams,
+        "viewers": options.viewers,
+        "rate": options.rate,
+        "state_bytes": first,
+        "rss_mib": round(server.memory_info().rss / 2**20, 1),
+        "cpu_share_alone": round(alone, 4),
+        "cpu_share": round(share, 4),
+        "messages": messages,
+        "mib": round(size / 2**20, 1),
+        "build_ms": build_ms(names, values),
+        "load": [round(one, 1) for one in os.getloadavg()],
+    }
+
+
+def build_ms(names: list[str], values: dict[str, float]) -> float:
+    store = Store(1, 100, len(names))
+    for name in names:
+        for seq in range(1_000):
+            record = prediction_record(seq, 1.0, prediction=seq % 7 + 0.5, target=float(seq % 5), stream=name)
+            store.take("predictions", predictions.decode(record), 1)
+        store.take("importance", importance.decode(importance_record(9, values, stream=name)), 1)
+    begun = time.process_time()
+    Overview(Rows(store)).message(0.0)
+    return round(1_000 * (time.process_time() - begun), 2)
+
+
+def served(kafka: str, prefix: str, stack: ExitStack, *options: str) -> tuple[psutil.Process, str]:
     """The server's process, and its address."""
     log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "page.log"
     command = [sys.executable, "-m", "glasstream.command.main", "page", "--broker", kafka, "--prefix", prefix]
     with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--port", "0"], stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen([*command, "--port", "0", *options], stdout=out, stderr=subprocess.STDOUT)
     stack.callback(process.wait)
     stack.callback(process.kill)
     while not (found := re.search(r"page: (http://\S+)", log.read_text())):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from river import metrics
 
-from glasstream.consume.baselines import ROLLING, Baselines, Standing
+from glasstream.consume.baselines import ROLLING, Baselines, CompactBaselines, Standing
 
 Pairs = list[tuple[str | float | None, str | float | None]]
 
@@ -46,15 +46,17 @@ def test_the_standing_is_that_of_a_slow_count(recent: int | None, numbers: bool)
         return None if value == 0 else value * 1.5 if numbers else "abcd"[value - 1]
 
     pairs: Pairs = [(one(), one()) for _ in range(300)]
-    baselines = Baselines(recent)
+    every = [Baselines(recent)] if recent is None else [Baselines(recent), CompactBaselines(recent)]
     for count, pair in enumerate(pairs, 1):
-        baselines.add(*pair)
-        expected, found = slow(pairs[:count], recent), baselines.standing()
-        assert (found is None) is (expected is None)
-        if found is not None and expected is not None:
-            assert (found.events, found.most_frequent) == (expected.events, expected.most_frequent)
-            shown = found.model, found.constant, found.no_change
-            assert shown == pytest.approx((expected.model, expected.constant, expected.no_change))
+        expected = slow(pairs[:count], recent)
+        for baselines in every:
+            baselines.add(*pair)
+            found = baselines.standing()
+            assert (found is None) is (expected is None)
+            if found is not None and expected is not None:
+                assert (found.events, found.most_frequent) == (expected.events, expected.most_frequent)
+                shown = found.model, found.constant, found.no_change
+                assert shown == pytest.approx((expected.model, expected.constant, expected.no_change))
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e60])

@@ -126,15 +126,23 @@ def incident_record(
     return msgspec.json.encode(record)
 
 
-def prediction_record(seq: int, loss: float | None, *, stream: str = "s", epoch: int = 0) -> bytes:
+def prediction_record(
+    seq: int,
+    loss: float | None,
+    *,
+    prediction: str | float = "yes",
+    target: str | float = "no",
+    stream: str = "s",
+    epoch: int = 0,
+) -> bytes:
     return predictions.encode(
         epoch=epoch,
         stream=stream,
         seq=seq,
         id=str(seq),
-        prediction="yes",
+        prediction=prediction,
         probabilities=None,
-        target=None if loss is None else "no",
+        target=None if loss is None else target,
         loss=loss,
         loss_name="zero_one",
         metric_name="accuracy",

@@ -284,15 +284,21 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         put("predictions", *(prediction_record(seq, 9e6 * (seq % 4 == 0), stream="wide") for seq in range(1_000)))
         put("novelty", *(novelty_record(seq, flagged=seq % 10 == 0, stream="wide") for seq in range(1_000)))
         put("importance", importance_record(99, {"a": 0.5}, stream="narrow"), stream="narrow")
+        right = (prediction_record(seq, 0.0, target="yes", stream="narrow") for seq in range(2))
+        put("predictions", *right, prediction_record(2, 0.0, prediction="no", stream="narrow"), stream="narrow")
+        for number in range(60):
+            put("predictions", prediction_record(number, None, stream=f"other {number}"), stream=f"other {number}")
         put("importance", b"{}")
         producer.produce(f"{prefix}events.dead", b"?", b"wide", headers={"reason": b"not_json"})
         producer.flush(30.0)
 
-        arguments = ("page", "--broker", embedded.bootstrap, "--prefix", prefix, "--set", "topics.events=1")
+        one = ("--set", "topics.events=1", "--set", "page.streams=1")
+        arguments = ("page", "--broker", embedded.bootstrap, "--prefix", prefix, *one)
         with command(tmp_path / "first.log", *arguments, "--port", "0") as first:
             address = said(tmp_path / "first.log", first, r"page: (http://127\.0\.0\.1:\d+/)")
             view = stack.enter_context(viewing(chromium, address))
-            view.open("stream=wide")
+            view.open()
+            all_streams_come_first(view)
             view.wait("glasstream.known?.reading === null && glasstream.drawn.importance")
             several_hundred_features_are_usable(view, names)
             incidents_come_first_with_their_evidence(view)
@@ -307,10 +313,49 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         port = address.rsplit(":", 1)[1].rstrip("/")
         with command(tmp_path / "second.log", *arguments, "--port", port):
             view.wait("glasstream.connected && glasstream.drawn.importance?.x.at(-1) === 5099")
-            view.page.select_option("#stream", "narrow")
+            view.page.go_back()
+            view.wait("glasstream.known.rows?.length === 62")
+            view.page.locator("#streams a").get_by_text("narrow", exact=True).click()
             view.wait("glasstream.known.stream === 'narrow' && 'a' in (glasstream.known.importance?.features ?? {})")
             lost = [one for one in view.complaints if "ERR_" not in one]
             assert lost == []
+
+
+def all_streams_come_first(view: Viewing) -> None:
+    """A row each, sorted and searched, on every screen; a click opens the stream, whose history is read back."""
+    view.wait("glasstream.known?.reading === null && glasstream.known.rows?.length === 62")
+    rows = view.page.locator("#streams tbody tr")
+    texts = rows.nth(0).locator("td").all_inner_texts()
+    assert texts[0] == "wide" and texts[1].startswith("▲ 0.0 % always “no” 100.0 %")
+    assert texts[2].startswith("sensor_000 1.05") and texts[3].startswith("▲ open feature broken")
+    assert texts[4].startswith("row 2,850, ") and texts[6] == "1,000"
+    assert view.page.locator("main").is_hidden() and view.page.locator("header label").first.is_hidden()
+    total = view.page.locator("#streams-total").inner_text()
+    assert total == "62 streams · 1 with an open incident · 1 no better than a baseline"
+    for width in (360, 820, 1280, 1600):
+        view.page.set_viewport_size({"width": width, "height": 900})
+        assert view.get("document.documentElement.scrollWidth") <= width
+    view.page.locator("#streams th button[data-column=stream]").focus()
+    view.page.keyboard.press("Enter")
+    view.wait("document.querySelector('#streams tbody tr').dataset.stream === 'narrow'")
+    view.page.keyboard.press("Enter")
+    view.wait("document.querySelector('#streams tbody tr').dataset.stream === 'wide'")
+    assert view.page.locator("th[aria-sort=descending]").inner_text() == "stream"
+    view.page.keyboard.press("/")
+    view.page.keyboard.type("OTHER 1")
+    view.wait("document.querySelectorAll('#streams tbody tr').length === 11")
+    view.page.reload()  # the address keeps the order and the search
+    view.wait("document.querySelectorAll('#streams tbody tr').length === 11")
+    view.page.locator("#search").fill("wide")
+    view.wait("document.querySelectorAll('#streams tbody tr').length === 1")
+    view.page.locator("#streams a").click()
+    view.wait("glasstream.known.stream === 'wide' && glasstream.known.epoch === 0")
+    view.page.locator("#all").click()
+    view.wait("document.querySelectorAll('#streams tbody tr').length === 1")
+    view.page.locator("#search").fill("")
+    view.wait("document.querySelectorAll('#streams tbody tr').length === 62")
+    view.page.locator("#streams a").get_by_text("wide", exact=True).click()
+    view.wait("glasstream.known.stream === 'wide'")
 
 
 def several_hundred_features_are_usable(view: Viewing, names: list[str]) -> None:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 import glasstream.page
+from glasstream.page.overview import Rows
 from glasstream.page.viewer import View, Viewer
 from glasstream_topics import effects, novelty
 from tests.page.records import drift_record, effect_record, importance_record, incident_record, prediction_record
@@ -37,6 +38,7 @@ def test_the_checks_pass(javascript: Path, script: str) -> None:
 def test_messages_of_a_server_are_of_the_types_and_merge_to_what_it_knows(javascript: Path, tmp_path: Path) -> None:
     """The compiler rejects a message with a missing, an unknown or a wrongly typed field."""
     messages, whole = conversation()
+    rows, all_rows = conversation_about_all_streams()
     (tmp_path / "sent.mjs").write_text(
         f"""
 import assert from "node:assert/strict";
@@ -48,6 +50,12 @@ const messages = {json.dumps(messages)};
 let known = null;
 for (const message of messages) known = merged(known, message);
 assert.deepEqual(known, {json.dumps(whole)});
+
+/** @type {{import("{STATIC}/messages.js").Message[]}} */
+const rows = {json.dumps(rows)};
+known = null;
+for (const message of rows) known = merged(known, message);
+assert.deepEqual(known?.rows, {json.dumps(all_rows["rows"])});
 """,
         encoding="utf-8",
     )
@@ -62,7 +70,7 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Messages to one viewer, with and without each optional part, and the state of the server at the end."""
     known = store()
     known.reading.done, known.reading.total = False, 10
-    viewer = Viewer(known, View(stream="s", effect="kind"))
+    viewer = Viewer(Rows(known), View(stream="s", effect="kind"))
     messages = [sent(viewer)]
     put(known, "predictions", prediction_record(0, None))
     messages.append(sent(viewer))
@@ -89,6 +97,25 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     assert len(said) == len(messages) and [one["type"] for one in said].count("delta") > 5
     whole = orjson.loads(viewer.whole())
     return said, whole
+
+
+def conversation_about_all_streams() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Messages to a viewer of several streams, with and without each part of a row, and the state at the end."""
+    known = store()
+    viewer = Viewer(Rows(known), View())
+    put(known, "novelty", novelty_alarm(0))
+    put(known, "predictions", prediction_record(0, None, stream="other"))
+    messages = [sent(viewer)]
+    put(known, "predictions", prediction_record(0, 1.0))
+    some(known, range(1, 60))
+    messages.append(sent(viewer, 10.0))
+    put(known, "incidents", incident_record(60, 7, stream="third"))
+    put(known, "predictions", prediction_record(1, 1.0, prediction=1.5, target=2.0, stream="third"))
+    put(known, "predictions", prediction_record(2, 1.0, prediction=1.5, target=2.0, stream="third"))
+    messages.append(sent(viewer, 20.0))
+    said = [one for one in messages if one is not None]
+    assert [one["type"] for one in said] == ["state", "rows", "rows"]
+    return said, orjson.loads(viewer.whole())
 
 
 def categories(row: int) -> bytes:

@@ -59,7 +59,9 @@ async def serving(
     token: str | None = None, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[str, FakeTopics]]:
     topics = FakeTopics()
-    server = topics.server = PageServer(topics, Store(8, 100), Access("127.0.0.1", token), "127.0.0.1", 0, context)
+    server = topics.server = PageServer(
+        topics, Store(8, 100, 1_000), Access("127.0.0.1", token), "127.0.0.1", 0, context
+    )
     address = await server.start()
     end = asyncio.Event()
     task = asyncio.create_task(server.serve(end))
@@ -312,7 +314,7 @@ def test_a_port_that_is_taken_is_said() -> None:
     async def twice() -> None:
         async with serving() as (address, _):
             port = int(address.rsplit(":", 1)[1].rstrip("/"))
-            second = PageServer(FakeTopics(), Store(8, 100), Access("127.0.0.1", None), "127.0.0.1", port)
+            second = PageServer(FakeTopics(), Store(8, 100, 1_000), Access("127.0.0.1", None), "127.0.0.1", port)
             with pytest.raises(SettingsError, match=f"page.port: cannot listen on 127.0.0.1:{port}"):
                 await second.start()
 

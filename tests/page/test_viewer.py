@@ -9,6 +9,7 @@ import pytest
 
 from glasstream.page import viewer as viewer_module
 from glasstream.page.incidents import MOST, MOST_BYTES
+from glasstream.page.overview import Rows
 from glasstream.page.store import Store
 from glasstream.page.stream import Record
 from glasstream.page.viewer import Channel, Seat, View, Viewer
@@ -57,7 +58,7 @@ def sent(viewer: Viewer, now: float = 0.0) -> dict[str, Any] | None:
 
 
 def store() -> Store:
-    made = Store(most_streams=2, most_features=100)
+    made = Store(most_streams=2, most_features=100, most_summaries=20)
     made.reading.done = True
     return made
 
@@ -90,7 +91,7 @@ def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
 def test_clients_that_join_late_or_read_slowly_have_what_the_others_have() -> None:
     """Each client's messages come to what all others have, whenever it joined and whatever was taken from its queue."""
     known = store()
-    channel = Channel(known, View())
+    channel = Channel(Rows(known), View())
     chance = random.Random(3)
     seats: list[tuple[Seat, list[dict[str, Any]]]] = []
     for turn in range(40):
@@ -118,7 +119,7 @@ def test_who_takes_nothing_holds_a_bounded_queue_and_gets_a_state_when_it_reads_
 ) -> None:
     monkeypatch.setattr(viewer_module, "_QUEUED_BYTES", 20_000)
     known = store()
-    channel = Channel(known, View())
+    channel = Channel(Rows(known), View())
     slow, quick = channel.join(lambda: None, 0.0), channel.join(lambda: None, 0.0)
     largest = 0
     for turn in range(60):
@@ -142,7 +143,7 @@ def test_who_takes_nothing_holds_a_bounded_queue_and_gets_a_state_when_it_reads_
 def test_state_and_deltas_come_to_what_a_new_viewer_is_sent() -> None:
     known = store()
     some(known, range(100))
-    viewer = Viewer(known, View())
+    viewer = Viewer(Rows(known), View())
     whole = sent(viewer)
     assert whole is not None and whole["type"] == "state"
     steps = (100, 101, 160, 290, 291, 450, 590)  # nothing is thinned out yet
@@ -151,7 +152,7 @@ def test_state_and_deltas_come_to_what_a_new_viewer_is_sent() -> None:
         delta = sent(viewer)
         assert delta is not None and delta["type"] == "delta"
         whole = joined(whole, delta)
-    fresh = sent(Viewer(known, View()))
+    fresh = sent(Viewer(Rows(known), View()))
     assert whole == fresh
     assert sent(viewer) is None
 
@@ -160,7 +161,7 @@ def test_drawn_numbers_are_those_of_the_records() -> None:
     known = store()
     put(known, "importance", importance_record(9, {"a": 1 / 3, "b": 0.1}))
     put(known, "importance", importance_record(19, {"a": 0.25, "new": 0.7}))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None
     part = message["importance"]
     assert part["seq"] == [9, 19] and part["lag"] == [7, 7]
@@ -176,7 +177,7 @@ def test_top_and_pinned_features_and_the_rest_as_a_sum() -> None:
     known.streams.clear()
     known.most_features = 2_000
     put(known, "importance", importance_record(9, values))
-    message = sent(Viewer(known, View(top=2, pinned=("f005", "f299", "nobody"))))
+    message = sent(Viewer(Rows(known), View(top=2, pinned=("f005", "f299", "nobody"))))
     assert message is not None
     part = message["importance"]
     assert list(part["features"]) == ["f299", "f298", "f005"]
@@ -187,7 +188,7 @@ def test_top_and_pinned_features_and_the_rest_as_a_sum() -> None:
 def test_a_viewer_that_is_far_behind_is_sent_a_state() -> None:
     known = store()
     some(known, range(100))
-    viewer = Viewer(known, View())
+    viewer = Viewer(Rows(known), View())
     sent(viewer)
     some(known, range(100, 1_000))
     message = sent(viewer)
@@ -197,7 +198,7 @@ def test_a_viewer_that_is_far_behind_is_sent_a_state() -> None:
 def test_other_features_that_lead_bring_a_state() -> None:
     known = store()
     put(known, "importance", importance_record(9, {"a": 0.5, "b": 0.1}))
-    viewer = Viewer(known, View(top=1))
+    viewer = Viewer(Rows(known), View(top=1))
     first = sent(viewer, 0.0)
     put(known, "importance", importance_record(19, {"a": 0.0, "b": 5.0}))
     soon = sent(viewer, 1.0)
@@ -211,7 +212,7 @@ def test_other_features_that_lead_bring_a_state() -> None:
 def test_a_new_epoch_begins_anew_and_an_older_one_is_passed_over() -> None:
     known = store()
     put(known, "importance", importance_record(99, {"a": 0.5}))
-    viewer = Viewer(known, View())
+    viewer = Viewer(Rows(known), View())
     sent(viewer)
     put(known, "importance", importance_record(9, {"b": 0.25}, epoch=1))
     put(known, "importance", importance_record(199, {"a": 0.5}))
@@ -228,17 +229,17 @@ def test_a_record_that_came_twice_is_there_once() -> None:
         put(known, "predictions", prediction_record(9, 1.0))
         put(known, "effects", effect_record(9, "a", [0.0, 1.0]))
         put(known, "novelty", novelty_record(9, flagged=True))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None
     assert message["importance"]["seq"] == [9] and message["quality"]["events"] == 1
     assert len(message["effect"]["curves"]) == 1 and message["novelty"]["flagged"] == 1
 
 
 def test_streams_and_features_beyond_the_bounds_are_counted() -> None:
-    known = Store(most_streams=1, most_features=2)
+    known = Store(most_streams=1, most_features=2, most_summaries=1)
     put(known, "importance", importance_record(9, {"a": 0.5, "b": 0.4, "c": 0.3}))
     put(known, "importance", importance_record(9, {"a": 0.5}, stream="other"))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None
     assert (message["streams"], message["left_out"], message["importance"]["left_out"]) == (["s"], 1, 1)
 
@@ -257,7 +258,7 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 
 def test_a_stream_that_is_not_there_yet_is_waited_for() -> None:
     known = store()
-    viewer = Viewer(known, View(stream="s"))
+    viewer = Viewer(Rows(known), View(stream="s"))
     waiting = sent(viewer)
     assert waiting is not None and waiting["epoch"] is None and waiting["stream"] == "s"
     assert sent(viewer) is None
@@ -271,13 +272,13 @@ def test_what_was_rejected_and_what_cannot_be_read_is_told() -> None:
     known.reject("not_json")
     known.reject("not_json")
     known.damaged = 1
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None and message["rejected"] == {"not_json": 2} and message["damaged"] == 1
 
 
 def test_incidents_are_bounded_in_number_and_bytes_and_open_ones_stay_longest() -> None:
     known = store()
-    viewer = Viewer(known, View())
+    viewer = Viewer(Rows(known), View())
     put(known, "incidents", incident_record(50, 1, summary="open since the start"))
     for number in range(2, MOST + 21):
         put(known, "incidents", incident_record(100 * number, number, status="over"))
@@ -288,7 +289,9 @@ def test_incidents_are_bounded_in_number_and_bytes_and_open_ones_stay_longest() 
 
     for number in range(MOST + 21, MOST + 41):
         put(known, "incidents", incident_record(100 * number, number, status="normal", summary="x" * (MOST_BYTES // 8)))
-        assert sum(map(len, map(orjson.dumps, (sent(Viewer(known, View())) or {})["incidents"]))) < 1.1 * MOST_BYTES
+        assert (
+            sum(map(len, map(orjson.dumps, (sent(Viewer(Rows(known), View())) or {})["incidents"]))) < 1.1 * MOST_BYTES
+        )
     kept = (sent(viewer) or {})["incidents_kept"]
     assert kept[0] == 1 and kept[1:] == list(range(kept[1], MOST + 41)) and 5 < len(kept) < 9
     put(known, "incidents", incident_record(99_999, 1, status="over"))
@@ -300,10 +303,10 @@ def test_the_newest_record_of_an_incident_counts_and_a_new_epoch_begins_anew() -
     known = store()
     put(known, "incidents", incident_record(200, 1, status="over"))
     put(known, "incidents", incident_record(100, 1))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None and [one["status"] for one in message["incidents"]] == ["over"]
     put(known, "importance", importance_record(9, {"a": 0.5}, epoch=1))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None and "incidents" not in message and message["incidents_total"] == 0
 
 
@@ -311,7 +314,7 @@ def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> N
     known = store()
     for number, verdict in enumerate([*VERDICTS, "of_tomorrow"], 1):
         put(known, "incidents", incident_record(100 * number, number, verdict=verdict))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View()))
     assert message is not None
     assert [one["title"] for one in message["incidents"]] == [*VERDICTS.values(), "of tomorrow"]
     assert len({one["advice"] for one in message["incidents"]}) == len(VERDICTS) + 1

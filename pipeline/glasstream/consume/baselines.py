@@ -5,11 +5,14 @@ labels, so that the previous label is a strong prediction (Bifet, Read, Žliobai
 statistics say how much of the way from a baseline to perfection the model has gone.
 """
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import log
 from typing import Final, NamedTuple
+
+import numpy as np
 
 Label = str | float
 
@@ -166,6 +169,83 @@ class Baselines:
             self._all.add(row)
         else:
             self._recent.append(row)
+
+
+class CompactBaselines(Baselines):
+    """Compare predictions with baselines over the newest events, in 24 bytes per event.
+
+    The standing has no balanced accuracy, log loss or area under the ROC curve. Leave out the probabilities in `add`.
+
+    Parameters
+    ----------
+    recent
+        Number of the newest events to compare.
+
+    Examples
+    --------
+    >>> baselines = CompactBaselines(3)
+    >>> for prediction, target in [("no", "no"), ("no", "no"), ("no", "yes"), ("yes", "no"), ("no", "no")]:
+    ...     baselines.add(prediction, target)
+    >>> standing = baselines.standing()
+    >>> standing.events, round(standing.model, 3), round(standing.constant, 3), standing.beaten
+    (3, 0.333, 0.667, False)
+    """
+
+    def __init__(self, recent: int) -> None:
+        super().__init__(recent)
+        self._scored = deque(maxlen=0)
+        self._numbers = array("d")
+        """Values of the model, of the constant and of the previous label of each event, one event after the other. Of a
+        class, the value of the constant is the code of the class.
+        """
+        self._most = 3 * recent
+        self._place = 0
+        self._codes: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        """The classes of these events by code."""
+        self._counts: Counter[int] = Counter()
+        self._next_code = 0
+
+    def standing(self) -> Standing | None:
+        """Return the comparison, or None before the first event that counts."""
+        if not self._numbers:
+            return None
+        values = np.frombuffer(self._numbers, dtype=np.float64).reshape(-1, 3)
+        events = len(values)
+        model, constant, no_change = (float(total) / events for total in values.sum(axis=0))
+        if not self._counts:
+            return Standing(events, model, constant, no_change, None)
+        count, name = max((count, self._names[code]) for code, count in self._counts.items())
+        return Standing(events, model, count / events, no_change, name)
+
+    def _append(self, row: "_Row") -> None:
+        constant = row.constant if row.name is None else float(self._code(row.name))
+        values = (row.model, constant, row.no_change)
+        if len(self._numbers) < self._most:
+            self._numbers.extend(values)
+            return
+        if self._counts:
+            self._forget(int(self._numbers[self._place + 1]))
+        for at, value in enumerate(values, self._place):
+            self._numbers[at] = value
+        self._place = (self._place + 3) % self._most
+
+    def _code(self, name: str) -> int:
+        """Count one more event of a class, and return its code."""
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = self._next_code
+            self._names[code] = name
+            self._next_code += 1
+        self._counts[code] += 1
+        return code
+
+    def _forget(self, code: int) -> None:
+        """Count one event of a class less."""
+        self._counts[code] -= 1
+        if not self._counts[code]:
+            del self._counts[code]
+            del self._codes[self._names.pop(code)]
 
 
 class _Row(NamedTuple):

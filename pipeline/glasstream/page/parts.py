@@ -10,12 +10,59 @@ import numpy as np
 from glasstream.consume.baselines import Standing
 from glasstream.page.history import Bins
 from glasstream.page.incidents import advice
+from glasstream.page.store import Store
 from glasstream.page.stream import Curve, Method, Point, StreamHistory
+from glasstream.page.summary import Summary
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
 from glasstream_topics.incidents import VERDICTS, Incident
 from glasstream_topics.methods import label_of, meaning_of
 from glasstream_topics.novelty import Novelty
+
+
+def outline_part(store: Store) -> dict[str, Any]:
+    """Return what concerns all streams, without their names."""
+    reading = store.reading
+    return {
+        "left_out": store.left_out,
+        "rejected": dict(sorted(store.rejected.items())),
+        "damaged": store.damaged,
+        "trouble": store.trouble,
+        "reading": None if reading.done else {"read": reading.read, "total": reading.total},
+    }
+
+
+def row_part(summary: Summary) -> dict[str, Any]:
+    """Return the row of a stream in the overview."""
+    standing, incident = summary.baselines.standing(), summary.incident
+    return {
+        "stream": summary.name,
+        "epoch": summary.epoch,
+        "events": summary.last_seq + 1,
+        "rate": round(summary.rate.value, 3),
+        "newest": summary.rate.newest,
+        "standing": standing
+        and {
+            "events": standing.events,
+            "model": standing.model,
+            "constant": standing.constant,
+            "no_change": standing.no_change,
+            "most_frequent": standing.most_frequent,
+            "beaten": standing.beaten,
+        },
+        "method": label_of(summary.method),
+        "leading": summary.leading,
+        "open": summary.open_incidents,
+        "incident": incident
+        and {
+            "incident": incident.incident,
+            "status": incident.status,
+            "title": _verdict(incident.verdict),
+            "row": incident.onset,
+            "summary": incident.summary,
+            "reported": incident.written,
+        },
+    }
 
 
 def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[int, int]]:

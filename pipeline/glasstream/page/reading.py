@@ -1,16 +1,16 @@
 """Read the public topics back from the past and then continuously, outside any consumer group."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from glasstream.consume.records import Records
 from glasstream.errors import BrokerError, RecordError, TopicError
 from glasstream.page.store import Store
-from glasstream.page.stream import Record
+from glasstream.page.stream import Record, StreamHistory
 from glasstream.transport.connection import Connection
 from glasstream_topics import ALL, events_dead
 
@@ -23,7 +23,11 @@ _DEAD = events_dead.TOPIC.name
 TOPICS = (*_RECORDS, _DEAD)
 """Topics that the page reads, without the prefix."""
 
+_BY_STREAM = {topic.name for topic in ALL if topic.key == "stream"}
+"""Topics of which a stream has one partition, and the same in all of them."""
+
 _BATCH = 500
+_BACK_BATCH, _BACK_SECONDS = 5_000, 0.05
 _POLL_SECONDS = 0.25
 _ASK_SECONDS = 10.0
 _QUEUE_KIB = 4_096
@@ -43,6 +47,8 @@ class Taken:
     """Decoded record; None if the message cannot be read."""
     reason: str | None = None
     """Reason given by a dead letter."""
+    partition: int | None = None
+    """Partition, if the topic's key is the stream."""
 
 
 class Topics:
@@ -69,18 +75,16 @@ class Topics:
         self._prefix = prefix
         self._all_down = False
         self._told: set[str] = set()
-        options = connection.consumer(
-            read_committed=True,
-            enable_partition_eof=True,
-            queued_max_messages_kbytes=_QUEUE_KIB,
-            fetch_queue_backoff_ms=_FULL_MS,
-        )
-        self._consumer = Consumer({**options, "error_cb": self._failed})
+        self._connection, self._history = connection, history
+        self.newest: dict[tuple[str, int], int] = {}
+        """Offset of the newest message that was read, by topic and partition."""
+        self._consumer = Consumer({**_options(connection), "error_cb": self._failed})
         try:
             self._unread, starts = self._places(connection.bootstrap, history)
         except BaseException:
             self._consumer.close()
             raise
+        self._partitions = [(start.topic, start.partition) for start in starts]
         self.total = sum(end - start for start, end in self._unread.values())
         """Offsets between where the reading begins and what was there then."""
         self._consumer.assign(starts)
@@ -126,6 +130,30 @@ class Topics:
         """
         return list(self._records(self._consumer.consume(_BATCH, timeout=_POLL_SECONDS)))
 
+    def back(self, stream: str, partition: int | None, most_features: int) -> "StreamBack":
+        """Return a reader of the newest records of one stream, up to what was read so far.
+
+        Parameters
+        ----------
+        stream
+            Name of the stream.
+        partition
+            Partition of the topics whose key is the stream; None reads all.
+        most_features
+            Largest number of features to keep.
+        """
+        places = [
+            (topic, one)
+            for topic, one in self._partitions
+            if topic != self._prefix + _DEAD
+            and (partition in (None, one) or topic.removeprefix(self._prefix) not in _BY_STREAM)
+        ]
+        return StreamBack(self, self._connection, places, self._history, StreamHistory(stream, most_features))
+
+    def taken(self, message: Message) -> Taken | None:
+        """Return the content of a message; None for a tombstone."""
+        return self._taken(message, (message.topic() or "", message.partition() or 0))
+
     def trouble(self) -> str | None:
         """Why nothing can be read at the moment; None while the brokers answer."""
         if not self._all_down:
@@ -155,13 +183,14 @@ class Topics:
                 elif not error.retriable():
                     raise BrokerError(f"{place[0]}[{place[1]}]: cannot be read: {error.str()}")
                 continue
+            self.newest[place] = message.offset() or 0
             if (span := self._unread.get(place)) is not None:
                 offset = (message.offset() or 0) + 1
                 if offset < span[1]:
                     self._unread[place] = (offset, span[1])
                 else:
                     del self._unread[place]
-            taken = self._taken(message, place)
+            taken = self.taken(message)
             if taken is not None:
                 yield taken
 
@@ -183,7 +212,94 @@ class Topics:
                     "Skipping unreadable record: %s. Further records like it on this topic are not reported.", error
                 )
             return Taken(topic, written, None)
-        return Taken(topic, written, record)
+        return Taken(topic, written, record, partition=place[1] if topic in _BY_STREAM else None)
+
+
+class StreamBack:
+    """Reader of the newest records of one stream into a history of its own.
+
+    The history is complete when this reader has come as far as the one of all streams.
+
+    Parameters
+    ----------
+    topics
+        Reader of all streams.
+    connection
+        Connection to the brokers.
+    places
+        Topics and partitions to read.
+    most
+        Largest number of records per partition to read back.
+    history
+        Receives the records.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        connection: Connection,
+        places: Iterable[tuple[str, int]],
+        most: int,
+        history: StreamHistory,
+    ) -> None:
+        self.history = history
+        self._topics = topics
+        self._name = history.name.encode("utf-8", "surrogatepass")
+        self._read: dict[tuple[str, int], int] = {}
+        """Offset of the newest message that was read, by topic and partition that has been read to its end once."""
+        self._consumer = Consumer(_options(connection))
+        self._places = list(places)
+        starts = []
+        try:
+            for topic, partition in self._places:
+                place = TopicPartition(topic, partition)
+                low, high = self._consumer.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+                place.offset = max(low, high - most)
+                starts.append(place)
+            self._consumer.assign(starts)
+        except KafkaException as error:
+            self._consumer.close()
+            raise BrokerError(f"{topic}[{partition}]: cannot be read back: {error.args[0].str()}") from error
+
+    def read(self) -> bool:
+        """Add further records to the history, and return whether it is complete now.
+
+        Raises
+        ------
+        BrokerError
+            The broker refuses the read.
+        """
+        for message in self._consumer.consume(_BACK_BATCH, timeout=_BACK_SECONDS):
+            error, place = message.error(), (message.topic() or "", message.partition() or 0)
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._read[place] = (message.offset() or 0) - 1
+                elif not error.retriable():
+                    raise BrokerError(f"{place[0]}[{place[1]}]: cannot be read back: {error.str()}")
+                continue
+            if place in self._read:
+                self._read[place] = message.offset() or 0
+            key = message.key() or b""
+            if not (key == self._name or key.startswith(self._name + b"/")):
+                continue
+            taken = self._topics.taken(message)
+            if taken is not None and taken.record is not None and taken.record.stream == self.history.name:
+                self.history.take(taken.topic, taken.record, taken.written)
+        newest = self._topics.newest
+        return all(place in self._read and self._read[place] >= newest.get(place, -1) for place in self._places)
+
+    def close(self) -> None:
+        """Close the connection to the broker."""
+        self._consumer.close()
+
+
+def _options(connection: Connection) -> dict[str, Any]:
+    return connection.consumer(
+        read_committed=True,
+        enable_partition_eof=True,
+        queued_max_messages_kbytes=_QUEUE_KIB,
+        fetch_queue_backoff_ms=_FULL_MS,
+    )
 
 
 def put(taken: list[Taken], store: Store) -> None:
@@ -194,4 +310,4 @@ def put(taken: list[Taken], store: Store) -> None:
         elif one.record is None:
             store.damaged += 1
         else:
-            store.take(one.topic, one.record, one.written)
+            store.take(one.topic, one.record, one.written, one.partition)

@@ -54,7 +54,8 @@ async def _serve(
         loop.add_signal_handler(number, end.set)
     options = settings.page
     topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
-    server = PageServer(topics, Store(options.streams, options.features), access, options.host, options.port, context)
+    store = Store(options.streams, options.features, options.listed)
+    server = PageServer(topics, store, access, options.host, options.port, context)
     try:
         address = await server.start()
         say(f"page: {address}" + ("" if access.open else " (asks for the token)"))

@@ -20,10 +20,11 @@ from http import HTTPStatus
 from aiohttp import web
 from multidict import MultiMapping
 
-from glasstream.errors import SettingsError
+from glasstream.errors import BrokerError, SettingsError
 from glasstream.page.access import COOKIE, HEADERS, Access
 from glasstream.page.assets import load
-from glasstream.page.reading import Topics, put
+from glasstream.page.overview import Rows
+from glasstream.page.reading import StreamBack, Topics, put
 from glasstream.page.store import Store
 from glasstream.page.viewer import MOST_FEATURES, Channel, View
 
@@ -77,6 +78,8 @@ class PageServer:
     ) -> None:
         self._topics = topics
         self._store = store
+        self._rows = Rows(store)
+        self._back: StreamBack | None = None
         self._access = access
         self._host, self._wanted, self._tls = host, port, tls
         self._assets = load()
@@ -143,6 +146,26 @@ class PageServer:
                 left = self._topics.left
                 reading.read, reading.done = reading.total - left, not left
             self._store.trouble = None if taken else await asyncio.to_thread(self._topics.trouble)
+            await self._read_back()
+
+    async def _read_back(self) -> None:
+        """Read further records of a stream that somebody looks at and that has no history yet."""
+        store = self._store
+        try:
+            if self._back is None:
+                name = store.wanted(time.monotonic())
+                if name is None:
+                    return
+                partition = store.summaries[name].partition
+                self._back = await asyncio.to_thread(self._topics.back, name, partition, store.most_features)
+            if not await asyncio.to_thread(self._back.read):
+                return
+            store.admit(self._back.history)
+        except BrokerError as error:  # tried again as long as somebody looks at the stream
+            store.trouble = str(error)
+        if self._back is not None:
+            await asyncio.to_thread(self._back.close)
+            self._back = None
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
@@ -152,6 +175,8 @@ class PageServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._back is not None:
+            await asyncio.to_thread(self._back.close)
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -235,7 +260,7 @@ class PageServer:
 
     async def _follow(self, view: View, answer: web.StreamResponse) -> None:
         """Send a viewer the data of its view until the viewer or the server ends."""
-        channel = self._channels.setdefault(view, Channel(self._store, view))
+        channel = self._channels.setdefault(view, Channel(self._rows, view))
         there = asyncio.Event()
         seat = channel.join(there.set, time.monotonic())
         try:

@@ -27,7 +27,7 @@ _LEAST_POINTS = 40
 _OLDER, _NEWEST = 400, 200
 _OLDER_CURVES, _NEWEST_CURVES = 40, 20
 _BIN_EVENTS, _BINS = 100, 240
-_RECENT = 1_000
+RECENT = 1_000
 """Number of events that count as recent."""
 _METHODS = 8
 _ALARMS = 200
@@ -151,8 +151,8 @@ class Quality:
     events: int = 0
     labelled: int = 0
     bins: Bins = field(default_factory=lambda: Bins(_BIN_EVENTS, _BINS))
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
-    baselines: Baselines = field(default_factory=lambda: Baselines(_RECENT))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    baselines: Baselines = field(default_factory=lambda: Baselines(RECENT))
     last_seq: int = -1
 
     def take(self, record: Prediction) -> bool:
@@ -180,7 +180,7 @@ class NoveltyHistory:
     events: int = 0
     flagged: int = 0
     bins: Bins = field(default_factory=lambda: Bins(_BIN_EVENTS, _BINS))
-    recent: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    recent: deque[bool] = field(default_factory=lambda: deque(maxlen=RECENT))
     examples: deque[Novelty] = field(default_factory=lambda: deque(maxlen=_FLAGGED))
     alarms: deque[Novelty] = field(default_factory=lambda: deque(maxlen=_ALARMS))
     alarms_total: int = 0
@@ -283,7 +283,7 @@ class StreamHistory:
         return True
 
     def _add_alarm(self, record: Drift) -> bool:
-        if self.alarms and record.row < self.alarms[-1].row:
+        if self.alarms and (record.row < self.alarms[-1].row or record in self.alarms):
             return False
         self.alarms.append(record)
         self.alarms_total += 1

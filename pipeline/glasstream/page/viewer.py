@@ -4,6 +4,8 @@ A message is a JSON object with `type`: a `state` replaces the viewer's data, a 
 another `state` if a delta would be too large or if its stream starts a new epoch. So it never holds more than the
 server.
 
+A viewer that names no stream gets the overview of all streams, as long as there are several: see `Overview`.
+
 Viewers of the same view share each message: see `Channel`.
 """
 
@@ -14,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from glasstream.page.overview import Overview, Rows
 from glasstream.page.parts import (
     alarm_part,
     bins_part,
@@ -21,9 +24,9 @@ from glasstream.page.parts import (
     importance_part,
     incident_part,
     novelty_part,
+    outline_part,
     quality_part,
 )
-from glasstream.page.store import Store
 from glasstream.page.stream import Curve, Point, StreamHistory
 from glasstream_topics.methods import label_of
 
@@ -44,8 +47,10 @@ class View:
 
     Attributes
     ----------
-    stream, method
-        Name of the stream and of the method; None for the first that exists.
+    stream
+        Name of the stream; None for all streams, or for the only one.
+    method
+        Name of the method; None for the first that exists.
     top
         Number of leading features to draw.
     pinned
@@ -91,15 +96,19 @@ class Viewer:
 
     Parameters
     ----------
-    store
-        Store of the page.
+    rows
+        Store of the page, with the rows of its overview.
     view
         View to follow.
     """
 
-    def __init__(self, store: Store, view: View) -> None:
-        self._store = store
+    def __init__(self, rows: Rows, view: View) -> None:
+        self._rows = rows
+        self._store = rows.store
         self._view = view
+        self._overview: Overview | None = None
+        self._streams = -1
+        """Number of streams whose names were sent."""
         self._sent: _Sent | None = None
         self._seen: object = None
         self._whole: bytes | None = None
@@ -109,8 +118,12 @@ class Viewer:
         """Return a message with what is new since the last call; None if nothing is. `now`, in seconds, never
         decreases.
         """
-        history = self._history()
-        seen = (self._outline(), history and (id(history), history.changes))
+        if self._view.stream is None and len(self._store.summaries) > 1:
+            if self._overview is None:
+                self._overview, self._sent, self._seen = Overview(self._rows), None, None
+            return self._overview.message(now)
+        history, outline = self._history(now), outline_part(self._store)
+        seen = (outline, self._behind(history), len(self._store.summaries), history and (id(history), history.changes))
         if seen == self._seen:
             return None
         self._seen, self._whole = seen, None
@@ -118,34 +131,35 @@ class Viewer:
         if payload is None:
             self._begin(history, now)
             return self.whole()
-        return orjson.dumps({**self._outline(), **payload})
+        if len(self._store.summaries) != self._streams:
+            payload |= self._names_of_streams()
+        return orjson.dumps({**outline, **payload})
 
     def whole(self) -> bytes:
         """Return a state that is equivalent to all messages so far. Call this method right after `message`."""
+        if self._overview is not None:
+            return self._overview.whole()
         if self._whole is None:
-            self._whole = orjson.dumps({**self._outline(), **self._state()})
+            self._whole = orjson.dumps({**outline_part(self._store), **self._names_of_streams(), **self._state()})
         return self._whole
 
-    def _history(self) -> StreamHistory | None:
-        streams = self._store.streams
-        if self._view.stream is not None:
-            return streams.get(self._view.stream)
-        if self._sent is not None:
-            return self._sent.history
-        return next(iter(streams.values()), None)
+    def _history(self, now: float) -> StreamHistory | None:
+        name = self._view.stream
+        if name is None:
+            name = next(iter(self._store.summaries), None)
+        return None if name is None else self._store.look(name, now)
 
-    def _outline(self) -> dict[str, Any]:
-        """Return the part of a message that concerns all streams."""
-        store = self._store
-        reading = store.reading
-        return {
-            "streams": sorted(store.streams),
-            "left_out": store.left_out,
-            "rejected": dict(sorted(store.rejected.items())),
-            "damaged": store.damaged,
-            "trouble": store.trouble,
-            "reading": None if reading.done else {"read": reading.read, "total": reading.total},
-        }
+    def _behind(self, history: StreamHistory | None) -> str | None:
+        """Return why there is no history of a known stream."""
+        name = self._view.stream
+        if history is not None or name not in self._store.summaries:
+            return None
+        return "crowded" if self._store.crowded(name) else "reading"
+
+    def _names_of_streams(self) -> dict[str, Any]:
+        names = sorted(self._store.summaries)
+        self._streams = len(names)
+        return {"streams": names}
 
     def _begin(self, history: StreamHistory | None, now: float) -> None:
         """Start again with a state of the kept history."""
@@ -168,7 +182,8 @@ class Viewer:
         """Return the kept history of the current selection."""
         sent = self._sent
         if sent is None:
-            return {"type": "state", "stream": self._view.stream, "epoch": None}
+            behind = self._behind(None)
+            return {"type": "state", "stream": self._view.stream, "epoch": None, "behind": behind}
         history = sent.history
         points = list(history.methods[sent.method].points) if sent.method is not None else ()
         curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
@@ -292,12 +307,12 @@ class Channel:
 
     Parameters
     ----------
-    store, view
+    rows, view
         Parameters of `Viewer`.
     """
 
-    def __init__(self, store: Store, view: View) -> None:
-        self._viewer = Viewer(store, view)
+    def __init__(self, rows: Rows, view: View) -> None:
+        self._viewer = Viewer(rows, view)
         self._seats: set[Seat] = set()
 
     @property

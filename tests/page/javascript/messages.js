@@ -6,7 +6,7 @@
  */
 
 /** @type {Outline} */
-const OUTLINE = { streams: ["s"], left_out: 0, rejected: {}, damaged: 0, trouble: null, reading: null };
+export const OUTLINE = { streams: ["s"], left_out: 0, rejected: {}, damaged: 0, trouble: null, reading: null };
 
 /**
  * @param {number} width

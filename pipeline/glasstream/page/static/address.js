@@ -4,7 +4,7 @@
  * What is looked at; an empty text leaves the choice to the page.
  * @typedef {object} View
  * @property {string[]} pin
- * @property {string} stream
+ * @property {string} stream empty for all streams, or for the only one
  * @property {string} method
  * @property {string} mode `lines` or `stacked`
  * @property {string} top how many features lead the drawing
@@ -14,6 +14,8 @@
  * @property {string} alarm
  * @property {string} incident number of the one whose evidence is shown
  * @property {string} window how many of the last events are shown
+ * @property {string} sort column of the table of all streams, after a `-` if it is reversed
+ * @property {string} search text in the names of the streams that this table shows
  * @property {string} theme `light` or `dark`
  */
 
@@ -29,6 +31,8 @@ const DEFAULTS = {
   alarm: "",
   incident: "",
   window: "",
+  sort: "",
+  search: "",
   theme: "",
 };
 
@@ -46,6 +50,7 @@ export function read(hash) {
   if (!["lines", "stacked"].includes(view.mode)) view.mode = DEFAULTS.mode;
   if (!/^\d{1,2}$/.test(view.top) || Number(view.top) > 40) view.top = DEFAULTS.top;
   for (const key of /** @type {const} */ (["window", "incident"])) if (!/^\d*$/.test(view[key])) view[key] = "";
+  if (!/^-?[a-z]*$/.test(view.sort)) view.sort = "";
   if (!["", "light", "dark"].includes(view.theme)) view.theme = "";
   return view;
 }
@@ -59,6 +64,16 @@ export function written(view) {
   for (const key of KEYS) if (view[key] !== DEFAULTS[key]) query.set(key, view[key]);
   for (const name of view.pin) query.append("pin", name);
   return query.toString();
+}
+
+/**
+ * The address of a stream, from a view of all: what is chosen of the table, and the colours, stay.
+ * @param {View} view
+ * @param {string} stream empty for all streams
+ */
+export function addressOf(view, stream) {
+  const { theme, sort, search } = view;
+  return `#${written({ ...DEFAULTS, pin: [], theme, sort, search, stream })}`;
 }
 
 /**

@@ -13,7 +13,11 @@ const MOST_ALARMS = 200;
  */
 export function merged(known, message) {
   if (message.type === "state") return { alarms: [], incidents: [], effect: null, ...message };
-  if (!known) throw new Error("expected a state first, got a delta");
+  if (!known) throw new Error(`expected a state first, got ${message.type}`);
+  if (message.type === "rows") {
+    const rows = new Map([...(known.rows ?? []), ...message.rows].map((row) => [row.stream, row]));
+    return { ...known, ...message, type: "state", rows: [...rows.values()] };
+  }
   const { quality, novelty, importance, effect } = message;
   return {
     ...known,

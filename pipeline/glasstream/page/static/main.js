@@ -1,4 +1,5 @@
-// The page: a view (in the address), a feed of what is known of it, and six panels that draw it.
+// The page: a view (in the address), a feed of what is known of it, and panels that draw it: one of all streams, or six
+// of one stream.
 import * as address from "./address.js";
 import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
 import { eventRange } from "./chart.js";
@@ -6,6 +7,7 @@ import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
 import { Feed } from "./feed.js";
 import { Choices, IncidentsPanel } from "./incidents.js";
+import { OverviewPanel } from "./overview.js";
 import { QualityPanel } from "./quality.js";
 import { ReliancePanel } from "./reliance.js";
 import { status } from "./status.js";
@@ -95,6 +97,7 @@ const act = {
     go({ then: String(seq) });
   },
 };
+const overview = new OverviewPanel(go);
 const quality = new QualityPanel(shared);
 const reliance = new ReliancePanel(shared, act);
 const effects = new EffectsPanel(act);
@@ -125,7 +128,8 @@ const feed = new Feed(
  * @param {Partial<View>} changed
  */
 function go(changed) {
-  view = { ...view, ...changed };
+  const only = !view.stream && data?.stream && !("theme" in changed) ? { stream: data.stream } : {};
+  view = { ...view, ...only, ...changed }; // whoever chose something stays with the stream when there are others
   const hash = address.written(view);
   history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   follow();
@@ -150,6 +154,17 @@ function paint() {
   status(data, link);
   controls();
   if (!data) return;
+  const all = data.rows !== undefined;
+  element("section", "#overview").hidden = !all;
+  element("section", "#incidents").hidden = all;
+  element("main").hidden = all;
+  document.title = data.stream === null ? "Glasstream" : `${data.stream} – Glasstream`;
+  if (firstPaint === null && (all || data.epoch !== null)) firstPaint = performance.now();
+  if (all) {
+    spoken = null;
+    overview.update(data, view, (stream) => address.addressOf(view, stream));
+    return;
+  }
   shared.range = eventRange(data, view);
   shared.groups = changes.update(data, view);
   shared.chosen = changes.group?.id ?? null;
@@ -161,8 +176,6 @@ function paint() {
   effects.update(data, view, alarm);
   trust.update(data);
   announce(data);
-  document.title = data.stream === null ? "Glasstream" : `${data.stream} – Glasstream`;
-  if (firstPaint === null && data.epoch !== null) firstPaint = performance.now();
 }
 
 /** The alarm whose curves are shown: the chosen one, or the one that says most if that has curves. */
@@ -173,6 +186,11 @@ function curvesAlarm() {
 
 function controls() {
   const streams = data?.streams ?? [];
+  const all = data?.rows !== undefined;
+  for (const label of document.querySelectorAll("header > label")) label.toggleAttribute("hidden", all);
+  const back = element("a", "#all");
+  back.hidden = all || streams.length < 2;
+  back.href = address.addressOf(view, "");
   const wanted = view.stream && !streams.includes(view.stream) ? [...streams, view.stream] : streams;
   const name = (/** @type {string} */ stream) => stream;
   fill(element("select", "#stream"), wanted, name, data?.stream ?? view.stream, "waiting for the first record");
@@ -269,7 +287,8 @@ element("button", "#theme").addEventListener("click", () => {
 });
 element("a", "#skip").addEventListener("click", (event) => {
   event.preventDefault(); // the part behind the # is the view
-  element("h2", "#reliance-title").focus();
+  if (data?.rows) element("input", "#search").focus();
+  else element("h2", "#reliance-title").focus();
 });
 addEventListener("hashchange", () => {
   view = address.read(location.hash);
@@ -278,7 +297,7 @@ addEventListener("hashchange", () => {
   follow();
 });
 addEventListener("keydown", (event) => {
-  const find = element("input", "#find");
+  const find = element("input", data?.rows ? "#search" : "#find");
   if (event.key !== "/" || event.target === find) return;
   event.preventDefault();
   find.focus();
@@ -286,6 +305,9 @@ addEventListener("keydown", (event) => {
 addEventListener("storage", render); // another tab has acknowledged or muted something
 onSystem(redress);
 setInterval(() => status(data, link), 1000);
+setInterval(() => {
+  if (data?.rows) render(); // times that are said relative to now
+}, 10_000);
 
 redress();
 follow();
@@ -294,7 +316,7 @@ follow();
  * For tests and the curious; nothing can be changed through it.
  *
  *     glasstream.connected    whether the server answers
- *     glasstream.firstPaint   milliseconds from the opening of the page until a stream was drawn; null before
+ *     glasstream.firstPaint   milliseconds from the opening of the page until something was drawn; null before
  *     glasstream.known        all that the server has sent of this view, as one object
  *     glasstream.drawn        by chart (loss, metric, importance, effect, novelty): x, series (label, values), range
  *     glasstream.changes      the changes that are marked: start, seq, alarms

@@ -7,27 +7,34 @@
  */
 
 /**
- * The first message while nothing is known of the stream.
- * @typedef {Outline & {type: "state", stream: string | null, epoch: null}} Waiting
+ * The first message while nothing is known of the stream, or the rows of all streams.
+ * @typedef {Outline & {type: "state", stream: string | null, epoch: null, behind: string | null, rows?: StreamRow[]
+ * }} Waiting
+ */
+
+/**
+ * The rows of the streams that have changed since the message before.
+ * @typedef {Omit<Outline, "streams"> & {type: "rows", rows: StreamRow[]}} Changed
  */
 
 /**
  * What is new since the message before.
- * @typedef {Outline & Parts & {type: "delta"}} Delta
+ * @typedef {Omit<Outline, "streams"> & Partial<Pick<Outline, "streams">> & Parts & {type: "delta"}} Delta
  */
 
-/** @typedef {State | Waiting | Delta} Message */
+/** @typedef {State | Waiting | Delta | Changed} Message */
 
 /**
  * All messages of a view, put together.
  * @typedef {Outline & Partial<Parts> & Pick<Required<Parts>, "alarms" | "incidents"> & {
- *   type: "state", stream: string | null, epoch: number | null, effect: Effect | null}} Known
+ *   type: "state", stream: string | null, epoch: number | null, effect: Effect | null, behind?: string | null,
+ *   rows?: StreamRow[]}} Known
  */
 
 /**
  * What concerns all streams.
  * @typedef {object} Outline
- * @property {string[]} streams
+ * @property {string[]} streams their names; in a delta only if there are new ones
  * @property {number} left_out records of streams beyond the bound
  * @property {Record<string, number>} rejected dead letters by reason
  * @property {number} damaged records that cannot be read
@@ -80,6 +87,36 @@
  * @property {number} log_loss_events events whose record names the probability of the right class
  * @property {number | null} roc_auc of two classes
  * @property {boolean} beaten whether the model is better than both baselines
+ */
+
+/**
+ * What the overview tells of a model beside its baselines.
+ * @typedef {Pick<Standing, "events" | "model" | "constant" | "no_change" | "most_frequent" | "beaten">} Compared
+ */
+
+/**
+ * One stream in the overview.
+ * @typedef {object} StreamRow
+ * @property {string} stream
+ * @property {number} epoch
+ * @property {number} events
+ * @property {number} rate events per second in the last minute before the newest
+ * @property {number} newest when the newest prediction was written, in milliseconds since 1970; 0 before the first
+ * @property {Compared | null} standing
+ * @property {string} method name for people of the method of the leading features
+ * @property {[name: string, value: number][]} leading features, best first
+ * @property {number} open number of open incidents, as far as the server keeps them
+ * @property {Reported | null} incident the newest open one, otherwise the newest
+ */
+
+/**
+ * @typedef {object} Reported
+ * @property {number} incident its number
+ * @property {string} status
+ * @property {string} title the verdict for people
+ * @property {number} row row at which it began
+ * @property {string} summary
+ * @property {number} reported when its first record was written, in milliseconds since 1970
  */
 
 /**

@@ -5,26 +5,44 @@ import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
 /** @import { Shared } from "./main.js" */
-/** @import { Known, Standing } from "./messages.js" */
+/** @import { Compared, Known, Standing } from "./messages.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
- * How good the model is beside the best baseline, in a sentence; null before the first event that can be compared.
- * @param {Standing | null} standing
+ * The best baseline.
+ * @param {Compared} standing
  */
-export function standingSentence(standing) {
-  if (!standing) return null;
-  const { events, beaten, model, constant, no_change, most_frequent } = standing;
+export function best({ constant, no_change, most_frequent }) {
   const classes = most_frequent !== null;
   const worst = classes ? -Infinity : Infinity;
   const [first, second] = [constant ?? worst, no_change ?? worst];
   const constantLeads = classes ? first >= second : first <= second;
   const mean = classes ? `always “${most_frequent}”` : "the mean so far";
-  const [name, value] = constantLeads ? [mean, constant] : [`the previous ${classes ? "label" : "value"}`, no_change];
-  const size = (/** @type {number | null} */ one) =>
-    classes ? `${fixed(one === null ? null : 100 * one, 1)} %` : number(one);
-  const over = `${classes ? "right" : "mean absolute error"} in the last ${count(events)} events`;
-  const numbers = `(${over}: the model ${size(model)}, ${name} ${size(value)})`;
+  return constantLeads
+    ? { name: mean, value: constant }
+    : { name: `the previous ${classes ? "label" : "value"}`, value: no_change };
+}
+
+/**
+ * A share of right predictions, or a mean absolute error.
+ * @param {Pick<Standing, "most_frequent">} standing
+ * @param {number | null} value
+ */
+export function sizeOf(standing, value) {
+  if (standing.most_frequent === null) return number(value);
+  return `${fixed(value === null ? null : 100 * value, 1)} %`;
+}
+
+/**
+ * How good the model is beside the best baseline, in a sentence; null before the first event that can be compared.
+ * @param {Compared | null} standing
+ */
+export function standingSentence(standing) {
+  if (!standing) return null;
+  const { events, beaten, model, most_frequent } = standing;
+  const { name, value } = best(standing);
+  const over = `${most_frequent !== null ? "right" : "mean absolute error"} in the last ${count(events)} events`;
+  const numbers = `(${over}: the model ${sizeOf(standing, model)}, ${name} ${sizeOf(standing, value)})`;
   const verdict = beaten ? "The model is better than its baselines" : `The model is no better than a baseline`;
   return { beaten, text: `${verdict} ${numbers}.` };
 }

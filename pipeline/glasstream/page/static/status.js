@@ -20,6 +20,11 @@ export function entries(data, link, now) {
   const add = (name, value, kind, title) => list.push({ name, value, kind, title });
   if (link.up) add("page", "live", "good", "Connected to glasstream page");
   else add("page", "not connected", "bad", "The server of this page does not answer");
+  if (data?.rows) {
+    const open = data.rows.reduce((sum, row) => sum + row.open, 0);
+    add("streams", count(data.rows.length), "", "Streams with records");
+    add("open incidents", count(open), open ? "warn" : "good", "Incidents that go on, of all streams");
+  }
   if (data?.epoch != null) {
     const last = data.importance?.last;
     const predicted = data.quality?.last_seq;
@@ -68,12 +73,18 @@ export function notice(data, link) {
     const { read, total } = data.reading;
     said.push(`Reading back what is on the topics: ${percent(total ? read / total : 0)}`);
   }
+  if (data?.behind === "reading") said.push("Reading back what the topics hold of this stream.");
+  if (data?.behind === "crowded") {
+    said.push(
+      "Others look at as many streams as the page keeps (page.streams); this one is shown when one of them goes.",
+    );
+  }
   if (data?.damaged) {
     said.push(`${count(data.damaged)} records cannot be read (damaged, or of a newer release) and are not shown.`);
   }
   if (data?.left_out) {
     const others = `${count(data.left_out)} records of others are not shown.`;
-    said.push(`There are more streams than the page keeps (page.streams); ${others}`);
+    said.push(`There are more streams than the page lists (page.listed); ${others}`);
   }
   return said.join(" ");
 }
