@@ -28,7 +28,7 @@ def expect(*, broker: str = "none", explainers: int = 1, out: Path | None = None
 
 
 def test_help_loads_nothing_heavy() -> None:
-    script = f"import sys, glasstream.command.execute; print([name for name in {HEAVY} if name in sys.modules])"
+    script = f"import sys, glasstream.command.cli; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from glasstream.command.execute import execute
+from glasstream.command.cli import execute
 from glasstream.command.exit_codes import INTERRUPTED
 from glasstream.configuration import load
 from tests.deployment import DEADLINE, wait_for

@@ -11,8 +11,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.configuration import load
-from glasstream.operate.doctor import machine
-from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor import examine, machine
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import admin, events, progress_novelty

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from glasstream.transport.connection import connection
+from glasstream.transport.input_topic import TopicIdentity
 from glasstream.transport.progress import read_to_end, watermarks
-from glasstream.transport.topic_identity import TopicIdentity
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress_learner import LearnerPartitionProgress

@@ -16,7 +16,7 @@ from glasstream.brokers.local import Kafka
 from glasstream.brokers.local.node import free_ports
 from glasstream.configuration import load
 from glasstream.consume import importance
-from glasstream.operate.doctor.examine import examine
+from glasstream.operate.doctor import examine
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.operate.topics import apply_acls
 from glasstream.transport.worker import ExitCode

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 import glasstream_topics
 from glasstream.transport.connection import Connection
 from glasstream.transport.decompression import LIMIT
-from glasstream.transport.topic_sizes import SizeCheck
+from glasstream.transport.input_topic import SizeCheck
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError

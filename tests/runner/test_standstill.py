@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from glasstream.command import execute as execute_module
+from glasstream.command import cli as cli_module
 from glasstream.command.exit_codes import STANDSTILL
 from glasstream.configuration import load
 from glasstream.errors import StalledError, TopicError
@@ -61,8 +61,8 @@ def test_a_standstill_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatc
     def stand(**_: object) -> int:
         raise StalledError("nothing has moved")
 
-    monkeypatch.setattr(execute_module, "cli", stand)
-    assert execute_module.execute() == STANDSTILL == ExitCode.STALLED == 7
+    monkeypatch.setattr(cli_module, "cli", stand)
+    assert cli_module.execute() == STANDSTILL == ExitCode.STALLED == 7
 
 
 @pytest.mark.program

@@ -13,9 +13,8 @@ from glasstream.errors import TopicError
 from glasstream.learn import warm_up as learner_kernels
 from glasstream.stages import build
 from glasstream.stages import warm_up as other_kernels
+from glasstream.transport.input_topic import SizeCheck, TopicIdentity
 from glasstream.transport.options import options
-from glasstream.transport.topic_identity import TopicIdentity
-from glasstream.transport.topic_sizes import SizeCheck
 
 KEY = b"a key of sixteen bytes"
 WARM_UPS = {
@@ -79,7 +78,7 @@ def test_a_stage_refuses_a_topic_whose_messages_it_cannot_hold(
     refused: list[str] = []
 
     def refuse(check: SizeCheck) -> None:
-        refused.append(check._topic)
+        refused.append(check.topic)
         raise TopicError("too large")
 
     monkeypatch.setattr(SizeCheck, "check", refuse)
@@ -103,7 +102,7 @@ def test_state_belongs_to_the_topic_that_the_stage_reads(
 ) -> None:
     for module, function in WARM_UPS.values():
         monkeypatch.setattr(module, function, lambda settings: None)
-    monkeypatch.setattr(TopicIdentity, "__call__", lambda identity: f"the id of {identity._topic}")
+    monkeypatch.setattr(TopicIdentity, "__call__", lambda identity: f"the id of {identity.topic}")
     stage = getattr(build, f"_{name}")(load(), KEY)
     assert stage.make_state(0)._identify() == f"the id of {stage.input_topic}"
     assert stage.input_topic == load().prefix + topic

@@ -1,4 +1,4 @@
-"""The commands of `glasstream`.
+"""The commands of `glasstream`, and the exit code of each error.
 
 Each command imports its modules when it runs: River and numba take seconds to import, and `--help` should not.
 """
@@ -7,6 +7,7 @@ import click
 
 from glasstream.command.dead import dead
 from glasstream.command.doctor import doctor
+from glasstream.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, STANDSTILL, USAGE
 from glasstream.command.explain_at import explain_at
 from glasstream.command.export import export
 from glasstream.command.gbmap import gbmap
@@ -22,6 +23,16 @@ from glasstream.command.state import state_commands
 from glasstream.command.tail import tail
 from glasstream.command.topics import topics
 from glasstream.command.worker import worker
+from glasstream.errors import (
+    BrokerError,
+    GlasstreamError,
+    InputError,
+    ModelError,
+    SettingsError,
+    StalledError,
+    TopicError,
+)
+from glasstream.terminal import say
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -35,3 +46,33 @@ for command in (
     tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)
+
+
+def execute() -> int:
+    """Run the command that the process arguments name, and return its exit code."""
+    try:
+        code: int | None = cli(standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (InputError, ModelError, SettingsError) as error:
+        _tell(error)
+        return USAGE
+    except (BrokerError, TopicError) as error:
+        _tell(error)
+        return NO_BROKER
+    except StalledError as error:
+        _tell(error)
+        return STANDSTILL
+    except GlasstreamError as error:
+        _tell(error)
+        return FAILED
+    return code or 0
+
+
+def _tell(error: GlasstreamError) -> None:
+    lines = error.findings if isinstance(error, SettingsError) else str(error).splitlines()
+    for line in lines:
+        say(f"glasstream: {line}", err=True)

@@ -35,7 +35,7 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
     import msgspec
 
     from glasstream.errors import SettingsError
-    from glasstream.operate.doctor.examine import examine
+    from glasstream.operate.doctor import examine
     from glasstream.operate.doctor.finding import DoctorContext, Level, fail
 
     console = standard_console()

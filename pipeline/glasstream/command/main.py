@@ -19,7 +19,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
     if "" not in sys.path:
         sys.path.insert(0, "")  # allow imports of a user's model from the current folder
-    from glasstream.command.execute import execute
+    from glasstream.command.cli import execute
 
     sys.exit(execute())
 

@@ -16,6 +16,7 @@ from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
 from glasstream.stages.names import LOST_EVENTS, needed_topics, topic
 from glasstream.transport.connection import connection
+from glasstream.transport.input_topic import SizeCheck, TopicIdentity
 from glasstream.transport.options import options
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.redact import secrets_of, secrets_of_webhook
@@ -23,8 +24,6 @@ from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import PartitionState, StatefulStage, StateLane
 from glasstream.transport.stateless import StatelessStage
-from glasstream.transport.topic_identity import TopicIdentity
-from glasstream.transport.topic_sizes import SizeCheck
 from glasstream.transport.watch import Follower
 from glasstream.transport.worker import run_worker
 from glasstream_topics import incidents, progress_aggregator

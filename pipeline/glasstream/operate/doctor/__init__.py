@@ -1,1 +1,46 @@
-"""Checks of a deployment, one module for each part of it. Each check returns findings."""
+"""Checks of a deployment, one module for each part of it, ordered so that causes come before their consequences."""
+
+from collections.abc import Iterator
+
+from confluent_kafka import KafkaException
+
+from glasstream.brokers.choose import addresses
+from glasstream.errors import BrokerError, GlasstreamError
+from glasstream.operate.doctor import cluster, layout, machine
+from glasstream.operate.doctor.finding import Check, DoctorContext, Finding, Level, fail
+from glasstream.operate.doctor.progress import progress
+
+_HERE: tuple[Check, ...] = (machine.packages, machine.usable, machine.secrets)
+_THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layout.copies, layout.retention)
+
+
+def examine(context: DoctorContext) -> Iterator[Finding]:
+    """Yield the findings of all checks. Skip the checks that need a broker if none answers."""
+    for check in _HERE:
+        yield from check(context)
+    try:
+        addresses(context.settings.broker)
+    except BrokerError:
+        said = f"expected HOST:PORT,... of a running Kafka, got {context.settings.broker!r}"
+        yield fail("broker", said, "give --broker, or set GLASSTREAM_BROKER")
+        return
+    found = cluster.answers(context)
+    yield from found
+    if any(one.level is Level.FAIL for one in found):
+        return
+    whole = True
+    for check in _THERE:
+        found = _tried(check, context)
+        whole &= check is not layout.contracts or all(one.level is not Level.FAIL for one in found)
+        yield from found
+    if whole:
+        yield from _tried(progress, context)
+
+
+def _tried(check: Check, context: DoctorContext) -> list[Finding]:
+    """Run a check, and return a finding if the broker fails in the middle of it."""
+    try:
+        return check(context)
+    except (GlasstreamError, KafkaException) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        return [fail(check.__name__, said, "read the lines above and the broker's log")]

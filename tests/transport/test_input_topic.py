@@ -1,17 +1,19 @@
-"""Requests with which a worker recognizes its topic."""
+"""Requests with which a worker recognizes its topic, and checks the size of its messages."""
 
 import logging
 from concurrent.futures import Future
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
+from glasstream.brokers.choose import TopicRequest, open_broker
 from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.errors import BrokerError, UnavailableError
-from glasstream.transport import topic_identity
+from glasstream.transport import input_topic
 from glasstream.transport.connection import Connection
-from glasstream.transport.topic_identity import TopicIdentity
+from glasstream.transport.input_topic import SizeCheck, TopicIdentity
 
 CONNECTION = Connection("kafka:9092")
 
@@ -27,7 +29,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, outcome: Uuid | KafkaError) -> None:
         list_topics=lambda topic, timeout: SimpleNamespace(controller_id=1, brokers={1: None}),
         describe_topics=lambda topics, request_timeout: {"events": told},
     )
-    monkeypatch.setattr(topic_identity, "AdminClient", lambda settings: admin)
+    monkeypatch.setattr(input_topic, "AdminClient", lambda settings: admin)
 
 
 def test_brokers_without_ids_are_reported_once(
@@ -64,3 +66,21 @@ def test_the_embedded_broker_has_no_ids_and_nothing_is_logged(caplog: pytest.Log
         broker.create_topic("events", 1)
         assert TopicIdentity(Connection(broker.bootstrap), "events")() is None
     assert not caplog.text
+
+
+def test_the_embedded_broker_is_not_asked_for_what_it_never_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Any] = []
+
+    class Admin(input_topic.AdminClient):
+        def describe_configs(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+            asked.append(args)
+            return {"topic": SimpleNamespace(result=lambda: {})}
+
+    monkeypatch.setattr(input_topic, "AdminClient", Admin)
+    with open_broker("embedded", data=None, client={}, log=lambda line: None) as broker:
+        broker.create_topics([TopicRequest("events", 1, {})])
+        with caplog.at_level(logging.WARNING):
+            SizeCheck(Connection(broker.bootstrap), "events").check()
+    assert not asked and not caplog.text
