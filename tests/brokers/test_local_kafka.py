@@ -101,7 +101,7 @@ def test_records_outlive_stop_kill_pause_and_the_run_in_a_folder_for_one_run_at_
     outlives_stop_kill_and_pause(first)
     with monkeypatch.context() as patched:
         patched.setattr("glasstream.brokers.local.node.LOCK_DEADLINE_S", 0.0)
-        with pytest.raises(BrokerError, match="for this run alone"), local_kafka(data):
+        with pytest.raises(BrokerError, match="the Kafka of another run uses"), local_kafka(data):
             pass
     assert answers(address, DEADLINE_S)
     first.close()

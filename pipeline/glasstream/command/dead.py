@@ -88,7 +88,7 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     return 0
 
 
-@dead.command("show")
+@dead.command("show", short_help="Print dead letters with reason and original message.")
 @_stream
 @_reason
 @_at

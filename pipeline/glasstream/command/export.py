@@ -13,7 +13,7 @@ _TOPICS = "predictions, importance, effects, drift, incidents and novelty"
 
 @click.command(
     short_help="Write the records of a topic to a CSV or Parquet file.",
-    help="Write the records that a public topic holds now to a file, one column for each field.\n\n"
+    help="Write the current records of a public topic to a file, with one column for each field.\n\n"
     f"TOPIC is one of {_TOPICS}, with or without the prefix. A row of importance is one feature of one record, and a "
     "row of effects is one point of one curve. Parquet needs the extra `tables`.",
 )
@@ -24,14 +24,14 @@ _TOPICS = "predictions, importance, effects, drift, incidents and novelty"
     type=click.Choice(["csv", "parquet"]),
     default="parquet",
     show_default=True,
-    help="Form of the file.",
+    help="Format of the file.",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
-@click.option("--stream", "streams", multiple=True, help="Only records of this stream. May be given several times.")
+@click.option("--stream", "streams", multiple=True, help="Only records of this stream. Can be repeated.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def export(topic: str, form: str, out: Path, streams: tuple[str, ...], data: Path | None, **common: Any) -> int:
-    """Write the records that a public topic holds now to a file."""
+    """Write the current records of a public topic to a file."""
     from glasstream.command.expect import reached
     from glasstream.operate.export import export as write
 

@@ -70,8 +70,8 @@ class Reader(Generic[T], Iterator[T]):
             raise InputError(f"damaged: expected raise or skip, got {damaged!r}")
         if group is not None and not follow:
             raise InputError(
-                "follow=False: expected without a group, whose members have ends of their own; leave group out, or end "
-                "with idle=SECONDS"
+                "group: expected None with follow=False, because each member of a group reads only some partitions; "
+                "leave group out, or end with idle=SECONDS"
             )
         self.origin: Origin | None = None
         self.damaged = 0

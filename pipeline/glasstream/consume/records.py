@@ -56,8 +56,8 @@ class Records(Generic[T]):
             version = _stated_version(data)
             if version is None or version in self.json.versions:
                 raise RecordError(
-                    f"{where}: {error}. Whoever wrote it is not Glasstream, or it was damaged on the way; it can be "
-                    'passed over: go on with the iteration, or read with damaged="skip"'
+                    f"{where}: {error}. Another program wrote this record, or it was damaged on the way. To skip it, "
+                    'continue the iteration, or read with damaged="skip"'
                 ) from error
             known = ", ".join(map(str, self.json.versions))
             raise VersionError(

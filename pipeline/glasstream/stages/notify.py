@@ -92,7 +92,7 @@ class Notifier:
         except RecordError as error:
             self.damaged += 1
             if str(self.damaged).strip("0") == "1":
-                log.error("skipping %s, which is no incident: %s (%d so far)", message.place, error, self.damaged)
+                log.error("skipping %s, which is not an incident: %s (%d so far)", message.place, error, self.damaged)
             return []
         if self.settings.wants(incident.status, incident.verdict):
             try:

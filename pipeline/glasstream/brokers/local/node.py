@@ -253,7 +253,7 @@ class LocalKafka:
                     self._lock.close()
                     self._lock = None
                     raise BrokerError(
-                        f"expected the data folder {self.folder} for this run alone; another run's Kafka holds it. "
+                        f"the Kafka of another run uses the data folder {self.folder}. "
                         "End that run, use its broker by --broker HOST:PORT, or give another --data."
                     ) from error
             threading.Event().wait(0.1)
