@@ -116,6 +116,19 @@ def test_how_events_are_packed_changes_no_number(size: int) -> None:
     same(other, reference)
 
 
+def test_predictions_carry_the_times_of_their_events() -> None:
+    """Whether an event is learned alone, in a block, without a label, or later; an event without a time has none."""
+    some = [event(n, id=n, ts=1_000 * n) if n % 3 else event(n, id=n) for n in range(60)]
+    for n in range(0, 60, 10):
+        del some[n]["y"]
+    late = [{"id": n, "y": True, "ts": 5} for n in range(0, 60, 10)]
+    for size in (1, 30):
+        log = [message(n, some[n : n + size]) for n in range(0, 60, size)]
+        records = learn([*log, message(60, late)], 10**9).predictions
+        times = [predictions.decode(record).ts for record in records]
+        assert times == [1_000 * n if n % 3 else None for n in range(60)]
+
+
 def test_rows_are_explained_from_t0_on_with_the_scheduled_version() -> None:
     assert sorted(WHOLE.rows) == list(range(10, 100))
     versions = {row: sent[0] for row, sent in WHOLE.rows.items()}

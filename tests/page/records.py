@@ -134,6 +134,7 @@ def prediction_record(
     target: str | float = "no",
     stream: str = "s",
     epoch: int = 0,
+    ts: int | None = None,
 ) -> bytes:
     return predictions.encode(
         epoch=epoch,
@@ -148,6 +149,7 @@ def prediction_record(
         metric_name="accuracy",
         metric_value=0.5,
         model_version=seq,
+        ts=ts,
     )
 
 

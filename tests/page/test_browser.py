@@ -281,7 +281,10 @@ def test_a_deployment_of_300_features_whose_page_restarts(
         put("drift", drift_record(2_999, "sensor_250", 0.5, 0.125, stream="wide"))
         put("incidents", incident_record(1_500, 1, status="over", verdict="data_moved", stream="wide"))
         put("incidents", incident_record(2_900, 2, summary=f"broken: {'x' * 200}", stream="wide"))
-        put("predictions", *(prediction_record(seq, 9e6 * (seq % 4 == 0), stream="wide") for seq in range(1_000)))
+        put(
+            "predictions",
+            *(prediction_record(seq, 9e6 * (seq % 4 == 0), stream="wide", ts=_at(seq)) for seq in range(1_000)),
+        )
         put("novelty", *(novelty_record(seq, flagged=seq % 10 == 0, stream="wide") for seq in range(1_000)))
         put("importance", importance_record(99, {"a": 0.5}, stream="narrow"), stream="narrow")
         right = (prediction_record(seq, 0.0, target="yes", stream="narrow") for seq in range(2))
@@ -303,6 +306,7 @@ def test_a_deployment_of_300_features_whose_page_restarts(
             several_hundred_features_are_usable(view, names)
             incidents_come_first_with_their_evidence(view)
             large_numbers_have_room(view)
+            time_axes_can_show_clock_time(view)
             assert view.page.locator("#status").inner_text().replace("\n", " ").endswith("rejected input 1")
             assert "1 records cannot be read" in view.page.locator("#notice").inner_text()
             first.kill()
@@ -317,6 +321,10 @@ def test_a_deployment_of_300_features_whose_page_restarts(
             view.wait("glasstream.known.rows?.length === 62")
             view.page.locator("#streams a").get_by_text("narrow", exact=True).click()
             view.wait("glasstream.known.stream === 'narrow' && 'a' in (glasstream.known.importance?.features ?? {})")
+            assert view.page.locator("#axis option").nth(1).inner_text() == "clock time (events have no ts)"
+            assert view.page.locator("#notice").inner_text().count("have no ts") == 0
+            view.open("stream=narrow&axis=clock")
+            view.wait("document.querySelector('#notice').textContent.includes('show event numbers in place of clock')")
             lost = [one for one in view.complaints if "ERR_" not in one]
             assert lost == []
 
@@ -429,6 +437,24 @@ def incidents_come_first_with_their_evidence(view: Viewing) -> None:
             ".map(one => one.getBoundingClientRect().right)"
         )
         assert table <= inside
+
+
+def _at(seq: int) -> int:
+    """Time of an event: one a minute, and after 500 of them a day of silence."""
+    return 1_767_225_600_000 + 60_000 * seq + 86_400_000 * (seq >= 500)
+
+
+def time_axes_can_show_clock_time(view: Viewing) -> None:
+    """By the keyboard; what is drawn stays at its event, and a mark at its change."""
+    seqs, marks = view.drawn("loss")["x"], "[...document.querySelectorAll('#marks button')].map(one => one.dataset.seq)"
+    marked = view.get(marks)
+    view.page.select_option("#axis", "clock")
+    view.wait("glasstream.drawn.loss.x[0] > 1e12")
+    assert view.drawn("loss")["x"] == [_at(seq) for seq in seqs]
+    assert view.get("glasstream.drawn.importance.range") == view.get("glasstream.drawn.loss.range")
+    assert view.get(marks) == marked and "axis=clock" in view.page.url
+    view.page.select_option("#axis", "")
+    view.wait("glasstream.drawn.loss.x[0] < 1e12")
 
 
 def large_numbers_have_room(view: Viewing) -> None:

@@ -73,7 +73,10 @@ def joined(state: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
             whole[part]["bins"] = {
                 "width": new["width"],
                 "from": 0,
-                **{name: old[name][:kept] + new[name] for name in ("index", "first", "last", "count", "mean", "note")},
+                **{
+                    name: old[name][:kept] + new[name]
+                    for name in ("index", "first", "last", "count", "mean", "note", "ts")
+                },
             }
     for name in ("row", "seq", "lag", "coverage", "others"):
         whole["importance"][name] = state["importance"][name] + delta["importance"][name]

@@ -94,6 +94,24 @@ def prediction_of_many_classes() -> bytes:
     )
 
 
+def prediction_with_a_time() -> bytes:
+    return predictions.encode(
+        epoch=0,
+        stream="loans",
+        seq=3,
+        id="loan-3",
+        prediction="paid",
+        probabilities={"paid": 0.75, "lost": 0.25},
+        target=None,
+        loss=None,
+        loss_name="brier",
+        metric_name="accuracy",
+        metric_value=0.5,
+        model_version=3,
+        ts=1_767_225_600_000,
+    )
+
+
 def large_dead_letter() -> bytes:
     headers = events_dead.headers(
         epoch=0,
@@ -496,6 +514,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "predictions.v1.json": prediction,
     "predictions.v1.others.json": prediction_of_many_classes,
     "predictions.v1.nothing.json": prediction_of_nothing,
+    "predictions.v1.ts.json": prediction_with_a_time,
     "importance.v1.json": estimate,
     "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,

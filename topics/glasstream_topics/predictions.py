@@ -53,6 +53,8 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
         number of rows that the model had learned.
     others
         the classes that `probabilities` leaves out; absent if it names all of them.
+    ts
+        time of the event in milliseconds, as its sender gave it; absent if the event has none.
     """
 
     schema_version: Literal[1]
@@ -68,6 +70,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     metric: Metric
     model_version: Natural
     others: Others | None = None
+    ts: int | None = None
 
 
 JSON: Final = Json("predictions", Prediction)
@@ -100,7 +103,7 @@ class Encoder:
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
         self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
-        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -1])
+        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -2])
         self._record["metric"] = self._metric
 
     def encode(
@@ -116,6 +119,7 @@ class Encoder:
         metric_name: str,
         metric_value: float | None,
         model_version: int,
+        ts: int | None = None,
     ) -> bytes:
         """Return the bytes of one event's prediction, with classes sorted by name.
 
@@ -149,6 +153,8 @@ class Encoder:
         metric["value"] = metric_value
         if others is not None:
             record = {**record, "others": others}
+        if ts is not None:
+            record = {**record, "ts": ts}
         return encode_record("predictions", record, nulls)
 
 

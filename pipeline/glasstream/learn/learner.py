@@ -131,8 +131,8 @@ class StreamLearner:
         self._score = 0.0
         """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
         self._background = Background(settings, stream)
-        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int]] = []
-        """Predictions that are not published yet: seq, id, prediction, target, version of the model.
+        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int, int | None]] = []
+        """Predictions that are not published yet: seq, id, prediction, target, version of the model, time.
 
         An entry without an id is a late label for a prediction that was published before.
         """
@@ -270,7 +270,7 @@ class StreamLearner:
     def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
         """Keep an event's prediction until it is published, and its id until its label comes."""
         seq, target = accepted.seq, accepted.target
-        self.predicted.append((seq, event_id, prediction, target, self.rows))
+        self.predicted.append((seq, event_id, prediction, target, self.rows, accepted.event.ts))
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
@@ -291,7 +291,7 @@ class StreamLearner:
         seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
         row, given = self._features.encode_again(x)
-        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows))
+        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows, None))
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
@@ -552,7 +552,7 @@ class StreamLearner:
         """
         stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
         records = self.outbox.predictions
-        for seq, event_id, (label, probabilities, value), target, version in self.predicted:
+        for seq, event_id, (label, probabilities, value), target, version, ts in self.predicted:
             loss: float | None = None
             if target is not None:
                 if label is not None:
@@ -578,6 +578,7 @@ class StreamLearner:
                 metric_name="mae" if value is not None else "accuracy",
                 metric_value=self._score / self._scored if self._scored else None,
                 model_version=version,
+                ts=ts,
             )
             records.append((stream, record))
         self.predicted.clear()

@@ -91,6 +91,8 @@ class Bin:
         Sum of the values.
     note
         Note of the last event that had one.
+    ts
+        Largest time of an event in milliseconds; None if none has one.
     """
 
     index: int
@@ -99,6 +101,7 @@ class Bin:
     count: int = 0
     total: float = 0.0
     note: float | None = None
+    ts: int | None = None
 
     @property
     def mean(self) -> float | None:
@@ -111,6 +114,12 @@ class Bin:
         self.count += later.count
         self.total += later.total
         self.note = later.note if later.note is not None else self.note
+        self.meet(later.ts)
+
+    def meet(self, ts: int | None) -> None:
+        """Note the time of an event."""
+        if ts is not None:
+            self.ts = ts if self.ts is None else max(self.ts, ts)
 
 
 class Bins:
@@ -135,7 +144,7 @@ class Bins:
         self._most = most
         self._bins: list[Bin] = []
 
-    def add(self, seq: int, value: float | None, note: float | None = None) -> None:
+    def add(self, seq: int, value: float | None, note: float | None = None, ts: int | None = None) -> None:
         """Add the next event. An event whose seq is not above the last one is ignored."""
         if self._bins and seq <= self._bins[-1].last:
             return
@@ -149,6 +158,7 @@ class Bins:
             bin.total += value
         if note is not None:
             bin.note = note
+        bin.meet(ts)
         while len(self._bins) > self._most:
             self._widen()
 

@@ -80,6 +80,7 @@ def bins_part(bins: Bins, sent: tuple[int, int]) -> tuple[dict[str, Any], tuple[
         "count": [one.count for one in new],
         "mean": [one.mean for one in new],
         "note": [one.note for one in new],
+        "ts": [one.ts for one in new],
     }
     return columns, (bins.width, shown[-1].index if shown else 0)
 

@@ -169,7 +169,7 @@ class Quality:
             self.metric = record.metric.value
         if record.loss is not None:
             self.recent.append(record.loss)
-        self.bins.add(record.seq, record.loss, record.metric.value)
+        self.bins.add(record.seq, record.loss, record.metric.value, record.ts)
         return True
 
 

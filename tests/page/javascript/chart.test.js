@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { read } from "../../../pipeline/glasstream/page/static/address.js";
-import { around, eventRange, fitted, ink, ticks, tint } from "../../../pipeline/glasstream/page/static/chart.js";
+import {
+  around,
+  clockOf,
+  eventRange,
+  fitted,
+  ink,
+  ticks,
+  tint,
+} from "../../../pipeline/glasstream/page/static/chart.js";
 import { aligned, newestUpTo, tight } from "../../../pipeline/glasstream/page/static/effects.js";
 import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
 import { axis, band, listed, sums } from "../../../pipeline/glasstream/page/static/reliance.js";
@@ -194,4 +202,29 @@ test("the axis of the ranking spans 0, all values and all intervals, and keeps t
     assert.ok(places.every((one, at) => at === 0 || one >= places[at - 1]));
   }
   assert.ok(Number.isFinite(axis([])(0)));
+});
+
+test("a clock passes through the known times, never goes back, and is straight between and beyond them", () => {
+  const bins = { ...quality(100, 0, [1, 2, 3, 4]).bins, ts: [1_000, null, 3_000, 2_000] };
+  const clock = clockOf(bins);
+  assert.ok(clock);
+  assert.deepEqual([99, 199, 299, 399].map(clock), [1_000, 2_000, 3_000, 3_000]);
+  assert.deepEqual([clock(49), clock(249)], [500, 2_500]);
+  let before = -Infinity;
+  for (let seq = 0; seq < 500; seq += 1) {
+    assert.ok(clock(seq) >= before);
+    before = clock(seq);
+  }
+});
+
+test("there is no clock without two different times that a date can hold", () => {
+  for (const ts of [
+    [null, null, null],
+    [5, null, null],
+    [5, 5, 5],
+    [5, 1e17, null],
+  ]) {
+    assert.equal(clockOf({ ...quality(100, 0, [1, 2, 3]).bins, ts }), null);
+  }
+  assert.equal(clockOf(undefined), null);
 });

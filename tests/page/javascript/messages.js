@@ -18,7 +18,17 @@ export function quality(width, from, mean) {
   const index = mean.map((_, at) => from + at);
   const first = index.map((one) => one * width);
   const last = first.map((one) => one + width - 1);
-  const bins = { width, from, index, first, last, count: mean.map(() => width), mean, note: mean };
+  const bins = {
+    width,
+    from,
+    index,
+    first,
+    last,
+    count: mean.map(() => width),
+    mean,
+    note: mean,
+    ts: mean.map(() => null),
+  };
   const last_seq = last.at(-1) ?? null;
   const events = (last_seq ?? -1) + 1;
   const numbers = { metric: 0.5, events, labelled: events, last_seq, recent_loss: 0.5, recent_events: events, bins };

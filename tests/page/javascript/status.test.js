@@ -64,3 +64,10 @@ test("the notice is empty while all is well, and names every trouble", () => {
     assert.ok(text.includes(part), part);
   }
 });
+
+test("the notice says that clock time is wanted and the events have none, once there are events", () => {
+  const known = merged(null, state({ quality: quality(100, 0, [1]) }));
+  assert.match(notice(known, UP, true), /have no ts/);
+  assert.equal(notice(known, UP, false), "");
+  assert.equal(notice(merged(null, state({})), UP, true), "");
+});

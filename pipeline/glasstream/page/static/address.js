@@ -14,6 +14,7 @@
  * @property {string} alarm
  * @property {string} incident number of the one whose evidence is shown
  * @property {string} window how many of the last events are shown
+ * @property {string} axis `clock` for time axes with clock time in place of event numbers
  * @property {string} sort column of the table of all streams, after a `-` if it is reversed
  * @property {string} search text in the names of the streams that this table shows
  * @property {string} theme `light` or `dark`
@@ -31,6 +32,7 @@ const DEFAULTS = {
   alarm: "",
   incident: "",
   window: "",
+  axis: "",
   sort: "",
   search: "",
   theme: "",
@@ -50,6 +52,7 @@ export function read(hash) {
   if (!["lines", "stacked"].includes(view.mode)) view.mode = DEFAULTS.mode;
   if (!/^\d{1,2}$/.test(view.top) || Number(view.top) > 40) view.top = DEFAULTS.top;
   for (const key of /** @type {const} */ (["window", "incident"])) if (!/^\d*$/.test(view[key])) view[key] = "";
+  if (!["", "clock"].includes(view.axis)) view.axis = "";
   if (!/^-?[a-z]*$/.test(view.sort)) view.sort = "";
   if (!["", "light", "dark"].includes(view.theme)) view.theme = "";
   return view;

@@ -4,6 +4,7 @@ import { count, fixed, named, number } from "./format.js";
 import { owner } from "./incidents.js";
 
 /** @import { View } from "./address.js" */
+/** @import { Clock } from "./chart.js" */
 /** @import { Alarm, Incident, Known } from "./messages.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
@@ -268,14 +269,16 @@ export class ChangesPanel {
   /**
    * The marks above a chart over events: buttons, those that would overlap as one.
    * @param {uPlot} plot
+   * @param {Clock | null} clock
    */
-  mark(plot) {
+  mark(plot, clock) {
     const { min = -Infinity, max = Infinity } = plot.scales.x;
     /** @type {{at: number, groups: Group[]}[]} */
     const near = [];
     for (const group of [...this.#groups].sort((a, b) => a.seq - b.seq)) {
-      if (group.seq < min || group.seq > max) continue;
-      const at = plot.bbox.left / devicePixelRatio + plot.valToPos(group.seq, "x");
+      const x = clock ? clock(group.seq) : group.seq;
+      if (x < min || x > max) continue;
+      const at = plot.bbox.left / devicePixelRatio + plot.valToPos(x, "x");
       const last = near.at(-1);
       if (last && at - last.at < 20) last.groups.push(group);
       else near.push({ at, groups: [group] });

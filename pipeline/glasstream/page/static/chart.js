@@ -5,7 +5,7 @@ import { count, fixed, number, unit } from "./format.js";
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 
 /** @import { View } from "./address.js" */
-/** @import { Known } from "./messages.js" */
+/** @import { Bins, Known } from "./messages.js" */
 
 /** @typedef {[number, number]} Range */
 
@@ -22,11 +22,14 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
  * @property {uPlot.Series[]} series without that of x
  * @property {uPlot.Band[]} [bands]
  * @property {Range} [range] of x
+ * @property {Clock | null} [clock] by it event numbers are drawn at their times
  * @property {(min: number, max: number) => Range} [y] range of y, of the smallest and largest value
  * @property {(values: number[]) => string[]} [ticks] texts below the x axis
  * @property {string[]} [names] of the categories; x is then a position among them
  * @property {string} [shape] kind of drawing: another one needs a new plot
  */
+
+/** @typedef {(seq: number) => number} Clock the time of an event in milliseconds since 1970, by its number */
 
 /**
  * @typedef {object} Wiring
@@ -172,12 +175,18 @@ export class Chart {
 
   /** @param {Drawing} drawing */
   draw(drawing) {
+    const { clock } = drawing;
+    if (clock) {
+      const [x, ...columns] = drawing.data;
+      const range = /** @type {Range | undefined} */ (drawing.range?.map(clock));
+      drawing = { ...drawing, data: [Array.from(x, clock), ...columns], range };
+    }
     this.#empty.hidden = true;
     this.#place.setAttribute("aria-label", `${drawing.label}. Arrow keys move along.`);
     this.#drawing = drawing;
     this.#place.title = drawing.names?.join(", ") ?? "";
     const lines = drawing.series.map((one) => [one.label, one.stroke, one.dash]);
-    const shape = JSON.stringify([lines, drawing.shape ?? ""]);
+    const shape = JSON.stringify([lines, drawing.shape ?? "", !clock]);
     if (shape !== this.#shape || !this.#plot) {
       this.#shape = shape;
       this.#make();
@@ -218,6 +227,7 @@ export class Chart {
     const options = {
       width,
       height,
+      ms: 1,
       padding: [8, RIGHT, 0, 0],
       legend: { show: false },
       focus: { alpha: 0.25 },
@@ -227,7 +237,7 @@ export class Chart {
         ...(this.wiring.onEvents ? { sync: { key: sync.key, setSeries: false, scales: ["x", null] } } : {}),
       },
       scales: {
-        x: { time: false, range: (_plot, min, max) => this.#x(min, max) },
+        x: { time: Boolean(this.#drawing.clock), range: (_plot, min, max) => this.#x(min, max) },
         y: { range: (_plot, min, max) => (min == null ? [0, 1] : (this.#drawing.y ?? around)(min, max)) },
       },
       axes: [
@@ -282,6 +292,7 @@ export class Chart {
         size: (plot) => names(plot).height,
       };
     }
+    if (this.#drawing.clock) return { size: 36, space: 60 };
     const whole = (/** @type {number} */ value) => (Number.isInteger(value) ? count(value) : number(value));
     return { size: 24, space: 46, values: (_plot, at) => this.#drawing.ticks?.(at) ?? at.map(whole) };
   }
@@ -397,13 +408,43 @@ export function eventRange(data, view) {
   return [view.window ? Math.max(first, last - Number(view.window)) : first, Math.max(last, first + 1)];
 }
 
+/** The last time that a date can hold. */
+const LAST_MS = 8.64e15;
+
+/**
+ * The clock of a stream: times between those that are known lie on a line. Null if its events have no times, or all the
+ * same.
+ * @param {Bins | undefined} bins
+ * @returns {Clock | null}
+ */
+export function clockOf(bins) {
+  /** @type {[seq: number, ms: number][]} */
+  const known = [];
+  for (const [at, ts] of (bins?.ts ?? []).entries()) {
+    const [, before] = known.at(-1) ?? [0, -Infinity];
+    if (bins && ts !== null && Math.abs(ts) <= LAST_MS) known.push([bins.last[at], Math.max(ts, before)]);
+  }
+  if (known.length < 2 || known[0][1] === known[known.length - 1][1]) return null;
+  return (seq) => {
+    let [low, high] = [0, known.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (known[middle][0] <= seq) low = middle;
+      else high = middle;
+    }
+    const [[first, from], [last, to]] = [known[low], known[high]];
+    return from + ((seq - first) * (to - from)) / (last - first);
+  };
+}
+
 /**
  * The changes as lines under a chart over events, where each was noticed; the chosen one shaded from where it began.
  * @param {uPlot} plot
  * @param {Mark[]} marks
  * @param {string | null} chosen
+ * @param {Clock | null} clock
  */
-export function drawChanges(plot, marks, chosen) {
+export function drawChanges(plot, marks, chosen, clock) {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.beginPath();
@@ -412,8 +453,8 @@ export function drawChanges(plot, marks, chosen) {
   const colour = css("--mark");
   for (const mark of marks) {
     const strong = mark.id === chosen;
-    const left = plot.valToPos(mark.start, "x", true);
-    const at = plot.valToPos(mark.seq, "x", true);
+    const left = plot.valToPos(clock ? clock(mark.start) : mark.start, "x", true);
+    const at = plot.valToPos(clock ? clock(mark.seq) : mark.seq, "x", true);
     if (strong) {
       ctx.fillStyle = tint(colour, 0.15);
       ctx.fillRect(left, bbox.top, Math.max(1, at - left), bbox.height);

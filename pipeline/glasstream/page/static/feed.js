@@ -67,6 +67,7 @@ function mergedBins(known, added) {
     count: join(known.count, added.count),
     mean: join(known.mean, added.mean),
     note: join(known.note, added.note),
+    ts: join(known.ts, added.ts),
   };
 }
 

@@ -2,7 +2,7 @@
 // of one stream.
 import * as address from "./address.js";
 import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
-import { eventRange } from "./chart.js";
+import { clockOf, eventRange } from "./chart.js";
 import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
 import { Feed } from "./feed.js";
@@ -16,7 +16,7 @@ import { TrustPanel } from "./trust.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
-/** @import { Range } from "./chart.js" */
+/** @import { Clock, Range } from "./chart.js" */
 /** @import { Alarm, Known } from "./messages.js" */
 /** @import { Link } from "./status.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
@@ -28,6 +28,7 @@ import { TrustPanel } from "./trust.js";
  * @property {string | null} chosen id of the chosen one
  * @property {string | null} effect feature whose effect is shown
  * @property {Range} range events that are shown
+ * @property {Clock | null} clock by it events are drawn at their times
  * @property {(plot: uPlot) => void} mark put the marks of the changes above a chart
  */
 
@@ -45,7 +46,14 @@ const MOST_PINNED = 40;
 /** @type {Link} */
 const link = { up: false, since: null };
 /** @type {Shared} */
-const shared = { groups: [], chosen: null, effect: null, range: [0, 1], mark: (plot) => changes.mark(plot) };
+const shared = {
+  groups: [],
+  chosen: null,
+  effect: null,
+  range: [0, 1],
+  clock: null,
+  mark: (plot) => changes.mark(plot, shared.clock),
+};
 
 let view = address.read(location.hash);
 /** @type {Known | null} */
@@ -151,8 +159,10 @@ function render() {
 
 function paint() {
   element("select", "#method").disabled = !Object.keys(data?.methods ?? {}).length;
-  status(data, link);
-  controls();
+  const clock = clockOf(data?.quality?.bins);
+  shared.clock = view.axis === "clock" ? clock : null;
+  status(data, link, view.axis === "clock" && clock === null);
+  controls(clock !== null);
   if (!data) return;
   const all = data.rows !== undefined;
   element("section", "#overview").hidden = !all;
@@ -184,7 +194,8 @@ function curvesAlarm() {
   return alarm && (view.alarm || alarm.curve_before) ? alarm : null;
 }
 
-function controls() {
+/** @param {boolean} timed whether there are clock times */
+function controls(timed) {
   const streams = data?.streams ?? [];
   const all = data?.rows !== undefined;
   for (const label of document.querySelectorAll("header > label")) label.toggleAttribute("hidden", all);
@@ -199,6 +210,10 @@ function controls() {
   fill(element("select", "#method"), Object.keys(methods), label, data?.importance?.method ?? "", "–");
   for (const radio of modes()) radio.checked = radio.value === view.mode;
   element("select", "#top").value = view.top;
+  const axis = element("select", "#axis");
+  axis.value = view.axis;
+  axis.options[1].disabled = !timed;
+  axis.options[1].text = timed ? "clock time" : "clock time (events have no ts)";
   const windows = element("select", "#window");
   if (![...windows.options].some((one) => one.value === view.window)) {
     windows.append(new Option(`last ${view.window}`, view.window));
@@ -279,6 +294,7 @@ onChoice("stream", (stream) => {
 });
 onChoice("method", (method) => go({ method }));
 onChoice("top", (top) => go({ top }));
+onChoice("axis", (axis) => go({ axis }));
 onChoice("window", (last) => go({ window: last }));
 for (const radio of modes()) radio.addEventListener("change", () => go({ mode: radio.value }));
 element("button", "#theme").addEventListener("click", () => {
@@ -304,7 +320,7 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("storage", render); // another tab has acknowledged or muted something
 onSystem(redress);
-setInterval(() => status(data, link), 1000);
+setInterval(() => status(data, link, view.axis === "clock" && clockOf(data?.quality?.bins) === null), 1000);
 setInterval(() => {
   if (data?.rows) render(); // times that are said relative to now
 }, 10_000);

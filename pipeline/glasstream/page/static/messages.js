@@ -70,6 +70,7 @@
  * @property {number[]} count events that have a value
  * @property {(number | null)[]} mean
  * @property {(number | null)[]} note
+ * @property {(number | null)[]} ts largest time of an event, in milliseconds since 1970; null where events have none
  */
 
 /**

@@ -224,6 +224,7 @@ class Row {
     this.link.href = address;
     this.#fill(".quality", said.quality, said.baseline);
     element("span", ".main", element("td", ".quality", this.root)).className = `main ${said.kind}`;
+    element("td", ".quality", this.root).title = `${said.quality}, ${said.baseline}`;
     this.#fill(".leading", said.leading, said.others);
     element("td", ".leading", this.root).title = row.leading.length
       ? `By ${row.method}: ${said.leading}, ${said.others}`

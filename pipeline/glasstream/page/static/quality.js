@@ -80,7 +80,7 @@ export class QualityPanel {
     this.shared = shared;
     this.lossCaption = element("h3", "#loss-caption");
     this.metricCaption = element("h3", "#metric-caption");
-    const underlay = (/** @type {uPlot} */ plot) => drawChanges(plot, shared.groups, shared.chosen);
+    const underlay = (/** @type {uPlot} */ plot) => drawChanges(plot, shared.groups, shared.chosen, shared.clock);
     this.loss = new Chart(element("div", "#loss-chart"), { onEvents: true, underlay });
     this.metric = new Chart(element("div", "#metric-chart"), { onEvents: true, underlay });
   }
@@ -120,6 +120,7 @@ export class QualityPanel {
         data: [bins.last, bins.mean],
         series: [{ label: "loss", stroke, width: 1.5, fill: tint(stroke, 0.08), points: sparse }],
         range: this.shared.range,
+        clock: this.shared.clock,
         y: fromZero,
       });
     } else {
@@ -132,6 +133,7 @@ export class QualityPanel {
         data: [bins.last, bins.note],
         series: [{ label: quality.metric_name, stroke, width: 1.5, points: sparse }],
         range: this.shared.range,
+        clock: this.shared.clock,
         y: (min, max) => [min - (max - min || 0.1) * 0.1, max + (max - min || 0.1) * 0.1],
       });
     } else {

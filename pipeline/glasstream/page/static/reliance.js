@@ -47,7 +47,7 @@ export class ReliancePanel {
     this.find.addEventListener("input", () => this.#rank());
     this.chart = new Chart(element("div", "#importance-chart"), {
       onEvents: true,
-      underlay: (plot) => drawChanges(plot, shared.groups, shared.chosen),
+      underlay: (plot) => drawChanges(plot, shared.groups, shared.chosen, shared.clock),
       onDraw: (plot) => shared.mark(plot),
       onCursor: (index) => this.#point(index),
     });
@@ -133,7 +133,8 @@ export class ReliancePanel {
       );
       bands.push({ series: [series.length - 2, series.length - 1], fill: tint(stroke, 0.12) });
     }
-    this.chart.draw({ label: this.#label(known), data, series, bands, range: this.shared.range, shape: "lines" });
+    const { range, clock } = this.shared;
+    this.chart.draw({ label: this.#label(known), data, series, bands, range, clock, shape: "lines" });
   }
 
   /**
@@ -157,6 +158,7 @@ export class ReliancePanel {
       series,
       bands,
       range: this.shared.range,
+      clock: this.shared.clock,
       y: fromZero,
       shape: "stacked",
     });

@@ -61,8 +61,9 @@ export function entries(data, link, now) {
  * What keeps the page from being current or complete, in words.
  * @param {Known | null} data
  * @param {Link} link
+ * @param {boolean} timeless whether clock times are wanted and there are none
  */
-export function notice(data, link) {
+export function notice(data, link, timeless = false) {
   const said = [];
   if (!link.up && link.since) {
     const since = link.since.toLocaleTimeString();
@@ -72,6 +73,9 @@ export function notice(data, link) {
   if (data?.reading) {
     const { read, total } = data.reading;
     said.push(`Reading back what is on the topics: ${percent(total ? read / total : 0)}`);
+  }
+  if (timeless && data?.quality?.events) {
+    said.push("The events of this stream have no ts: the axes show event numbers in place of clock time.");
   }
   if (data?.behind === "reading") said.push("Reading back what the topics hold of this stream.");
   if (data?.behind === "crowded") {
@@ -93,8 +97,9 @@ export function notice(data, link) {
  * Show the strip and the notice.
  * @param {Known | null} data
  * @param {Link} link
+ * @param {boolean} timeless whether clock times are wanted and there are none
  */
-export function status(data, link) {
+export function status(data, link, timeless) {
   const shown = entries(data, link, Date.now());
   const list = element("dl", "#status");
   const key = JSON.stringify(shown);
@@ -115,7 +120,7 @@ export function status(data, link) {
     );
   }
   const place = element("p", "#notice");
-  const text = notice(data, link);
+  const text = notice(data, link, timeless);
   if (place.textContent !== text) place.textContent = text;
   place.hidden = !text;
 }

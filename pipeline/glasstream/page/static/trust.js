@@ -25,7 +25,7 @@ export class TrustPanel {
     this.chart = new Chart(element("div", "#trust-chart"), {
       onEvents: true,
       percent: true,
-      underlay: (plot) => drawChanges(plot, [...shared.groups, ...this.#alarms], shared.chosen),
+      underlay: (plot) => drawChanges(plot, [...shared.groups, ...this.#alarms], shared.chosen, shared.clock),
     });
   }
 
@@ -68,6 +68,7 @@ export class TrustPanel {
       data: [bins.last, bins.mean],
       series: [{ label: "novelty rate", stroke, width: 1.5, fill: tint(stroke, 0.1), points: sparse }],
       range: this.shared.range,
+      clock: this.shared.clock,
       y: (_min, max) => [0, Math.min(1.02, Math.max(0.02, max * 1.1))],
     });
     flagged.textContent = novelty.examples.length
