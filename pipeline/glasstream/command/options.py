@@ -59,6 +59,17 @@ def stream_option(command: F) -> F:
     )(command)
 
 
+def message_option(command: F) -> F:
+    """Add `--rows-per-message`."""
+    return click.option(
+        "--rows-per-message",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        help="Number of events per Kafka message.",
+    )(command)
+
+
 def change_options(command: F) -> F:
     """Add the options that inject drift into a source."""
     for option in (

@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from glasstream.command.options import change_options, label_options, load_settings, settings_options, stream_option
+from glasstream.command.options import (
+    change_options,
+    label_options,
+    load_settings,
+    message_option,
+    settings_options,
+    stream_option,
+)
 
 
 @click.command(short_help="Write a CSV file or the bundled stream to `events`.")
@@ -24,13 +31,7 @@ from glasstream.command.options import change_options, label_options, load_setti
     help="Random seed for the bundled stream, for gradual changes and for random label delays.  [default: 1]",
 )
 @stream_option
-@click.option(
-    "--rows-per-message",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Number of events per Kafka message.",
-)
+@message_option
 @change_options
 @label_options
 @settings_options()

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from glasstream.command.options import change_options, label_options, load_settings, settings_options, stream_option
+from glasstream.command.options import (
+    change_options,
+    label_options,
+    load_settings,
+    message_option,
+    settings_options,
+    stream_option,
+)
 from glasstream.explain.settings import NOVELTY
 from glasstream.terminal import standard_console
 from glasstream_topics.methods import METHODS
@@ -43,13 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
 )
-@click.option(
-    "--rows-per-message",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Number of events per Kafka message.",
-)
+@message_option
 @change_options
 @label_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")

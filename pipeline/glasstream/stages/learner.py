@@ -36,11 +36,8 @@ from glasstream.stages.dead_letters import dead_record
 from glasstream.stages.names import (
     LOST_EVENTS,
     Identify,
-    agreed_epoch,
-    expect_later,
-    expect_same_topic,
+    begin_of_epoch,
     fingerprint,
-    is_other_topic,
     known_state,
     no_identity,
     topic,
@@ -164,28 +161,19 @@ class LearnerTask:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self.settings, first_offset=low)
             return low
-        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
-        if epoch > found.epoch:
-            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
+        epoch, begin = begin_of_epoch(
+            where, found, (one.epoch for one in restored.streams.values()), self.settings, self._fingerprint,
+            self.partition, self._topic_id, low, high,
+        )  # fmt: skip
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
-        if epoch > found.epoch:
-            known = not is_other_topic(found.topic_id, self._topic_id) and low <= found.offset <= high
-            begin = found.offset if known else low
-            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+        if begin is not None:
             self._backlog.supersede(restored.streams)
             if self.settings.checkpoint.seconds:
                 self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
             self._first_offset = begin
             self.core = PartitionLearner(self.partition, self.settings, first_offset=begin)
             return begin
-        expect_same_topic(where, topic(self.settings, "events"), found.topic_id, self._topic_id, LOST_EVENTS)
         self._topic_id = self._topic_id or found.topic_id
-        if found.offset > high:
-            raise LostInputError(
-                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
-                f"{found.offset}, but it ends at {high}: the broker lost the end of the log, or the topic was deleted "
-                f"and created again; {LOST_EVENTS}"
-            )
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
         self._backlog.inherit(streams)
         self._backlog.supersede({name: one for name, one in restored.streams.items() if one.epoch < epoch})

@@ -1,5 +1,6 @@
-"""Full names of topics, and the fingerprint to which state is bound."""
+"""Full names of topics, the fingerprint to which state is bound, and where an epoch begins."""
 
+import logging
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,10 @@ from glasstream.errors import ContractError, LostInputError, StateError
 from glasstream.settings import Settings
 from glasstream_topics import ALL
 from glasstream_topics.progress import Setting
+from glasstream_topics.progress_learner import LearnerPartitionProgress
+from glasstream_topics.progress_novelty import NoveltyPartitionProgress
+
+log = logging.getLogger(__name__)
 
 _NUMERIC = ("river", "numpy", "numba")
 """Packages whose versions change numbers."""
@@ -155,24 +160,55 @@ def expect_same_topic(where: str, name: str, saved: str | None, current: str | N
         )
 
 
-def expect_later(where: str, epoch: int, streams: Iterable[int]) -> None:
-    """Check that a new epoch of a partition is above those of its streams, which reset marks increase.
+def begin_of_epoch(
+    where: str,
+    found: LearnerPartitionProgress | NoveltyPartitionProgress,
+    streams: Iterable[int],
+    settings: Settings,
+    ours: dict[str, Setting],
+    partition: int,
+    topic_id: str | None,
+    low: int,
+    high: int,
+) -> tuple[int, int | None]:
+    """Return the epoch to continue in, and the offset at which it begins; None if it is that of the state.
 
     Parameters
     ----------
     where
         Position of the state, for error messages.
-    epoch, streams
-        New epoch, and the current epochs of the streams.
+    found, streams
+        State of the partition, and the current epochs of its streams, which reset marks increase.
+    settings, ours
+        Configuration, and the fingerprint of the stage under it, as for `agreed_epoch`.
+    partition, topic_id, low, high
+        Partition of `events`, the topic's current id, and the offsets that the broker keeps.
 
     Raises
     ------
+    LostInputError
+        The state continues, but the messages that follow it are gone.
     StateError
-        A stream is already in the new epoch, or in a later one.
+        Settings differ and no new epoch is allowed, or a stream is already in the new epoch or in a later one.
     """
+    epoch = agreed_epoch(where, found.fingerprint, found.epoch, settings, ours)
+    if epoch == found.epoch:
+        events = topic(settings, "events")
+        expect_same_topic(where, events, found.topic_id, topic_id, LOST_EVENTS)
+        if found.offset > high:
+            raise LostInputError(
+                f"{where}: the state has consumed {events}[{partition}] up to offset {found.offset}, but the "
+                f"topic ends at {high}: the broker lost the end of the log, or the topic was deleted and created "
+                f"again; {LOST_EVENTS}"
+            )
+        return epoch, None
     latest = max(streams, default=-1)
     if epoch <= latest:
         raise StateError(
             f"{where}: expected a new epoch above {latest}, the highest that reset marks have started, got {epoch}; "
             f"start every stage with --set epoch={latest + 1}, or higher if a stage asks for it"
         )
+    known = not is_other_topic(found.topic_id, topic_id) and low <= found.offset <= high
+    begin = found.offset if known else low
+    log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+    return epoch, begin

@@ -27,10 +27,7 @@ from glasstream.stages.fitter import Fitter, fitter_died
 from glasstream.stages.names import (
     LOST_EVENTS,
     Identify,
-    agreed_epoch,
-    expect_later,
-    expect_same_topic,
-    is_other_topic,
+    begin_of_epoch,
     known_state,
     no_identity,
     novelty_fingerprint,
@@ -109,27 +106,18 @@ class NoveltyTask:
         if found is None:
             self.core = PartitionDetector(self.settings, first_offset=low)
             return low
-        epoch = agreed_epoch(where, found.fingerprint, found.epoch, self.settings, self._fingerprint)
-        if epoch > found.epoch:
-            expect_later(where, epoch, (one.epoch for one in restored.streams.values()))
+        epoch, begin = begin_of_epoch(
+            where, found, (one.epoch for one in restored.streams.values()), self.settings, self._fingerprint,
+            self.partition, self._topic_id, low, high,
+        )  # fmt: skip
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
-        if epoch > found.epoch:
-            known = not is_other_topic(found.topic_id, self._topic_id) and low <= found.offset <= high
-            begin = found.offset if known else low
-            log.info("%s: epoch %d begins at offset %d", where, epoch, begin)
+        if begin is not None:
             self.core = PartitionDetector(self.settings, first_offset=begin)
             for name in {**restored.parts, **restored.streams}:
                 ended = progress_novelty.tombstones(name, restored.chunks(name))
                 self._superseded += [ProducerRecord("", key, value) for key, value in ended]
             return begin
-        expect_same_topic(where, topic(self.settings, "events"), found.topic_id, self._topic_id, LOST_EVENTS)
         self._topic_id = self._topic_id or found.topic_id
-        if found.offset > high:
-            raise LostInputError(
-                f"{where}: the state has consumed {topic(self.settings, 'events')}[{self.partition}] up to offset "
-                f"{found.offset}, but the topic ends at {high}: the broker lost the end of the log, or the topic was "
-                f"deleted and created again; {LOST_EVENTS}"
-            )
         self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
             return self._go_on(where, restored, Position(found.offset, found.used), low)
