@@ -145,6 +145,7 @@ def test_only_the_fixed_names_stand_at_the_top_level() -> None:
         "topics",
         "tests",
         "ops",
+        "examples",
         "LICENSE",
         "CHANGELOG.md",
         "CONTRIBUTING.md",

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, TypedDict
 import msgspec
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
 
 SIGNALS: Final = ("importance", "pd_importance", "curve_shape", "loss")
@@ -36,7 +37,7 @@ class Detector(msgspec.Struct, frozen=True):
     parameters: dict[str, float | int | str]
 
 
-class Drift(msgspec.Struct, frozen=True):
+class Drift(Shown, msgspec.Struct, frozen=True):
     """One alarm.
 
     Attributes

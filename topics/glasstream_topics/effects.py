@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -17,7 +18,7 @@ class IceCurve(msgspec.Struct, frozen=True):
     curve: list[float]
 
 
-class Effect(msgspec.Struct, frozen=True):
+class Effect(Shown, msgspec.Struct, frozen=True):
     """One feature's smoothed effect on one output, as of one row.
 
     Attributes

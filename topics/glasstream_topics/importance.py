@@ -8,6 +8,7 @@ import msgspec
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
 from glasstream_topics.errors import RecordError
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
 
 
@@ -52,7 +53,7 @@ class Feature(msgspec.Struct, frozen=True):
     rank: Positive
 
 
-class Importance(msgspec.Struct, frozen=True):
+class Importance(Shown, msgspec.Struct, frozen=True):
     """One method's estimate as of one row.
 
     Attributes

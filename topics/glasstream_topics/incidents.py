@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
 
 VERDICTS: Final = {
@@ -100,7 +101,7 @@ class Alternative(msgspec.Struct, frozen=True):
     weight: Share
 
 
-class Incident(msgspec.Struct, frozen=True):
+class Incident(Shown, msgspec.Struct, frozen=True):
     """One incident: when it is opened, when its verdict changes, and when it is over.
 
     Attributes

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from glasstream_topics.contract import Natural, Positive, Share, Topic, stream_key
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
 
 _Distance = Annotated[float, msgspec.Meta(ge=0)]
@@ -26,7 +27,7 @@ class Alarm(msgspec.Struct, frozen=True):
     width: Positive
 
 
-class Novelty(msgspec.Struct, frozen=True):
+class Novelty(Shown, msgspec.Struct, frozen=True):
     """One event. Events before the stream's first map have no record.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from glasstream_topics.contract import Natural, Positive, Topic, stream_key
+from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json, encode_record
 
 NAMED: Final = 100
@@ -29,7 +30,7 @@ class Others(msgspec.Struct, frozen=True):
     probability: float
 
 
-class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
+class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
     """One event's prediction.
 
     Attributes

@@ -81,6 +81,10 @@ class ExplainedModel:
         if findings:
             raise SettingsError(findings)
 
+    def _repr_html_(self) -> str:
+        """Show the explainers in a notebook, one below the other."""
+        return "".join(shown() for one in self.explainers if (shown := getattr(one, "_repr_html_", None)))
+
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
         """Explain and learn one event, in the chosen order.
 

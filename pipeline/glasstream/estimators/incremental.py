@@ -19,6 +19,7 @@ from glasstream.explain.losses import Loss, loss_for
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import Kind
 from glasstream.models.contract.predictor import Predictor
+from glasstream_topics.notebook import bar, table
 
 Floats = NDArray[np.float64]
 
@@ -151,6 +152,18 @@ class IncrementalImportance(ABC):
         if interval is None:
             return {}
         return dict(zip(self.names, zip(*map(np.ndarray.tolist, interval), strict=True), strict=False))
+
+    def _repr_html_(self) -> str:
+        """Show the values in a notebook, the largest first, with their intervals."""
+        values, intervals_of = self.importance, self.interval()
+        largest = max(map(abs, values.values()), default=0.0)
+        names = sorted(values, key=lambda name: (-values[name], name))
+        rows = [
+            (name, values[name], *intervals_of.get(name, (None, None)), bar(values[name], largest)) for name in names
+        ]
+        loss = self.loss if isinstance(self.loss, str) else self.loss.name
+        title = f"{type(self).__name__}: importance after {self.rows:,} events ({loss} loss)"
+        return table(title, ("feature", "importance", "low", "high", ""), rows)
 
     def _interval(self, level: float) -> intervals.Interval | None:
         return intervals.normal(self._smoothing, level)

@@ -17,6 +17,7 @@ from glasstream.estimators.live_model import LiveModel
 from glasstream.explain import ipdp
 from glasstream.ingest.features import Kind
 from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
+from glasstream_topics.notebook import curve, table
 
 Floats = NDArray[np.float64]
 
@@ -233,6 +234,16 @@ class IncrementalPDP:
             for effect in self.curves.effects()
         ]
 
+    def _repr_html_(self) -> str:
+        """Show the curves in a notebook, those that move the prediction most first."""
+        effects = sorted(self.effects(), key=lambda one: (-one["importance"], one["feature"], str(one["output"])))
+        rows = [
+            (one["feature"], one["output"], one["importance"], curve(one["grid"], one["curve"]), _ends(one["grid"]))
+            for one in effects
+        ]
+        title = f"{type(self).__name__}: effects after {self.rows:,} events"
+        return table(title, ("feature", "output", "importance", "curve", "from … to"), rows)
+
     def effect(self, feature: str, output: str | None = None) -> Effect:
         """Return the curve of one feature.
 
@@ -294,3 +305,9 @@ class IncrementalPDP:
             return [bool(value) for value in grid]
         texts = live.categories(slot)
         return [texts[int(code)] for code in grid]
+
+
+def _ends(grid: Sequence[Any]) -> str:
+    """Return the first and the last point of a grid in words."""
+    numbers = all(isinstance(one, float) for one in grid)
+    return f"{grid[0]:.4g} … {grid[-1]:.4g}" if numbers else ", ".join(map(str, grid))
