@@ -29,7 +29,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 DEPENDENCIES = Path(sysconfig.get_path("purelib"))
 SOURCES = (ROOT / "pipeline", ROOT / "topics")
 PACKAGES = {"glasstream", "glasstream_topics"}
-FOLDERS = ("pipeline", "topics", "tests", "ops")
+FOLDERS = ("pipeline", "topics", "tests", "ops", "examples")
 TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docker-compose.yml", "pyproject.toml")
 RUN = ("run", "--rows", "400", "--explain", "ipfi,isage,ipdp", "--out")
 
