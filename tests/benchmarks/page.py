@@ -22,6 +22,7 @@ start, then `rate` predictions a second in turn, while so many viewers follow th
 - `rss_mib`: resident size of the server at the end
 - `cpu_share_alone`, `cpu_share`: of a core, of the server without viewers and with them (goal: at most 0.5 more)
 - `messages`, `mib`: what all viewers received
+- `open_s`: from opening a stream whose history is not kept until it is there, read back from all these records
 - `build_ms`: CPU time in which this process builds the rows of all streams, each with 1,000 events, and encodes them
 """
 
@@ -209,6 +210,18 @@ def measure_overview(options: argparse.Namespace, stack: ExitStack) -> dict[str,
                 if line.startswith(b"data: ") and json.loads(line[6:])["reading"] is None:
                     return
 
+    async def opened(name: str) -> float:
+        begun = time.monotonic()
+        url = f"{address}events"
+        async with (
+            aiohttp.ClientSession(read_bufsize=2**22) as session,
+            session.get(url, params={"stream": name}) as answer,
+        ):
+            async for line in answer.content:
+                if line.startswith(b"data: ") and json.loads(line[6:])["epoch"] is not None:
+                    break
+        return round(time.monotonic() - begun, 2)
+
     asyncio.run(settled())
     alone, *_ = asyncio.run(load(0, options.minutes * 30))
     share, first, messages, size = asyncio.run(load(options.viewers, options.minutes * 60))
@@ -222,6 +235,7 @@ def measure_overview(options: argparse.Namespace, stack: ExitStack) -> dict[str,
         "cpu_share": round(share, 4),
         "messages": messages,
         "mib": round(size / 2**20, 1),
+        "open_s": asyncio.run(opened(names[-1])),
         "build_ms": build_ms(names, values),
         "load": [round(one, 1) for one in os.getloadavg()],
     }

@@ -27,7 +27,9 @@ _BY_STREAM = {topic.name for topic in ALL if topic.key == "stream"}
 """Topics of which a stream has one partition, and the same in all of them."""
 
 _BATCH = 500
-_BACK_BATCH, _BACK_SECONDS = 5_000, 0.05
+_BACK_BATCH, _BACK_SECONDS, _BACK_BATCHES = 5_000, 0.05, 10
+"""Largest number of messages, time to wait for them, and largest number of such batches, in one call of
+`StreamBack.read`."""
 _POLL_SECONDS = 0.25
 _ASK_SECONDS = 10.0
 _QUEUE_KIB = 4_096
@@ -269,7 +271,19 @@ class StreamBack:
         BrokerError
             The broker refuses the read.
         """
-        for message in self._consumer.consume(_BACK_BATCH, timeout=_BACK_SECONDS):
+        for _ in range(_BACK_BATCHES):
+            self._take(self._consumer.consume(_BACK_BATCH, timeout=_BACK_SECONDS))
+            if self._complete:
+                return True
+        return False
+
+    @property
+    def _complete(self) -> bool:
+        newest = self._topics.newest
+        return all(place in self._read and self._read[place] >= newest.get(place, -1) for place in self._places)
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
             error, place = message.error(), (message.topic() or "", message.partition() or 0)
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
@@ -285,8 +299,6 @@ class StreamBack:
             taken = self._topics.taken(message)
             if taken is not None and taken.record is not None and taken.record.stream == self.history.name:
                 self.history.take(taken.topic, taken.record, taken.written)
-        newest = self._topics.newest
-        return all(place in self._read and self._read[place] >= newest.get(place, -1) for place in self._places)
 
     def close(self) -> None:
         """Close the connection to the broker."""
