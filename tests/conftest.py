@@ -62,6 +62,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `--quick` leaves out whole folders of."""
+    return True if config.getoption("--quick") and collection_path.parent in map(TESTS.joinpath, PROGRAMS) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if {"kafka", "local_broker", "cluster"} & set(getattr(item, "fixturenames", ())):

@@ -103,7 +103,7 @@ def test_the_running_metric_counts_what_was_said_before_the_label_came() -> None
 
 
 @pytest.mark.parametrize("model", ["linear", "tree"])
-@pytest.mark.parametrize("further", [0, 2, 9])
+@pytest.mark.parametrize("further", [0, pytest.param(2, marks=pytest.mark.slow), 9])
 def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> None:
     """The window travels in the state, in the middle of a message too."""
     chosen = given(model, "snapshot.cadence=10")

@@ -197,7 +197,7 @@ def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, dista
             sent += [record for _, record in core.take_records()]
             anchors.append(Anchor.of(core))
             stops += 1
-            if stops % 3 == 0:
+            if stops % 5 == 0:
                 old = [anchor for anchor in anchors if anchor.seqs <= anchors[-1].seqs - distance]
                 made = PartitionDetector(watch(), silent_until=core.position)
                 if old:
