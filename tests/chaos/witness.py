@@ -76,10 +76,6 @@ class Witness:
         for thread in self._threads:
             thread.start()
 
-    def troubles(self) -> Mapping[str, str]:
-        """Return the workers that were not ready when they were last asked, and why."""
-        return self._troubles
-
     def await_ready(self, after: str) -> None:
         """Wait until every worker says that it is ready."""
         begun, asked = time.monotonic(), self.samples

@@ -158,11 +158,6 @@ class Assembler(Generic[K]):
         entry = self._entries.get(identity)
         return None if entry is None or entry.whole is None else entry.data
 
-    def parts(self, identity: K) -> int:
-        """Return the number of parts of a complete value; 0 while it is incomplete."""
-        entry = self._entries.get(identity)
-        return 0 if entry is None or entry.whole is None else entry.whole[0]
-
     def forget(self, identity: K) -> None:
         """Drop everything held for an identity."""
         entry = self._entries.pop(identity, None)

@@ -128,7 +128,3 @@ class Assembler:
     def complete(self) -> list[Identity]:
         """Return the complete versions."""
         return self._chunks.complete()
-
-    def chunks_of(self, identity: Identity) -> int:
-        """Return the number of records of a complete version; 0 while it is incomplete."""
-        return self._chunks.parts(identity)
