@@ -8,6 +8,7 @@ import {
   fitted,
   ink,
   ticks,
+  times,
   tint,
 } from "../../../pipeline/glasstream/page/static/chart.js";
 import { aligned, newestUpTo, tight } from "../../../pipeline/glasstream/page/static/effects.js";
@@ -227,4 +228,14 @@ test("there is no clock without two different times that a date can hold", () =>
     assert.equal(clockOf({ ...quality(100, 0, [1, 2, 3]).bins, ts }), null);
   }
   assert.equal(clockOf(undefined), null);
+});
+
+test("times of a day have the day below where it changes, and days stand alone", () => {
+  const start = new Date(2026, 0, 1, 12).getTime();
+  const hours = (/** @type {number} */ many) => start + many * 3_600_000;
+  assert.deepEqual(times([hours(0), hours(8), hours(16)]), ["12:00\n1 Jan 2026", "20:00", "04:00\n2 Jan 2026"]);
+  assert.deepEqual(times([hours(-12), hours(12)]), ["1 Jan 2026", "2 Jan 2026"]);
+  assert.deepEqual(times([start, start + 5_000]), ["12:00:00\n1 Jan 2026", "12:00:05"]);
+  assert.equal(times([start])[0], "12:00\n1 Jan 2026");
+  assert.deepEqual(times([]), []);
 });

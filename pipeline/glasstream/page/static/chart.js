@@ -292,7 +292,7 @@ export class Chart {
         size: (plot) => names(plot).height,
       };
     }
-    if (this.#drawing.clock) return { size: 36, space: 60 };
+    if (this.#drawing.clock) return { size: 36, space: 70, values: (_plot, at) => times(at) };
     const whole = (/** @type {number} */ value) => (Number.isInteger(value) ? count(value) : number(value));
     return { size: 24, space: 46, values: (_plot, at) => this.#drawing.ticks?.(at) ?? at.map(whole) };
   }
@@ -341,6 +341,29 @@ export function ticks(values) {
   let decimals = 0;
   while (decimals < 8 && !isWhole(step * 10 ** decimals)) decimals += 1;
   return values.map((value) => (decimals ? fixed(value, decimals) : count(value)));
+}
+
+/**
+ * Times at equal distances, in the time zone of the browser: the time of day, and below it the day where it is another
+ * than that before.
+ * @param {number[]} values in milliseconds since 1970
+ */
+export function times(values) {
+  const step = values[1] - values[0];
+  /** @type {Intl.DateTimeFormatOptions} */
+  const parts = {
+    hour: "2-digit",
+    minute: "2-digit",
+    ...(step < 60_000 ? { second: "2-digit" } : {}),
+    hourCycle: "h23",
+  };
+  const clock = new Intl.DateTimeFormat("en-GB", parts);
+  const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  const days = values.map((value) => day.format(value));
+  return values.map((value, at) => {
+    if (step >= 86_400_000) return days[at];
+    return clock.format(value) + (days[at] === days[at - 1] ? "" : `\n${days[at]}`);
+  });
 }
 
 /**
