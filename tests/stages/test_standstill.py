@@ -1,7 +1,10 @@
 """When the aggregator stands still with rows outstanding, what it may wait for is sent again, ever more rarely."""
 
 import asyncio
+import logging
 from itertools import pairwise
+
+import pytest
 
 from glasstream.configuration import load
 from glasstream.stages.aggregator_progress import AggregatorProgress
@@ -109,17 +112,48 @@ def test_an_idle_learner_publishes_what_a_standing_aggregator_may_lack() -> None
 
 
 def test_a_stream_stands_still_beside_others_that_move() -> None:
-    fed = Fed("s", "t")
+    """Its turn comes when the aggregator has finished as many blocks as waited when it last moved."""
+    clock = Clock()
+    standstill, waiting = Standstill(clock), 20
+    for finished in range(5 * waiting):
+        clock.now += PATIENCE
+        lasted = standstill.lasts(1, finished, waiting)
+        assert (lasted is None) == (finished <= waiting), "others have moved until then"
+        if lasted is not None:
+            break
+    assert standstill.times == 1 and standstill.lasts(1, finished + 1, waiting) is None and standstill.times == 1
+    assert standstill.lasts(2, finished + 1, waiting) is None and standstill.times == 0
+
+
+def test_a_stream_that_waits_for_its_turn_among_many_does_not_stand_still() -> None:
+    names = [f"s{number}" for number in range(8)]
+    fed = Fed(*names)
+    fed.sent()
+    for at, name in enumerate(names):
+        fed.clock.now += PATIENCE - 1
+        fed.aggregated(name, 400, 399)
+        _, again = fed.sent()
+        assert not again and fed.learner.stalled() is None, f"stream {at} of {len(names)} has had its turn"
+    fed.clock.now += LONGEST
+    assert fed.sent() == ([], [])
+
+
+def test_a_lost_stream_is_sent_again_when_the_others_are_finished_and_few_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = [f"s{number:02d}" for number in range(30)]
+    fed = Fed(*names)
     _, blocks = fed.sent()
-    mine = [record for record in blocks if (record.key or b"").startswith(b"s/")]
-    assert 0 < len(mine) < len(blocks)
-    for second in range(int(PATIENCE)):
-        fed.aggregated("t", 110 + second, -1)
-        assert fed.sent() == ([], [])
-        assert fed.learner.stalled() is None
-        fed.clock.now += 1
-    fed.aggregated("t", 200, 199)
-    assert fed.sent()[1] == mine
+    fed.clock.now += PATIENCE - 1
+    fed.aggregated("s00", 400, 399)
+    fed.sent()
+    fed.clock.now += PATIENCE
+    caplog.set_level(logging.WARNING)
+    mine = [record for record in blocks if not (record.key or b"").startswith(b"s00/")]
+    assert sorted(fed.sent()[1], key=str) == sorted(mine, key=str)
+    said = fed.learner.stalled() or ""
+    assert "'s01'" in said and "'s05'" not in said and "26 more streams" in said and len(said) < 2_000
+    assert len(caplog.records) == 4 and "26 more streams" in caplog.records[-1].getMessage()
 
 
 def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None:

@@ -92,6 +92,8 @@ class Backlog:
         self._inherited: dict[str, dict[int, int]] = {}
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
+        self.finished = 0
+        """Number of blocks that the aggregator has finished."""
         self._records: list[ProducerRecord] = []
         self._request_records: list[ProducerRecord] = []
         self._seen = -1
@@ -114,7 +116,9 @@ class Backlog:
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
             self._end(stream, version, chunks)
-        self._request_bytes -= self._requests.pop(stream, _Stream()).request_bytes
+        sending = self._requests.pop(stream, _Stream())
+        self._request_bytes -= sending.request_bytes
+        self.finished += len(sending.blocks)
         self._epochs[stream] = self._epoch(stream) + 1
 
     def _epoch(self, stream: str) -> int:
@@ -300,6 +304,7 @@ class Backlog:
         for sending in self._requests.values():
             while sending.blocks and self._settled(sending.blocks[0].block):
                 size = sending.blocks.popleft().size
+                self.finished += 1
                 sending.forgotten = max(0, sending.forgotten - 1)
                 sending.request_bytes -= size
                 self._request_bytes -= size

@@ -59,6 +59,8 @@ log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
 """Seconds after which the event loop gets its turn. One event of a slow model may take longer."""
+_NAMED = 3
+"""Streams that a line about standstills names; it counts the others."""
 _FEWEST, _SHARE = 16, 0.01
 """Events between two looks at how far the aggregator is behind: this number, or this share of `limits.rows_ahead`."""
 
@@ -328,7 +330,11 @@ class LearnerTask:
 
     def stalled(self) -> str | None:
         """Return with which streams the aggregator stands still, and the remedy; None while it moves."""
-        return " ".join(self._stall_of(name) for name in sorted(self._stalls)) or None
+        names = sorted(self._stalls)
+        said = [self._stall_of(name) for name in names[:_NAMED]]
+        if len(names) > _NAMED:
+            said.append(f"and {len(names) - _NAMED:,} more streams (`glasstream state show`)")
+        return " ".join(said) or None
 
     def _stall_of(self, name: str) -> str:
         """Describe the standstill of a stream; empty if there is none."""
@@ -349,6 +355,7 @@ class LearnerTask:
     def _repair(self) -> None:
         """Send again what the aggregator may lack of the streams with which it stands still."""
         outstanding = self._backlog.outstanding()
+        finished, waiting, due = self._backlog.finished, sum(outstanding.values()), 0
         for name in [name for name in self._standstills if name not in outstanding]:
             del self._standstills[name]
             self._stalls.pop(name, None)
@@ -357,7 +364,7 @@ class LearnerTask:
             if standstill is None:
                 standstill = self._standstills[name] = Standstill(self._clock, known=name in self._stalled_before)
                 self._stalled_before.discard(name)
-            lasted = standstill.lasts(self._progress.place(name))
+            lasted = standstill.lasts(self._progress.place(name), finished, waiting)
             if not standstill.times:
                 self._stalls.pop(name, None)
             if lasted is None:
@@ -367,6 +374,9 @@ class LearnerTask:
             row = self.settings.explain.first_row if row is None else min(row, learner.rows)
             stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
+            due += 1
+            if due > _NAMED:
+                continue
             log.warning(
                 "stream %r: the aggregator has made no progress at row %d %s; sending %d requests and their "
                 "snapshots again, in case a record was lost (attempt %d); check that an explainer and an aggregator "
@@ -374,6 +384,8 @@ class LearnerTask:
                 name, row, f"for {lasted:.0f} s" if lasted else "since before this worker took over",
                 stall.blocks, stall.times,
             )  # fmt: skip
+        if due > _NAMED:
+            log.warning("%d more streams have made no progress; sending their requests again too", due - _NAMED)
 
     def pending(self) -> int:
         """Return the number of records that wait to be sent."""
