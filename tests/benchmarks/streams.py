@@ -1,6 +1,6 @@
 """Many wide streams on one partition through a restart of every stage, on a real Kafka: memory, state, time.
 
-    python tests/benchmarks/streams.py [--streams 1000] [--features 100] [--rows 80] [--later 10]
+    python tests/benchmarks/streams.py [--streams 1000] [--features 100] [--rows 80] [--later 20]
         [--explain ipfi,isage,ipdp] [--model linear] [--broker local|HOST:PORT] [--compare 3]
 
 Sends `rows` events of each stream, waits until all are aggregated, stops learner, explainer and aggregator, starts them
@@ -84,6 +84,9 @@ def aggregated(deployment: Deployment, options: argparse.Namespace, rows: int) -
     """Wait until all rows are aggregated."""
 
     def done() -> bool:
+        for name, worker in deployment.workers.items():
+            if (code := worker.poll()) is not None:
+                raise RuntimeError(f"{name} ended with code {code}: {deployment.log(name)[-2_000:]}")
         found = deployment.poll().progress.aggregated
         return sum(found.get(f"stream-{number:04d}", 0) >= rows for number in range(options.streams)) == options.streams
 

@@ -66,7 +66,7 @@ def run(log: Log, crashes: set[int], every: int) -> dict[str, list[bytes]]:
         commits += 1
         if commits in crashes:
             aggregator = AggregatorTask(0, SETTINGS)
-            at = aggregator.restore(state, 0, len(log))
+            at = aggregator.restore(dict(state), 0, len(log))
 
 
 @cache

@@ -91,7 +91,7 @@ class Cluster:
 
     def aggregator(self) -> tuple[AggregatorTask, int]:
         aggregator = AggregatorTask(0, self.settings)
-        return aggregator, aggregator.restore(self.state["progress.aggregator"], 0, len(self.contributions))
+        return aggregator, aggregator.restore(dict(self.state["progress.aggregator"]), 0, len(self.contributions))
 
     async def run(
         self, kill_learner: int | None = None, kill_aggregator: int | None = None, lost: bool = False

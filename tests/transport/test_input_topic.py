@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from glasstream.brokers.choose import TopicRequest, open_broker
 from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.errors import BrokerError, UnavailableError
+from glasstream.errors import BrokerError, TopicError, UnavailableError
 from glasstream.transport import input_topic
 from glasstream.transport.connection import Connection
+from glasstream.transport.decompression import LIMIT
 from glasstream.transport.input_topic import SizeCheck, TopicIdentity
 
 CONNECTION = Connection("kafka:9092")
@@ -84,3 +86,18 @@ def test_the_embedded_broker_is_not_asked_for_what_it_never_answers(
         with caplog.at_level(logging.WARNING):
             SizeCheck(Connection(broker.bootstrap), "events").check()
     assert not asked and not caplog.text
+
+
+@pytest.mark.parametrize("above", [0, 1])
+def test_a_topic_that_accepts_more_than_a_worker_holds_is_refused(above: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(value=str(LIMIT + above))
+    admin = SimpleNamespace(
+        list_topics=lambda topic, timeout: SimpleNamespace(controller_id=1, brokers={1: None}),
+        describe_configs=lambda resources, request_timeout: {
+            "events": SimpleNamespace(result=lambda: {"max.message.bytes": found})
+        },
+    )
+    monkeypatch.setattr(input_topic, "AdminClient", lambda settings: admin)
+    refusal = pytest.raises(TopicError, match=rf"{found.value} bytes .* at most {LIMIT}.*kafka-configs")
+    with refusal if above else nullcontext():
+        SizeCheck(CONNECTION, "events").check()

@@ -90,7 +90,8 @@ def test_the_plain_producer_confirms_in_threads_and_on_the_loop(connection: Conn
     producer = ConfirmedProducer(connection)
     producer.deliver([ProducerRecord(STATE, b"a", b"1", 1)])
     asyncio.run(producer.produce_confirmed(ProducerRecord(STATE, b"%d" % number, b"2", 1) for number in range(100)))
-    assert len(read_to_end(connection, STATE, 1, 60.0)) == 101
+    moves: list[None] = []
+    assert len(read_to_end(connection, STATE, 1, 60.0, moved=lambda: moves.append(None))) == len(moves) == 101
     with pytest.raises(BrokerError, match=r"not accepted|cannot be written"):
         producer.deliver([ProducerRecord(STATE, b"a", b"1", 77)])
     producer.close()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from faust.types import TP
 
+from glasstream.errors import StalledError
 from glasstream.transport.connection import Connection
 from glasstream.transport.group import AGREE, Look, Unknown
 from glasstream.transport.lane import Lane
@@ -100,3 +101,29 @@ def test_partitions_that_are_taken_over_after_a_loss_say_why_they_stand_still(
         return after
 
     assert {number for number, reason in asyncio.run(run()).items() if reason} == stalled
+
+
+def test_a_take_over_may_read_state_for_long_and_a_rebalance_that_makes_no_progress_ends_the_worker() -> None:
+    """A partition with a gigabyte of state takes minutes on a busy machine; whoever restarts must read it again."""
+
+    async def run() -> None:
+        stage = OneStage(Connection("127.0.0.1:1"), options("test."), "in", {})
+        limit = 60.0 + 2 * stage.options.session_timeout + stage.options.take_over_timeout
+        now = 1_000.0
+        for _ in range(10):
+            stage.check_rebalance(now)
+            stage.has_read()
+            now += limit + 1
+        stage.check_rebalance(now)
+        assert stage.failure is None
+        stage.check_rebalance(now + limit)
+        assert stage.failure is None
+        stage.view.away = "no broker answers"
+        stage.check_rebalance(now + 2 * limit)
+        stage.view.away = None
+        stage.check_rebalance(now + 3 * limit)
+        assert stage.failure is None
+        stage.check_rebalance(now + 4 * limit + 1)
+        assert isinstance(stage.failure, StalledError) and "no progress" in str(stage.failure)
+
+    asyncio.run(run())

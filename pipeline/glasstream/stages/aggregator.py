@@ -6,7 +6,7 @@ State and position go to `progress.aggregator` in the same transaction.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -70,8 +70,10 @@ class AggregatorTask:
         self.settings = settings
         self.core = PartitionAggregator(self.partition, settings)
 
-    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+    def restore(self, records: dict[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and ignore rows that it already includes.
+
+        This empties `records`, so that a state of hundreds of megabytes is in memory once.
 
         Raises
         ------
@@ -81,6 +83,7 @@ class AggregatorTask:
         where = f"{topic(self.settings, 'progress.aggregator')}[{self.partition}]"
         with known_state(where):
             restored = progress_aggregator.restore(records)
+        records.clear()
         self._topic_id = self._identify()
         if restored.partition is None:
             self.core.next_offset = low
@@ -106,6 +109,7 @@ class AggregatorTask:
                     state = restored.state(name)
                 mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
                 self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
+            restored.parts.pop(name, None)
         self.core.next_offset = begin
         self._sent_offset = found.offset
         return begin

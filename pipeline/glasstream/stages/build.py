@@ -80,7 +80,8 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
     def read(name: str, partition: int) -> Mapping[bytes, bytes]:
         wanted = progress_aggregator.is_progress if name == progress_aggregator.TOPIC.name else lambda key: True
-        return read_to_end(link, topic(settings, name), partition, presence.take_over_timeout, wanted)
+        limit = presence.take_over_timeout
+        return read_to_end(link, topic(settings, name), partition, limit, wanted, stage.has_read)
 
     warm_up(settings)
     identify = TopicIdentity(link, topic(settings, "events"))

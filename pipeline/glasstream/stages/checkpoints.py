@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import perf_counter
 
 from glasstream.errors import FrameError, StateError
@@ -157,14 +158,15 @@ class Checkpoints:
             self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
 
     def restore(
-        self, records: Mapping[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
+        self, records: dict[bytes, bytes], epochs: Mapping[str, int], aggregated: Mapping[str, int], sent: Position
     ) -> dict[str, tuple[Checkpoint, StreamState]]:
-        """Return the newest checkpoint of each stream from which the learner can resume.
+        """Return the newest checkpoint of each stream from which the learner can resume, without its sealed state.
 
         Parameters
         ----------
         records
-            Content of the partition of `checkpoints`, read to its end.
+            Content of the partition of `checkpoints`, read to its end. This empties it, so that checkpoints of hundreds
+            of megabytes are in memory once.
         epochs
             Epoch of each stream. Checkpoints of earlier epochs are ended.
         aggregated
@@ -179,7 +181,8 @@ class Checkpoints:
         """
         parts: dict[Identity, dict[bytes, bytes]] = {}
         known: dict[Identity, int] = {}
-        for key, value in records.items():
+        for key in list(records):
+            value = records.pop(key)
             try:
                 parsed = checkpoints.Key.decode(key)
             except FrameError as error:
@@ -189,6 +192,7 @@ class Checkpoints:
             known[parsed.identity] = max(known.get(parsed.identity, 0), parsed.chunk + 1)
         found: dict[str, tuple[Checkpoint, StreamState]] = {}
         for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
+            mine = parts.pop(identity)
             epoch = epochs.get(identity.stream, self._settings.epoch)
             if identity.epoch < epoch:
                 keys = checkpoints.tombstones(*identity, known[identity])
@@ -197,7 +201,7 @@ class Checkpoints:
                 self._kept.setdefault(identity.stream, {})[identity.version] = known[identity]
             if identity.stream in found or identity.epoch != epoch:
                 continue
-            data = _whole(identity, parts[identity])
+            data = _whole(identity, mine)
             if data is None:
                 log.warning(
                     "%s[%d]: the checkpoint of stream %r at row %d is damaged; using an older one if there is one",
@@ -207,7 +211,7 @@ class Checkpoints:
             checkpoint = self._decoded(identity, data)
             passed = aggregated.get(checkpoint.stream, self._settings.explain.first_row) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
-                found[checkpoint.stream] = checkpoint, opened(checkpoint, key=self._key)
+                found[checkpoint.stream] = replace(checkpoint, sealed=b""), opened(checkpoint, key=self._key)
                 if newly_sealed(checkpoint, key=self._key):  # otherwise it would be taken again without a change
                     self._as_of[checkpoint.stream] = checkpoint.offset
         return found

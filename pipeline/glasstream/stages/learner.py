@@ -130,6 +130,8 @@ class LearnerTask:
         self._clock = clock
         self._standstills: dict[str, Standstill] = {}
         self._stalls: dict[str, _Stall] = {}
+        self._progress_sent: dict[bytes, bytes] = {}
+        """Newest progress record of each stream that this worker has sent, by key."""
         self._stalls_sent: dict[str, str] = {}
         """Description of the standstill in the progress record, per stream."""
         self._stalled_before: set[str] = set()
@@ -221,7 +223,8 @@ class LearnerTask:
             for name, at in aggregator.streams.items()
             if name in epochs and at.epoch >= epochs[name]
         }
-        return self._checkpoints.restore(self._read(checkpoints.TOPIC.name, self.partition), epochs, aggregated, sent)
+        records = dict(self._read(checkpoints.TOPIC.name, self.partition))
+        return self._checkpoints.restore(records, epochs, aggregated, sent)
 
     async def feed(self, message: ConsumerRecord) -> None:
         """Learn one message, yielding to the loop and holding back between blocks of events."""
@@ -433,6 +436,7 @@ class LearnerTask:
         return records + self._backlog.take_requests()
 
     def _progress_records(self) -> list[ProducerRecord]:
+        """Return the progress of the partition, and that of the streams that has changed since the last call."""
         position = self.core.position
         key, value = progress_learner.encode(
             progress_learner.LearnerPartitionProgress(
@@ -459,7 +463,9 @@ class LearnerTask:
                     stalled=self._stalls_sent.get(name, ""),
                 )
             )
-            records.append(ProducerRecord("", key, value))
+            if self._progress_sent.get(key) != value:
+                self._progress_sent[key] = value
+                records.append(ProducerRecord("", key, value))
         return records
 
     def samples(self) -> Iterator[Sample]:

@@ -55,6 +55,7 @@ def read_to_end(
     partition: int,
     timeout: float,
     wanted: Callable[[bytes], bool] = lambda key: True,
+    moved: Callable[[], None] = lambda: None,
 ) -> dict[bytes, bytes]:
     """Return the last committed value of every key in a partition of state. Omit keys with a tombstone.
 
@@ -72,6 +73,8 @@ def read_to_end(
         Seconds within which the broker must answer, and further records must arrive.
     wanted
         Function that returns whether to keep the value of a key. Other keys take no memory.
+    moved
+        Function that is called with each record that arrives.
 
     Raises
     ------
@@ -105,6 +108,7 @@ def read_to_end(
             error = message.error()
             if error is None:
                 deadline = time.monotonic() + timeout  # large state may take long, as long as records arrive
+                moved()
                 position = message.offset() + 1
                 key, value = message.key() or b"", message.value()
                 if not wanted(key):

@@ -103,6 +103,7 @@ class Stage(ABC):
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._unsettled_since: float | None = None
+        self._read = self._read_before = 0
         self._brokers = GroupWatch(connection, options.group, input_topic, self.topics, self.see, options.look_interval)
         self.app = make_app(connection, options)
         self.app.positions = self.positions
@@ -329,21 +330,29 @@ class Stage(ABC):
                 beat()
             late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy, so nothing could have moved
             if self.app.rebalancing:
-                if self.view.away is not None or self.waits_for is not None:
-                    self._unsettled_since = None  # the worker waits without limit for brokers that are away
-                    continue
-                self._unsettled_since = self._unsettled_since or loop.time()
-                self.check_stall(loop.time() - self._unsettled_since)
+                self.check_rebalance(loop.time())
                 continue
             self._unsettled_since = None
             for lane in list(self.lanes.values()):
                 lane.look(late=late)
 
-    def check_stall(self, seconds: float) -> None:
-        """End the worker when a rebalance lasts longer than any of its steps may take."""
+    def has_read(self) -> None:
+        """Note that a take-over has read one more record."""
+        self._read += 1
+
+    def check_rebalance(self, now: float) -> None:
+        """End the worker when a rebalance lasts longer than its steps may take together.
+
+        Reading state may take any time, as long as records arrive, and so may waiting for brokers that are away.
+        """
+        if self.view.away is not None or self.waits_for is not None:
+            self._unsettled_since = None
+            return
+        if self._unsettled_since is None or self._read != self._read_before:
+            self._unsettled_since, self._read_before = now, self._read
         limit = 60.0 + 2 * self.options.session_timeout + self.options.take_over_timeout
-        if seconds > limit:
-            self.fail(StalledError(f"a rebalance of {self.options.group} has not ended after {limit:g} s"))
+        if now - self._unsettled_since > limit:
+            self.fail(StalledError(f"a rebalance of {self.options.group} has made no progress for {limit:g} s"))
 
 
 def _as_exception(reason: BaseException) -> Exception:

@@ -49,7 +49,7 @@ _THREADS = 16
 class PartitionState(Protocol):
     """State of one input partition while a stage owns it."""
 
-    def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
+    def restore(self, records: dict[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and return the offset of the first message to feed.
 
         The stage calls this method once, before all others, in a thread. Nobody else can then commit for this
@@ -57,8 +57,8 @@ class PartitionState(Protocol):
 
         Parameters
         ----------
-        records : mapping
-            Last committed progress record of each key; empty if there is none.
+        records : dict
+            Last committed progress record of each key; empty if there is none. The state may take records out of it.
         low, high : int
             First offset that the input still keeps, and the offset after the last.
 
@@ -415,11 +415,12 @@ class StatefulStage(Stage):
         if patience.given_up:  # given up while waiting for a thread; opening would fence the rightful owner's producer
             raise UnavailableError(f"{patience.what}: given up")
         producer.open(timeout)
-        records = read_to_end(self.connection, self.state_topic, partition, timeout)
+        records = read_to_end(self.connection, self.state_topic, partition, timeout, moved=self.has_read)
         low, high = watermarks(self.connection, self.input_topic, partition, timeout)
+        found = digests(records)
         start = self._begin(partition, state.restore(records, low, high), low, high)
         patience.done()
-        return Taken(producer, patience, start, digests(records))
+        return Taken(producer, patience, start, found)
 
     def _begin(self, partition: int, start: int, low: int, high: int) -> int:
         """Return where to read from. Raise LostInputError if Kafka no longer has it and nobody produces it again."""
