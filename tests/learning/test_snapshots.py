@@ -1,6 +1,7 @@
 """Snapshots from the arena equal those that are compiled from the River model, bit for bit."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.examples import examples
 from tests.learning.conftest import every
 from tests.learning.equality import Event, learn_live
 from tests.learning.streams import made_streams
+from tests.learning.test_adaptive import adaptive_tree
 from tests.learning.test_live import MODELS
 
 EVERY = {
@@ -49,6 +51,17 @@ def test_they_equal_what_is_compiled_of_the_river_model(
         for inputs in (None, [slot % hidden > 0 for slot in range(len(table))]):
             river = compile_model(live.to_river(), table, labels, given=inputs)
             assert bits(live.compiled(table, labels, given=inputs)) == bits(river)
+
+
+@pytest.mark.parametrize("counts", product((1, 3, 4), repeat=3))
+def test_shares_of_a_leaf_are_added_as_in_river(counts: tuple[int, ...]) -> None:
+    """From Python 3.12 on, `sum` of 1/6, 4/6 and 1/6 is 1, and adding them in order gives less."""
+    live = take(adaptive_tree({"leaf_prediction": "mc", "bootstrap_sampling": False}))
+    events: list[Event] = [({"a": 1.0}, str(label)) for label, count in enumerate(counts) for _ in range(count)]
+    learn_live(live, events)
+    table, labels = FeatureTable(), {str(label): str(label) for label in range(len(counts))}
+    table.encode({"a": 1.0})
+    assert bits(live.compiled(table, labels)) == bits(compile_model(live.to_river(), table, labels))
 
 
 def test_a_feature_of_another_kind_is_refused() -> None:

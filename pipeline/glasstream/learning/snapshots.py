@@ -60,6 +60,7 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.leaves import total
 from glasstream.learning.state import State
+from glasstream.learning.sums import add, ended
 from glasstream.learning.targets import answers_mean
 from glasstream.learning.votes import says_bayes
 from glasstream.models.compiler.hoeffding import weights_of_losses
@@ -320,13 +321,13 @@ def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
             child -= 1
         count = out.common[at]
         child -= count
-        added = 0.0
+        added, rest = 0.0, 0.0
         best = child
         for one in range(child, child + count):
-            added += out.weight[one]
+            added, rest = add(added, rest, out.weight[one])
             if out.weight[one] > out.weight[best]:
                 best = one
-        out.weight[at] = added
+        out.weight[at] = ended(added, rest)
         out.common[at] = best
 
 
@@ -402,16 +403,16 @@ def _write_shares(p: Pool, node: int, seen: float, adaptive: bool, error: float,
     """Write the votes of a leaf that predicts by majority."""
     weights = p.I[node + WEIGHTS]
     begin = out.used[_ENTRIES]
-    added = 0.0
+    added, rest = 0.0, 0.0
     scale = _scale(seen)
     for j in range(p.I[node + CLASSES]):
         share = p.F[weights + PAIR * j] * scale
         out.label[begin + j] = place[p.I[weights + PAIR * j + CLASS]]
         out.vote[begin + j] = share
-        added += share
+        added, rest = add(added, rest, share)
     out.used[_ENTRIES] += p.I[node + CLASSES]
     if adaptive:
-        scale = _scale(added * error * error)
+        scale = _scale(ended(added, rest) * error * error)
         for entry in range(begin, out.used[_ENTRIES]):
             out.vote[entry] *= scale
 
