@@ -66,7 +66,9 @@ def run(log: Log, crashes: set[int], every: int) -> dict[str, list[bytes]]:
         commits += 1
         if commits in crashes:
             aggregator = AggregatorTask(0, SETTINGS)
-            at = aggregator.restore(dict(state), 0, len(log))
+            records = dict(state)
+            at = aggregator.restore(records, 0, len(log))
+            assert not records, "large state is in memory once"
 
 
 @cache

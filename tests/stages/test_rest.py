@@ -8,7 +8,9 @@ import pytest
 
 from glasstream.configuration import load
 from glasstream.errors import LostInputError, StateError
+from glasstream.ingest.message import Position
 from glasstream.stages import checkpoints as stage_checkpoints
+from glasstream.stages.aggregator_progress import ALL
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import checkpoints, events
 from tests.logs import event
@@ -56,6 +58,17 @@ def test_after_retention_every_stream_goes_on(model: str, times: int) -> None:
     asyncio.run(cluster.run())
     assert dict(cluster.published) == reference(cluster.log, more)
     assert cluster.over == cluster.damage == 0
+
+
+def test_checkpoints_are_in_memory_once_while_a_learner_takes_over() -> None:
+    """A thousand wide streams have hundreds of megabytes of them."""
+    cluster = Cluster(BUSY, load(assignments=SETTINGS))
+    asyncio.run(cluster.run())
+    records = dict(cluster.state["checkpoints"])
+    end = Position(len(BUSY), 0)
+    found = cluster.learner()._checkpoints.restore(records, {"busy": 0}, {"busy": ALL}, end)
+    assert not records
+    assert [checkpoint.sealed for checkpoint, _ in found.values()] == [b""]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
