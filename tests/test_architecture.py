@@ -47,8 +47,12 @@ MODELS = {
         "glasstream.errors", "glasstream.ingest", "glasstream.jit", "glasstream.learning", "glasstream_topics", "numpy",
         "river",
     ),
+    "fixed": (
+        "contract", "kernels", "fixed", "glasstream.models.live.stream_model",
+        "glasstream.errors", "glasstream.ingest", "glasstream.learning.live", "glasstream_topics", "numpy",
+    ),
     "codec": (
-        "contract", "kernels", "codec", "glasstream.models.live.generic",
+        "contract", "kernels", "codec", "glasstream.models.fixed.runtime", "glasstream.models.live.generic",
         "glasstream.errors", "glasstream_topics", "cramjam", "numpy", "orjson",
     ),
 }  # fmt: skip

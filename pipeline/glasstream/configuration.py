@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from glasstream.errors import SettingsError
+from glasstream.errors import ModelError, SettingsError
 from glasstream.presets import PRESETS
 from glasstream.secret import FILE, secret
 from glasstream.settings import Settings, flatten
@@ -97,9 +97,33 @@ def load(
         if key not in values or values[key][1] == "default":
             values[key] = (value, f"drift.preset={preset}")
     settings = _build(values, findings)
+    if settings is not None:
+        settings = _completed(settings, findings)
     if findings or settings is None:
         raise SettingsError(findings)
     return settings
+
+
+def _completed(settings: Settings, findings: list[str]) -> Settings:
+    """Complete the settings of a model in an ONNX file with what only the file says: its task and SHA-256.
+
+    A stage other than the learner needs no file if `model.task` is set.
+    """
+    model = settings.model
+    if model.learns or (model.task is not None and model.digest is not None):
+        return settings
+    if model.task is not None and not Path(model.name).exists():
+        return settings
+    from glasstream.models.fixed.file import content, digest, parse
+
+    try:
+        data = content(model.name, model.digest)
+        task = model.task or parse(data, model.features, model.classes).task.value
+    except ModelError as error:
+        findings.append(f"{error} (a stage other than the learner can do without the file if model.task is set)")
+        return settings
+    completed = msgspec.structs.replace(model, task=task, digest=digest(data))
+    return msgspec.structs.replace(settings, model=completed)
 
 
 def _from_file(file: Path, findings: list[str]) -> dict[str, tuple[Any, str]]:

@@ -1,7 +1,7 @@
 """An example of every predictor, sampler, explainer and detector: what is found and has none here fails a test."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from glasstream.draws import stream_key
 from glasstream.drift.adwin import Adwin
 from glasstream.drift.kswin import Kswin
 from glasstream.drift.page_hinkley import PageHinkley
+from glasstream.errors import NotCompilable
 from glasstream.estimators.ipdp import IncrementalPDP
 from glasstream.estimators.ipfi import IncrementalPFI
 from glasstream.estimators.isage import IncrementalSAGE
@@ -33,9 +34,12 @@ from glasstream.estimators.live_model import LiveModel
 from glasstream.explain.settings import ExplainSettings
 from glasstream.methods.settings import IpdpSettings, IsageSettings
 from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
+from glasstream.models.fixed.runtime import OnnxPredictor
+from glasstream.models.fixed.translate import known_texts, translate
 from glasstream.research.interval_pfi import IntervalPFI
 from glasstream.research.window_sage import WindowSAGE
 from glasstream.settings import Settings
+from tests.fixed.exports import described, rows_for
 from tests.models.conftest import Watched, _odd, example_events, mixed
 from tests.models.examples import EXAMPLES, numbers, scaled
 
@@ -77,12 +81,25 @@ def called() -> tuple[Predictor, np.ndarray]:
     return watched.generic(), watched.rows([x for x, _ in events[-40:]])
 
 
+@cache
+def fixed(name: str) -> tuple[Predictor, np.ndarray]:
+    """The predictor of an ONNX file."""
+    file = described(name)
+    try:
+        predictor: Predictor = translate(file)
+    except NotCompilable:
+        predictor = OnnxPredictor.of(file, known_texts(file))
+    return predictor, rows_for(file, 40)
+
+
 PREDICTORS: Mapping[str, Callable[[], tuple[Predictor, np.ndarray]]] = {
     "called model": called,
     "bare softmax": softmax,
+    **{f"fixed {name}": partial(fixed, name) for name in ("forest", "line", "network")},
     **{name: lambda name=name: learned(name) for name in EXAMPLES},
 }
 REPRESENTATIVE = {
+    "fixed forest", "fixed line", "fixed network",
     "called model", "bare softmax", "tree", "forest", "patches of trees", "Mondrian forest", "naive Bayes", "logistic",
     "numbered tree", "one vs rest, passive-aggressive", "regression tree", "regression forest", "line",
     "patches of scaled lines", "encoded regression tree",

@@ -11,6 +11,8 @@ from glasstream.models import kernels
 from glasstream.models.codec.serialization import FORMS
 from glasstream.models.compiler.compile import FAMILIES
 from glasstream.models.compiler.transformers import TRANSFORMERS
+from glasstream.models.fixed.translate import translate
+from tests.fixed.exports import described
 from tests.models.examples import EXAMPLES, parts
 
 
@@ -37,6 +39,7 @@ def test_every_form_has_an_example(learned_examples):
             yield from inside(part)
 
     met = {type(one) for watched in map(learned_examples.__getitem__, EXAMPLES) for one in inside(watched.compiled())}
+    met |= {type(one) for name in ("forest", "line") for one in inside(translate(described(name)))}
     assert met == set(FORMS.values())
 
 

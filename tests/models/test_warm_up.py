@@ -14,6 +14,10 @@ from glasstream.ingest.features import FeatureTable
 from glasstream.models.codec import serialization, snapshot
 from glasstream.models.codec.warm_up import SAMPLES, warm_up
 from glasstream.models.compiler.compile import compile_model
+from glasstream.models.contract.compiled import Compiled
+from glasstream.models.kernels.scored import Ending
+from glasstream.models.kernels.scored_forms import ScoredForms
+from glasstream.models.kernels.scored_trees import ScoredTrees
 from glasstream_topics import frames
 
 FILE = Path(snapshot.__file__).with_name(SAMPLES)
@@ -28,14 +32,27 @@ MODELS = (
 )
 
 
+FIXED = (
+    ScoredTrees(
+        ("x",), ("y", "z"), Ending(label="above half"),
+        ([0], [0], [0], [0], [0], [0], [-1], [], [], [0], [0, 1], [0], [1], [0], [1]),
+    ),
+    ScoredForms(("x",), (), Ending(), ([[1.0]], [0.0])),
+)  # fmt: skip
+"""What models of ONNX files become."""
+
+
+def learned(model: Any, table: FeatureTable) -> Compiled:
+    classifies = isinstance(model, base.Classifier)
+    model.learn_one({"x": 0.0}, "y" if classifies else 1.0)
+    return compile_model(model, table, {"y": "y"} if classifies else None)
+
+
 def samples() -> bytes:
     table = FeatureTable()
     table.encode({"x": 0.0})
     found: list[Any] = []
-    for model in (one.clone() for one in MODELS):
-        classifies = isinstance(model, base.Classifier)
-        model.learn_one({"x": 0.0}, "y" if classifies else 1.0)
-        predictor = compile_model(model, table, {"y": "y"} if classifies else None)
+    for predictor in (*(learned(one.clone(), table) for one in MODELS), *FIXED):
         data = snapshot.encode(predictor, stream="", epoch=0, version=1, key=None)
         frame = frames.decode(snapshot.inflate(data), snapshot.KIND, snapshot.VERSION)
         arrays = {name: (one.dtype.str, one.shape, one.ravel().tolist()) for name, one in frame.arrays.items()}

@@ -1,7 +1,7 @@
 """Checks of a command's options before the command shows or starts anything."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from glasstream.brokers.choose import addresses, open_broker
 from glasstream.errors import BrokerError, InputError, SettingsError
 from glasstream.runner.outputs import expect_writable
 from glasstream.settings import Settings
+from glasstream.sources.source import Source
 
 _OF_RUN = ("none", "embedded", "local")
 """Brokers that `run` accepts in addition to `HOST:PORT,...`."""
@@ -50,6 +51,22 @@ def expect_plan(
             findings.append(str(error))
     if findings:
         raise SettingsError(findings)
+
+
+def expect_features(source: Source, features: Sequence[str], model: str) -> None:
+    """Check that the events of a source have the features that a model takes. Call `look` first.
+
+    Raises
+    ------
+    InputError
+        Some are missing. The message lists them, and those that there are.
+    """
+    known = source.features
+    if missing := [name for name in features if name not in known]:
+        raise InputError(
+            f"model.name: {model} takes the features {', '.join(map(repr, missing))[:300]}, which {source.stream} does "
+            f"not have; it has {', '.join(map(repr, known))[:300]}; rename its columns, or set model.features to its names"
+        )
 
 
 def expect_address(settings: Settings) -> None:

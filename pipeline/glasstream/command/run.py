@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     type=click.Choice(["classification", "regression"]),
     help="Kind of prediction.  [default: derived from the target]",
 )
-@click.option("--model", help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY.  [default: forest]")
+@click.option(
+    "--model",
+    help="Model to learn: forest, tree, linear, or PACKAGE.MODULE:FACTORY; or FILE.onnx, a trained model that learns "
+    "nothing.  [default: forest]",
+)
 @click.option(
     "--explain", help=f"Methods to run, separated by commas: {', '.join((*METHODS, NOVELTY))}.  [default: ipfi]"
 )
@@ -128,15 +132,20 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     """Complete the settings with the task that the source suggests."""
     import msgspec
 
+    from glasstream.command.expect import expect_features
     from glasstream.ingest.admission import Task
+    from glasstream.learn.make_model import expect_model, fixed_model
 
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
-    settings.model.factory(settings.seed)(look.task)  # report a model that cannot be made before anything starts
+    expect_model(settings, look.task)
     if asked is None:
         console.print(f"{source.stream}: {look.task.value} ({look.why})", style="dim")
     while source.notices:
         console.print(source.notices.pop(0), style="dim")
+    if not settings.model.learns:
+        expect_features(source, fixed_model(settings).features, settings.model.name)
+        return msgspec.structs.replace(settings, model=msgspec.structs.replace(settings.model, absent="missing"))
     model = msgspec.structs.replace(
         settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2
     )

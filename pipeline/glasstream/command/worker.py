@@ -44,5 +44,7 @@ def worker(
     settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
     expect_address(settings)
     if stage == "learner":
-        settings.model.factory(settings.seed)  # report a model that cannot be made as a usage error
+        from glasstream.learn.make_model import expect_model
+
+        expect_model(settings)  # report a model that cannot be made as a usage error
     run_stage(stage, settings, built.touch if built else lambda: None)

@@ -12,6 +12,7 @@ from glasstream.explain.sizes import REASON
 from glasstream.ingest.admission import Task
 from glasstream.methods.registry import REGISTRY
 from glasstream.models.contract.predictor import Predictor
+from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import LARGEST, methods_of
@@ -44,7 +45,7 @@ def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contribu
         return [unexplained(block, block.refused)]
     if block.count == 0 or predictor is None:
         return [_answer(block, slice(0, 0), kind="flush")]
-    if isinstance(predictor, GenericPredictor):
+    if isinstance(predictor, GenericPredictor | OnnxPredictor):
         predictor = predictor.extended(block.names, block.kinds, block.new_categories)
     request = _Request(block, predictor)
     reason = ""

@@ -104,6 +104,8 @@ class FeatureTable:
     categories: list[dict[str, int]] = field(default_factory=list)
     """Codes 0, 1, 2, ... of the texts of each slot, in order of first appearance; empty unless the kind is TEXT."""
     counts: FeatureCounts = field(default_factory=FeatureCounts)
+    declared: int = 0
+    """Number of the first slots whose kind a model has declared. A boolean counts as a number there."""
     _slot: dict[str, int] = field(default_factory=dict)
     _names_bytes: int = 0
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class FeatureTable:
         return {name: getattr(self, name) for name in self.__slots__ if name not in _DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self.declared = 0
         for name, value in state.items():
             setattr(self, name, value)
         self._plans, self._plans_bytes, self._uses, self._texts = {}, 0, _uses(self.names, self.kinds), {}
@@ -225,6 +228,8 @@ class FeatureTable:
                 self.kinds.append(kind)
                 self.categories.append({})
                 self._uses.append((name, slot, kind is Kind.TEXT))
+            if kind is Kind.BOOLEAN and slot < self.declared and self.kinds[slot] is Kind.NUMBER:
+                kind = Kind.NUMBER
             if kind is not self.kinds[slot]:
                 retyped += 1
                 continue

@@ -17,14 +17,16 @@ from glasstream.explain.losses import loss_for, loss_one
 from glasstream.ingest.admission import Accepted, Task
 from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
 from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.learn.make_model import Model, make_model
 from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
 from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
+from glasstream.models.fixed.model import FixedModel
 from glasstream.models.live.catalogue import takes_text
 from glasstream.models.live.generic import GenericPredictor
-from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction, StreamModel
+from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction
 from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
 from glasstream_topics.events_dead import Reason
@@ -88,6 +90,8 @@ _THIRD_CLASS: Final = (
     "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
     "start with one"
 )
+_NEVER: Final = 2**62
+"""A number of rows that no stream reaches."""
 _CHECKED_ROWS = 10
 """Number of rows on which a model that is not compiled is checked once."""
 
@@ -172,6 +176,8 @@ class StreamLearner:
         if len(self._features.names) != self._seen_features:
             self._see_features()
         model = self._model
+        if model is not None and (reason := model.refuses(accepted.event.x)) is not None:
+            raise ModelRaised(reason)
         if model is None and target is not None:
             model = self._first_model(target)
             if not self._features.model_takes_text:  # not known when the event was encoded
@@ -214,6 +220,8 @@ class StreamLearner:
                 break
             if isinstance(accepted.target, str) and accepted.target not in model.classes:
                 break
+            if model.refuses(accepted.event.x) is not None:
+                break
             if not block.add(accepted.event.x):
                 break
             taken.append((accepted, event_id))
@@ -252,6 +260,8 @@ class StreamLearner:
     def least_block(self) -> int | None:
         """Smallest number of events that `step_block` should get; None if they have to be processed one by one."""
         model, table = self._model, self._features
+        if isinstance(model, FixedModel):
+            return model.least_block
         if model is None or model.live is None or self.rows == 0 or self._through_river:
             return None
         if not model.live.takes_text and table.model_takes_text and Kind.TEXT in table.kinds:
@@ -270,7 +280,7 @@ class StreamLearner:
     def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
         """Keep an event's prediction until it is published, and its id until its label comes."""
         seq, target = accepted.seq, accepted.target
-        self.predicted.append((seq, event_id, prediction, target, self.rows, accepted.event.ts))
+        self.predicted.append((seq, event_id, prediction, target, self._learned, accepted.event.ts))
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
@@ -291,7 +301,7 @@ class StreamLearner:
         seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
         row, given = self._features.encode_again(x)
-        self.predicted.append((seq, None, Prediction(said, None, value), target, self.rows, None))
+        self.predicted.append((seq, None, Prediction(said, None, value), target, self._learned, None))
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
@@ -388,28 +398,32 @@ class StreamLearner:
             return {}
         known = self._known_categories
         new = {}
+        width = min(width, self._features.declared or width)  # a fixed model takes no others
         for slot, codes in enumerate(self._features.categories[:width]):
             first = known[slot] if slot < len(known) else 0
             if len(codes) > first:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
 
-    def _append(self, model: StreamModel, row: Iterable[float], seq: int, target: str | float) -> None:
+    def _append(self, model: Model, row: Iterable[float], seq: int, target: str | float) -> None:
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
         self._buffer.append(row)
         self._count(model, seq, target)
         self._cut_if_due(model)
 
-    def _count(self, model: StreamModel, seq: int, target: str | float) -> None:
+    def _count(self, model: Model, seq: int, target: str | float) -> None:
         self._seqs.append(seq)
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
 
-    def _cut_if_due(self, model: StreamModel) -> None:
+    def _cut_if_due(self, model: Model) -> None:
         """Close the block, and make a snapshot, if the newest row is the one for it."""
         if self.rows == self._next_due:
             self.cut()
+            if not model.learns:  # one snapshot, of the version that has learned no row
+                self._snapshot(model)
+                return
             if (
                 self._schedule.latest(self.rows) > self.settings.explain.first_row
             ):  # otherwise this version explains no row
@@ -425,6 +439,11 @@ class StreamLearner:
         outputs = len(self._model.classes) if self._model is not None else 1
         row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block.rows, self.settings.block.bytes // row_bytes))
+
+    @property
+    def _learned(self) -> int:
+        """Number of rows that the model has learned: its version."""
+        return self.rows if self.settings.model.learns else 0
 
     @property
     def epoch(self) -> int:
@@ -454,7 +473,8 @@ class StreamLearner:
     @property
     def at_snapshot(self) -> bool:
         """Whether a snapshot has just been made and nothing has been learned or predicted since."""
-        settled = self.rows == self._version > 0 and not self._buffer.count and not self.predicted
+        newest = self._learned == self._version and self.rows > 0
+        settled = newest and not self._buffer.count and not self.predicted
         return settled and self._next_due > self.settings.explain.first_row
 
     def state(self, *, at_rest: bool = False) -> dict[str, Any]:
@@ -462,6 +482,8 @@ class StreamLearner:
         `cut`.
         """
         state = {name: getattr(self, name) for name in _STATE}
+        if not self.settings.model.learns:
+            return state | {"_model": None}  # its file is at hand, and the fingerprint of the settings names it
         return {**state, _NEWEST: self._compiled} if at_rest else state
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -470,8 +492,11 @@ class StreamLearner:
         For a model that is not compiled, this is possible only if the state was taken at that snapshot, because the
         model has learned more rows since.
         """
+        model = self._model
         for name in _STATE:
             setattr(self, name, state[name])
+        if not self.settings.model.learns:
+            self._model = model
         self._buffer.clear(self._seen_features)
         self._seen_classes = len(self._model.classes) if self._model is not None else 0
         self._most_rows = self._rows_of_a_block()
@@ -486,8 +511,10 @@ class StreamLearner:
                 ModelVersion(self.stream, self.epoch, self._version, predictor, self._next_due)
             )
 
-    def _predictor(self, model: StreamModel) -> Predictor:
+    def _predictor(self, model: Model) -> Predictor:
         """Return the current model, compiled if possible."""
+        if isinstance(model, FixedModel):
+            return model.predictor
         try:
             if model.live is not None:
                 return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
@@ -496,8 +523,12 @@ class StreamLearner:
             self._say(f"the model is explained through River itself, row by row, which is slow: {reason}")
             return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
 
-    def _snapshot(self, model: StreamModel) -> None:
+    def _snapshot(self, model: Model) -> None:
         predictor = self._predictor(model)
+        if not model.learns:
+            self._through_river, self._next_due = not predictor.compiled, _NEVER
+            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, _NEVER))
+            return
         if isinstance(predictor, GenericPredictor) and not self._through_river:
             self._check_function(predictor)
         self._through_river = not predictor.compiled
@@ -529,18 +560,24 @@ class StreamLearner:
                 f"the model, or use another one: {error}"
             )
 
-    def _first_model(self, target: str | float) -> StreamModel:
+    def _first_model(self, target: str | float) -> Model:
         self._publish()  # while there is no loss yet
         self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
         return self._model
 
-    def _new_model(self, task: Task) -> StreamModel:
+    def _new_model(self, task: Task) -> Model:
         settings = self.settings.model
         self._loss = loss_for(task, self.settings.explain.loss)
         self._features.model_takes_text = takes_text(settings.name, task)
         self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
-        model = StreamModel(settings.factory(self.settings.seed), task, settings.many_classes)
-        if model.stays_in_river is not None:
+        model = make_model(self.settings, task)
+        if isinstance(model, FixedModel):
+            self._features = model.table(self.settings.limits)
+            self._known_categories = [len(codes) for codes in self._features.categories]
+            self._say("the model is already trained, and learns nothing")
+            if model.generic is not None:
+                self._say(f"the model is explained through onnxruntime, not in compiled code: {model.generic}")
+        elif model.stays_in_river is not None:
             self._say(f"the model learns in River itself, event by event, which is slow: {model.stays_in_river}")
         return model
 
@@ -592,11 +629,14 @@ class StreamLearner:
         self._seen_features = len(self._features)
         self._buffer.clear(self._seen_features)
         self._most_rows = self._rows_of_a_block()
+        declared = self._features.declared
+        for name in self._features.names[declared:] if declared else ():
+            self._say(f"feature {name!r} is not one of the model's features (importance 0)")
         for name, given in zip(self._features.names, self._features.given(), strict=True):
             if not given:
                 self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
 
-    def _see_classes(self, model: StreamModel) -> None:
+    def _see_classes(self, model: Model) -> None:
         """Close the open block before the first row of a new class.
 
         All rows of a block know the same classes, so that the size of a row is a function of that row.

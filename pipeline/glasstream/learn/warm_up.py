@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import orjson
 
 from glasstream.explain.losses import possible_tasks
 from glasstream.ingest.admission import Task
 from glasstream.ingest.message import Message
+from glasstream.learn.make_model import fixed_model
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models.live.catalogue import BUNDLED
 from glasstream.settings import Settings
@@ -22,8 +24,11 @@ PER_MESSAGE: Final = 20
 def warm_up(settings: Settings) -> None:
     """Learn a small stream for each task that is possible. Kernels that numba has on disk are loaded.
 
-    A user's own model is left alone: it need not take these features.
+    A user's own model is left alone: it need not take these features. One that is already trained evaluates a row.
     """
+    if not settings.model.learns:
+        predictor = fixed_model(settings).predictor
+        predictor.evaluate(np.zeros((1, len(predictor.features))))
     if settings.model.name not in BUNDLED:
         return
     small = msgspec.structs.replace(

@@ -74,7 +74,7 @@ class ImportanceAggregator:
                 n=smoothing.count,
                 coverage=moment.coverage,
                 model_version=moment.version,
-                lag=moment.row - moment.version,
+                lag=moment.row - moment.version if self.settings.model.learns else 0,
                 names=moment.names[: len(value)],
                 value=value.tolist(),
                 raw=smoothing.raw.tolist(),

@@ -98,6 +98,12 @@ class _Stream:
         found += [(effect.n, effect.coverage) for effect in self.effects.values()]
         return max(found)
 
+    def learned_nothing(self) -> bool:
+        """Return whether the model that is explained is the one with which the stream began."""
+        versions = [method.newest.model_version for method in self.methods.values()]
+        versions += [effect.model_version for effect in self.effects.values()]
+        return not any(versions)
+
     def metric_text(self) -> str:
         """Return the running metric as text. Events without a label have none."""
         if self.metric is not None and self.metric.value is not None:
@@ -215,6 +221,8 @@ class Report:
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
             f"dead letters: {self._dead.total()}"
         )
+        if stream.learned_nothing():
+            self._say("the model was trained before the stream began, and learned nothing from it")
         self._tell_standing(stream.baselines.standing())
         self._tell_changes(stream)
         self._tell_novelty(stream)

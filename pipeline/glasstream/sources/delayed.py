@@ -68,6 +68,11 @@ class Delayed:
         """Return the notices of the underlying source."""
         return self.source.notices
 
+    @property
+    def features(self) -> list[str]:
+        """Return the names of the features of the underlying source."""
+        return self.source.features
+
     def look(self, task: Task | None) -> Look:
         """Look at the underlying source."""
         return self.source.look(task)

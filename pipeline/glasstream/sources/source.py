@@ -32,6 +32,10 @@ class Source(Protocol):
     def notices(self) -> list[str]:
         """Return notices for the user about values that were reinterpreted. Reading the events may add more."""
 
+    @property
+    def features(self) -> list[str]:
+        """Return the names of the features. Call `look` first."""
+
     def look(self, task: Task | None) -> Look:
         """Look at the first events, and return the task that they suggest."""
 

@@ -36,12 +36,14 @@ _FORMS: Final = {
     "linear": ("softmax", "linear"),
 }
 """Forms of the snapshots of bundled models."""
+_FIXED: Final = ("scored trees", "scored forms")
+"""Forms of the snapshots of models in ONNX files, if these are translated."""
 
 
 def warm_up_explainer(settings: Settings) -> None:
     """Explain made-up blocks with models of the forms to which the settings can lead, but not with a user's model."""
     small, tasks = _small(settings), possible_tasks(settings.model.chosen_task, settings.explain.loss)
-    forms = _FORMS.get(settings.model.name, ())
+    forms = _FORMS.get(settings.model.name, ()) if settings.model.learns else _FIXED
     for form, predictor in codec.predictors():
         task = Task.CLASSIFICATION if predictor.classes else Task.REGRESSION
         if form in forms and task in tasks:

@@ -10,6 +10,8 @@ from glasstream.models.kernels.bayes import GaussianBayes
 from glasstream.models.kernels.committee import AveragingCommittee, VotingCommittee
 from glasstream.models.kernels.linear import LinearPredictor
 from glasstream.models.kernels.mondrian import MondrianForest
+from glasstream.models.kernels.scored_forms import ScoredForms
+from glasstream.models.kernels.scored_trees import ScoredTrees
 from glasstream.models.kernels.softmax import SoftmaxPredictor
 from glasstream.models.kernels.transform import Transformed
 from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
@@ -21,6 +23,8 @@ _SIMPLE: Final[tuple[type[Simple], ...]] = (
     SoftmaxPredictor,
     GaussianBayes,
     MondrianForest,
+    ScoredTrees,
+    ScoredForms,
 )
 _COMPOSED: Final[tuple[type[Composed], ...]] = (Transformed, VotingCommittee, AveragingCommittee)
 FORMS: Final[Mapping[str, type[Compiled]]] = {one.form: one for one in (*_SIMPLE, *_COMPOSED)}

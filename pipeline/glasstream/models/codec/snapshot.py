@@ -1,8 +1,9 @@
 """Write predictors as bytes, and read them.
 
 A snapshot is a frame in zstd (see `glasstream_topics.frames`). A compiled predictor consists of names and arrays in
-the frame. Reading it executes nothing, and the indices that a kernel uses are checked first. A model without a compiled
-form is a pickle under an HMAC, which is opened only if the key verifies its author.
+the frame. Reading it executes nothing, and the indices that a kernel uses are checked first. A River model without a
+compiled form is a pickle under an HMAC, which is opened only if the key verifies its author. So is the file of an ONNX
+model without one, although it is no pickle: onnxruntime gets no bytes from strangers.
 """
 
 import pickle
@@ -18,12 +19,14 @@ from glasstream.models.codec.authentication import Key, open_sealed, seal
 from glasstream.models.contract.arrays import Array, require
 from glasstream.models.contract.compiled import Compiled
 from glasstream.models.contract.predictor import Predictor
+from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics import frames
 
 KIND: Final = "model"
 VERSION: Final = 1
 _GENERIC: Final = "generic"
+_ONNX: Final = "onnx"
 _LEVEL: Final = 1  # 0.4 ms for a forest of 160 kB, which becomes 66 kB; zlib takes 1.6 ms for 69 kB
 _GUESS: Final = 8
 """Ratio of compression that snapshots seldom exceed."""
@@ -48,29 +51,34 @@ def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: 
     Parameters
     ----------
     predictor
-        A predictor from `compile_model`, or a GenericPredictor.
+        A compiled predictor, a GenericPredictor or an OnnxPredictor.
     stream, epoch, version
         Stream, epoch and version of the model.
     key
-        Key that seals the pickle of a GenericPredictor; other predictors need none.
+        Key that seals the pickle of a GenericPredictor, or the file of an OnnxPredictor; others need none.
 
     Raises
     ------
     AuthenticationError
         A pickle needs a seal and there is no key.
     ModelError
-        The predictor is of neither kind, its model cannot be pickled, or the snapshot is larger than `LIMIT`.
+        The predictor is of another kind, its model cannot be pickled, or the snapshot is larger than `LIMIT`.
     """
     origin: dict[str, object] = {"stream": stream, "epoch": epoch, "version": version}
     content: dict[str, object]
     arrays: dict[str, Array]
-    if isinstance(predictor, GenericPredictor):
-        sealed = seal(predictor.pickled(), kind=KIND, stream=stream, epoch=epoch, version=version, key=key)
-        content, arrays = {"form": _GENERIC, "model": {}}, {"sealed": np.frombuffer(sealed, np.uint8)}
+    if isinstance(predictor, GenericPredictor | OnnxPredictor):
+        onnx = isinstance(predictor, OnnxPredictor)
+        body = predictor.to_bytes() if isinstance(predictor, OnnxPredictor) else predictor.pickled()
+        sealed = seal(body, kind=_ONNX if onnx else KIND, stream=stream, epoch=epoch, version=version, key=key)
+        content = {"form": _ONNX if onnx else _GENERIC, "model": {}}
+        arrays = {"sealed": np.frombuffer(sealed, np.uint8)}
     elif type(predictor) in serialization.FORMS.values():
         content, arrays = serialization.pack(cast(Compiled, predictor))
     else:
-        raise ModelError(f"expected a compiled predictor or a GenericPredictor, got {type(predictor).__name__}")
+        raise ModelError(
+            f"expected a compiled predictor, a GenericPredictor or an OnnxPredictor, got {type(predictor).__name__}"
+        )
     frame = frames.encode(KIND, VERSION, {"origin": origin, **content}, arrays)
     if len(frame) > LIMIT:
         raise ModelError(
@@ -86,7 +94,7 @@ def read(data: bytes | memoryview, *, key: Key | None, limit: int = LIMIT) -> Sn
     Parameters
     ----------
     key
-        Key that verifies the pickle of a GenericPredictor before it is opened.
+        Key that verifies the pickle of a GenericPredictor, or the file of an OnnxPredictor, before it is opened.
     limit
         Largest inflated size in bytes.
 
@@ -109,10 +117,16 @@ def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
     require(isinstance(origin, dict), "an origin")
     stream, epoch, version = _origin(origin or {})
     predictor: Predictor
-    if frame.meta.get("form") == _GENERIC:
+    form = frame.meta.get("form")
+    if form in (_GENERIC, _ONNX):
         body = frame.arrays.get("sealed")
         require(body is not None and body.dtype == np.uint8 and body.ndim == 1, "an array 'sealed' as u1[n]")
-        predictor = _unpickle(np.asarray(body).tobytes(), stream, epoch, version, key)
+        sealed = np.asarray(body).tobytes()
+        if form == _GENERIC:
+            predictor = _unpickle(sealed, stream, epoch, version, key)
+        else:
+            opened = open_sealed(sealed, kind=_ONNX, stream=stream, epoch=epoch, version=version, key=key)
+            predictor = OnnxPredictor.from_bytes(opened)
     else:
         predictor = serialization.unpack(frame.meta, frame.arrays)
     return Snapshot(stream, epoch, version, predictor)

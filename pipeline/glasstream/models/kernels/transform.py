@@ -30,6 +30,10 @@ IS_OR_ABSENT: Final = 4
 LOOKED_UP: Final = 5
 FIRST_OF: Final = 6
 ANY_OF: Final = 7
+SINGLE: Final = 8
+SCALED_SINGLE: Final = 9
+DIVIDED_SINGLE: Final = 10
+ROUNDED: Final = 11
 
 _CHUNK_VALUES: Final = 1 << 20  # transformed numbers held at once, 8 MiB: one-hot rows are wide
 
@@ -52,6 +56,10 @@ class Steps(NamedTuple):
         - LOOKED_UP: the code beside x among `known[first:last]`, `number` if it is not there
         - FIRST_OF: x, or the column `other` where x is absent
         - ANY_OF: the larger of x and the column `other`, absent if both are
+        - SINGLE: x rounded to float32
+        - SCALED_SINGLE: (x - number) * divisor, each operation rounded to float32
+        - DIVIDED_SINGLE: x / divisor, rounded to float32
+        - ROUNDED: the whole number nearest to x
 
         Unless said otherwise the result is absent where x is.
     source, other
@@ -105,6 +113,14 @@ def transform(rows: Floats, width: int, steps: Steps, result: Floats) -> None:
                     x = 1.0 if x > number[k] else 0.0
             elif what == CONSTANT:
                 x = number[k]
+            elif what == SINGLE:
+                x = np.float64(np.float32(x))
+            elif what == SCALED_SINGLE:
+                x = np.float64((np.float32(x) - np.float32(number[k])) * np.float32(divisor[k]))
+            elif what == DIVIDED_SINGLE:
+                x = np.float64(np.float32(x) / np.float32(divisor[k]))
+            elif what == ROUNDED:
+                x = np.rint(x)
             else:
                 y = columns[other[k]]
                 if x != x or (what == ANY_OF and y > x):
@@ -161,7 +177,7 @@ class Transformed:
         kind, count, width = steps.kind, steps.kind.size, len(features)
         require(all(array.size == count for array in steps[:7]), "arrays of steps of one length")
         require(steps.known.size == steps.code.size, "a code for each known value")
-        require_range(kind, CONSTANT, ANY_OF + 1, "kinds of step")
+        require_range(kind, CONSTANT, ROUNDED + 1, "kinds of step")
         before = width + np.arange(count)
         two = (kind == FIRST_OF) | (kind == ANY_OF)
         for column, used in ((steps.source, kind != CONSTANT), (steps.other, two)):

@@ -6,7 +6,7 @@ name a model.
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -79,23 +79,48 @@ def _linear(task: Task, seed: int) -> RiverModel:
 BUNDLED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}
 
 
+ONNX: Final = ".onnx"
+"""Ending of the name of a model in an ONNX file."""
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The model that each stream learns.
 
     Attributes
     ----------
     name
-        ``forest``, ``tree``, ``linear``, or ``PACKAGE.MODULE:FACTORY``, your function that returns a River model.
+        ``forest``, ``tree``, ``linear``, ``PACKAGE.MODULE:FACTORY``, your function that returns a River model, or
+        ``FILE.onnx``, a model that is already trained and learns nothing.
     task
-        What the model predicts: a class or a number. If unset, the first label of a stream decides: text and booleans
-        mean classification, numbers regression.
+        What the model predicts: a class or a number. If unset, an ONNX file decides, or the first label of a stream:
+        text and booleans mean classification, numbers regression.
     many_classes
         Wrap a model for two classes in one-vs-rest from the start, because more than two classes are expected.
+    features
+        Names of the features of an ONNX model, in the order of its columns, separated by commas. If unset, the file's
+        metadata `features`, or the names of its inputs.
+    classes
+        Names of the classes of an ONNX model, in the order of its probabilities, separated by commas. If unset, the
+        file's metadata `classes`, or its class labels.
+    absent
+        What becomes of an event that does not have a feature of an ONNX model. If unset, it becomes a dead letter. With
+        ``missing``, the feature is treated as if its value were null.
+    digest
+        SHA-256 of the ONNX file. If unset, it is computed from the file. The learner refuses a file with another one.
     """
 
     name: ChangesExplanations[str] = "forest"
     task: ChangesBoth[Literal["classification", "regression"] | None] = None
     many_classes: ChangesExplanations[bool] = False
+    features: ChangesExplanations[str | None] = None
+    classes: ChangesExplanations[str | None] = None
+    absent: ChangesExplanations[Literal["missing"] | None] = None
+    digest: ChangesExplanations[str | None] = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether the model learns; the model of an ONNX file does not."""
+        return not self.name.endswith(ONNX)
 
     @property
     def chosen_task(self) -> Task | None:
@@ -103,7 +128,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Task(self.task) if self.task else None
 
     def factory(self, seed: int) -> ModelFactory:
-        """Return the factory of the model.
+        """Return the factory of a model that learns.
 
         Raises
         ------
@@ -131,7 +156,9 @@ def _own_model(name: str) -> ModelFactory:
     """Return a user's factory, with a check of what it returns."""
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise ModelError(f"model.name: expected one of {', '.join(BUNDLED)} or PACKAGE.MODULE:FACTORY, got {name!r}")
+        raise ModelError(
+            f"model.name: expected one of {', '.join(BUNDLED)}, PACKAGE.MODULE:FACTORY or FILE.onnx, got {name!r}"
+        )
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

@@ -62,6 +62,7 @@ class StreamModel:
     """Model that predicts and learns: the River model, or a compiled equivalent."""
     live: families.Live | None
     """The model itself, if it learns in compiled code."""
+    learns = True
 
     def __init__(self, factory: ModelFactory, task: Task, many_classes: bool = False) -> None:
         self.task = task
@@ -111,6 +112,10 @@ class StreamModel:
         except NotCompilable as reason:
             self.stays_in_river = str(reason)
         self._asks_repeatedly = self._live is river and event_memo.asks_repeatedly(river)
+
+    def refuses(self, x: Mapping[str, Any]) -> str | None:
+        """Return why the model cannot take an event: a model that learns takes any."""
+        return None
 
     @property
     def labels(self) -> dict[Any, str] | None:

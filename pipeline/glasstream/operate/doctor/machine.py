@@ -9,6 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from glasstream.errors import GlasstreamError, SettingsError
+from glasstream.learn.make_model import expect_model
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.secret import hmac_key
 
@@ -48,7 +49,7 @@ def usable(context: DoctorContext) -> list[Finding]:
     """Check the settings as a stage does at its start."""
     settings = context.settings
     try:
-        settings.model.factory(settings.seed)
+        expect_model(settings)
     except GlasstreamError as error:
         return [fail("settings", str(error), "correct the setting; no stage starts with it")]
     return [ok("settings", f"model {settings.model.name}, methods {settings.explain.methods}, seed {settings.seed}")]

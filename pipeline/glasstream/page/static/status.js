@@ -37,7 +37,8 @@ export function entries(data, link, now) {
       const matters =
         last.staleness == null ? "" : `; that can matter by ${number(last.staleness)} in units of the loss`;
       const lag = `The explained model had learned so many events less than it could have${matters}`;
-      add("model lag", `${count(last.lag)} events`, "", lag);
+      if (last.model_version === 0) add("model", "does not learn", "", "It was trained before the stream began");
+      else add("model lag", `${count(last.lag)} events`, "", lag);
       const kind = last.coverage < 0.999 ? "bad" : "good";
       add("coverage", percent(last.coverage), kind, "Rows explained, of those that could have been");
     } else {

@@ -1,0 +1,362 @@
+"""Read and check an ONNX file: which features the model takes, what it predicts, and the names of its classes."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+from glasstream.errors import ModelError
+from glasstream.ingest.admission import Task
+from glasstream.ingest.features import Kind
+from glasstream.ingest.limits import IngestLimits
+
+LARGEST: Final = 64 * 1024 * 1024
+"""Largest file that is read, in bytes. The snapshot for the explainers may hold the whole file."""
+_STANDARD: Final = frozenset({"", "ai.onnx", "ai.onnx.ml"})
+_RANDOM: Final = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+_TYPES: Final = {1: "float32", 6: "int32", 7: "int64", 8: "text", 9: "bool", 11: "float64"}
+"""Types of tensors by their numbers in ONNX."""
+_WHOLE: Final = frozenset({"int32", "int64"})
+_LABELS: Final = frozenset({"int32", "int64", "text", "bool"})
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of the model.
+
+    Attributes
+    ----------
+    name
+        Name in the file.
+    type
+        float32, float64, int32, int64, bool or text.
+    features
+        Names of the features that are its columns.
+    flat
+        Whether it has no second dimension.
+    """
+
+    name: str
+    type: str
+    features: tuple[str, ...]
+    flat: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of its features."""
+        return Kind.TEXT if self.type == "text" else Kind.NUMBER
+
+    @property
+    def whole(self) -> bool:
+        """Whether its features are whole numbers, which cannot be missing."""
+        return self.type in _WHOLE or self.type == "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFile:
+    """A model as its file describes it.
+
+    Attributes
+    ----------
+    model
+        The file's content, without the operators that turn probabilities into dicts.
+    inputs
+        Inputs in their order.
+    task
+        Task of the model.
+    label, table
+        Names of the outputs with the labels, and with the probabilities or numbers; None for a missing one.
+    keys
+        Values of the output `label`, in the order of the columns of `table`; empty for a regression.
+    classes
+        Texts of the classes, in the same order.
+    """
+
+    model: Any
+    inputs: tuple[Input, ...]
+    task: Task
+    label: str | None
+    table: str | None
+    keys: tuple[int | str, ...]
+    classes: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of all features, in the order of the inputs."""
+        return tuple(name for one in self.inputs for name in one.features)
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Kinds of the features."""
+        return [one.kind for one in self.inputs for _ in one.features]
+
+
+def library(name: str) -> ModuleType:
+    """Return the package `name` of the extra `onnx`.
+
+    Raises
+    ------
+    ModelError
+        It is not installed.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ModelError(
+            f"a model in an ONNX file needs the package {name}: run `pip install 'glasstream[onnx]'` ({error})"
+        ) from error
+
+
+def content(path: str, sha256: str | None) -> bytes:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read, is too large, or has another SHA-256.
+    """
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pure folders import no pathlib
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ModelError(f"model.name: cannot read {path!r}: {error.strerror or error}") from error
+    if len(data) > LARGEST:
+        raise ModelError(f"model.name: expected a file of at most {LARGEST:,} bytes, got a larger one: {path!r}")
+    found = digest(data)
+    if sha256 is not None and found != sha256.lower():
+        raise ModelError(
+            f"model.digest: expected {path!r} to have the SHA-256 {sha256}, got {found}; restore the file, or set the "
+            "new one and start every stage with --new-epoch"
+        )
+    return data
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse(data: bytes, names: str | None = None, classes: str | None = None) -> OnnxFile:
+    """Return what a file describes.
+
+    Parameters
+    ----------
+    data
+        Content of the file.
+    names, classes
+        The settings `model.features` and `model.classes`.
+
+    Raises
+    ------
+    ModelError
+        The file is not an ONNX model that can be used, or names are missing.
+    """
+    onnx = library("onnx")
+    try:
+        model = onnx.load_model_from_string(data)
+        graph = model.graph
+    except Exception as error:
+        raise ModelError(f"model.name: expected an ONNX file, got: {error}") from error
+    if not graph.node:
+        raise ModelError("model.name: expected an ONNX file with operators, got none")
+    _check(onnx, model)
+    notes = {one.key: one.value for one in model.metadata_props}
+    labels = _without_dicts(onnx, graph)
+    inputs = _inputs(graph, _listed(names, "model.features") or _listed(notes.get("features"), "metadata `features`"))
+    label, table = _outputs(graph)
+    if label is None:
+        return OnnxFile(model, inputs, Task.REGRESSION, None, table, (), ())
+    keys = labels or _labels(onnx, graph, label)
+    given = _listed(classes, "model.classes") or _listed(notes.get("classes"), "metadata `classes`")
+    if not keys and not given:
+        raise ModelError(
+            "model.classes: expected the names of the classes, which this file does not have; list them in the order "
+            "of the model's probabilities, separated by commas"
+        )
+    if not keys:
+        (kind,) = (_type(one) for one in graph.output if one.name == label)
+        keys = tuple(given) if kind == "text" else tuple(range(len(given)))
+    if given and len(given) != len(keys):
+        raise ModelError(
+            f"model.classes: expected {len(keys)} names, one for each class of the model "
+            f"({', '.join(map(str, keys))}), got {len(given)}"
+        )
+    texts = tuple(given) or tuple(map(str, keys))
+    if len(texts) < 2 or len(set(texts)) != len(texts):
+        raise ModelError(f"model.classes: expected two or more different classes, got {', '.join(texts) or 'none'}")
+    return OnnxFile(model, inputs, Task.CLASSIFICATION, label, table, keys, texts)
+
+
+def expect_within(file: OnnxFile, limits: IngestLimits) -> None:
+    """Check that a stream may have the features and classes of a model.
+
+    Raises
+    ------
+    ModelError
+        They exceed a limit, which the message names.
+    """
+    for setting, what, count, most in (
+        ("limits.features", "features", len(file.features), limits.features),
+        ("limits.classes", "classes", len(file.classes), limits.classes),
+    ):
+        if count > most:
+            raise ModelError(f"{setting}: the model has {count} {what}, and a stream may have {most}; raise {setting}")
+    longest = max(file.features, key=len)
+    if len(longest) > limits.text:
+        raise ModelError(f"limits.text: a feature of the model has a name of {len(longest)} characters; raise it")
+
+
+def _graphs(onnx: Any, graph: Any) -> Iterator[Any]:
+    """Yield a graph and those inside its operators."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _graphs(onnx, inner)
+
+
+def _check(onnx: Any, model: Any) -> None:
+    """Refuse custom operators, operators that draw random numbers, and data in other files."""
+    custom = {one.domain for one in model.opset_import} - _STANDARD
+    custom |= {one.domain or "(none)" for one in model.functions}
+    for graph in _graphs(onnx, model.graph):
+        custom |= {node.domain for node in graph.node} - _STANDARD
+        drawing = {node.op_type for node in graph.node} & _RANDOM
+        if drawing:
+            raise ModelError(f"model.name: expected a model that is a function of its input, got {min(drawing)} in it")
+        tensors = [
+            *graph.initializer,
+            *(one for part in graph.sparse_initializer for one in (part.values, part.indices)),
+        ]
+        for node in graph.node:
+            for attribute in node.attribute:
+                tensors += [attribute.t, *attribute.tensors]
+        for tensor in tensors:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+                raise ModelError(
+                    f"model.name: expected a file that is complete, but the data of {tensor.name!r} is in another "
+                    "file; save the model with save_as_external_data=False"
+                )
+    if custom:
+        raise ModelError(
+            f"model.name: expected operators of the ONNX standard only, got some of {', '.join(sorted(custom))}; "
+            "export the model without custom operators"
+        )
+
+
+def _listed(text: str | None, where: str) -> list[str]:
+    """Return the names in a JSON list, or in a text separated by commas."""
+    if text is None or not text.strip():
+        return []
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ModelError(f"{where}: expected a JSON list of names, or names separated by commas: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ModelError(f"{where}: expected a list of texts, got {text!r:.200}")
+    return found
+
+
+def _type(value: Any) -> str | None:
+    """Return the type of a tensor; None for another one."""
+    return _TYPES.get(value.type.tensor_type.elem_type) if value.type.HasField("tensor_type") else None
+
+
+def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
+    """Return the inputs, with names for their columns."""
+    constant = {one.name for one in graph.initializer}
+    found: list[tuple[str, str, int, bool]] = []
+    for one in graph.input:
+        if one.name in constant:
+            continue
+        kind, sizes = _type(one), [size.dim_value for size in one.type.tensor_type.shape.dim]
+        if kind is None or len(sizes) not in (1, 2):
+            raise ModelError(
+                f"model.name: expected inputs that are tables of numbers or texts with a row for each event, but the "
+                f"input {one.name!r} is not"
+            )
+        if sizes[0] > 0:
+            raise ModelError(
+                f"model.name: expected inputs for any number of rows, but {one.name!r} takes exactly {sizes[0]}; "
+                "export the model with None as the first dimension"
+            )
+        found.append((one.name, kind, sizes[1] if len(sizes) == 2 else 1, len(sizes) == 1))
+    if not found:
+        raise ModelError("model.name: expected a model with inputs, got none")
+    if len(found) == 1 and found[0][2] == 0 and names:
+        found = [(*found[0][:2], len(names), False)]
+    width = sum(columns for _, _, columns, _ in found)
+    if not names and any(columns != 1 for _, _, columns, _ in found):
+        many = next(one for one in found if one[2] != 1)
+        raise ModelError(
+            f"model.features: expected the names of the model's features, because its input {many[0]!r} has "
+            f"{many[2] or 'any number of'} columns without names; list them in the order of the columns, separated by "
+            "commas, or store them in the file as metadata `features`"
+        )
+    if names and len(names) != width:
+        raise ModelError(f"model.features: expected {width} names, one for each column of the inputs, got {len(names)}")
+    rest = iter(names or [name for name, _, _, _ in found])
+    inputs = tuple(
+        Input(name, kind, tuple(next(rest) for _ in range(columns)), flat) for name, kind, columns, flat in found
+    )
+    own = [name for one in inputs for name in one.features]
+    if len(set(own)) != len(own) or "" in own:
+        raise ModelError(f"model.features: expected different names that are not empty, got {', '.join(own)}")
+    return inputs
+
+
+def _without_dicts(onnx: Any, graph: Any) -> tuple[int | str, ...]:
+    """Take out the operator ZipMap, which turns probabilities into a dict for each row; return its keys."""
+    for node in [node for node in graph.node if node.op_type == "ZipMap"]:
+        keys = _attributes(onnx, node)
+        graph.node.remove(node)
+        for place, output in enumerate(graph.output):
+            if output.name == node.output[0]:
+                tensor = onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None)
+                graph.output[place].CopyFrom(tensor)
+                return keys
+    return ()
+
+
+def _attributes(onnx: Any, node: Any) -> tuple[int | str, ...]:
+    """Return the class labels that an operator lists."""
+    for attribute in node.attribute:
+        if attribute.name.startswith("classlabels"):
+            values = onnx.helper.get_attribute_value(attribute)
+            if len(values):
+                return tuple(one.decode() if isinstance(one, bytes) else int(one) for one in values)
+    return ()
+
+
+def _outputs(graph: Any) -> tuple[str | None, str | None]:
+    """Return the names of the outputs with labels, and with probabilities or numbers."""
+    labels = [one.name for one in graph.output if _type(one) in _LABELS]
+    tables = [one.name for one in graph.output if _type(one) in ("float32", "float64")]
+    if len(labels) > 1 or len(tables) > 1 or not labels + tables:
+        raise ModelError(
+            "model.name: expected a classifier with a label and probabilities, or a regressor with one number, got "
+            f"the outputs {', '.join(one.name for one in graph.output)}"
+        )
+    return (labels[0] if labels else None), (tables[0] if tables else None)
+
+
+def _labels(onnx: Any, graph: Any, label: str) -> tuple[int | str, ...]:
+    """Return the class labels that follow from the operators before an output."""
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {one.name: one for one in graph.initializer}
+    while (node := makers.pop(label, None)) is not None:
+        if keys := _attributes(onnx, node):
+            return keys
+        if node.op_type in ("ArrayFeatureExtractor", "Gather") and node.input[0] in constants:
+            values = onnx.numpy_helper.to_array(constants[node.input[0]]).ravel().tolist()
+            return tuple(one.decode() if isinstance(one, bytes) else one for one in values)
+        label = node.input[0]
+    return ()

@@ -1,0 +1,247 @@
+"""A stream's model that is already trained: it predicts like other models, and learns nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from glasstream.errors import ModelError, ModelRaised, NotCompilable
+from glasstream.ingest.features import FeatureTable, Kind, Value
+from glasstream.ingest.limits import IngestLimits
+from glasstream.learning.live import Columns
+from glasstream.models.contract.predictor import Floats, Predictor
+from glasstream.models.fixed.file import OnnxFile, content, expect_within, parse
+from glasstream.models.fixed.runtime import OnnxPredictor
+from glasstream.models.fixed.translate import known_texts, translate
+from glasstream.models.live.stream_model import NotLearned, Prediction
+from glasstream_topics.events import LARGEST
+
+_WHOLE: Final = 2.0**53
+"""Bound of whole numbers that a float64 represents exactly."""
+_FORMS: Final = 1_024
+"""Number of forms of events (names and types) whose examination is remembered."""
+_OUTSIDE: Final = 1e-3
+"""How far a probability may be outside 0..1 by rounding."""
+
+
+class Loaded(NamedTuple):
+    """A file, its predictor, the texts that its encoders know, and why it is not translated (None if it is)."""
+
+    file: OnnxFile
+    predictor: Predictor
+    texts: list[list[str]]
+    generic: str | None
+
+
+@lru_cache(maxsize=4)
+def load(path: str, sha256: str | None, names: str | None, classes: str | None) -> Loaded:
+    """Return the model of a file; parameters are settings of the section `model`.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be used.
+    """
+    file = parse(content(path, sha256), names, classes)
+    texts = known_texts(file)
+    generic: str | None = None
+    predictor: Predictor
+    try:
+        predictor = translate(file)
+    except NotCompilable as reason:
+        generic = str(reason)
+        predictor = OnnxPredictor.of(file, texts)
+    return Loaded(file, predictor, texts, generic)
+
+
+class FixedModel:
+    """A model that is already trained.
+
+    It has the methods of `StreamModel` that a learner calls.
+
+    Parameters
+    ----------
+    loaded
+        Result of `load`.
+    limits
+        Limits on features and classes of a stream.
+    absent
+        The setting `model.absent`.
+
+    Raises
+    ------
+    ModelError
+        A stream may not have so many features or classes.
+    """
+
+    learns = False
+    replaced = False
+    least_block = 1
+
+    def __init__(self, loaded: Loaded, limits: IngestLimits, absent: str | None = None) -> None:
+        self._file, self.predictor, self._texts, self.generic = loaded
+        expect_within(self._file, limits)
+        self.task = self._file.task
+        self.classes = {name: place for place, name in enumerate(self._file.classes)}
+        self._absent = absent
+        self._slots = {name: slot for slot, name in enumerate(self._file.features)}
+        self._inputs = [(name, one) for one in self._file.inputs for name in one.features]
+        self._whole = [name for name, one in self._inputs if one.whole]
+        self._forms: dict[tuple[object, ...], str | None] = {}
+
+    @property
+    def features(self) -> Sequence[str]:
+        """Names of the features that the model takes."""
+        return self._file.features
+
+    def table(self, limits: IngestLimits) -> FeatureTable:
+        """Return the features of a stream before its first event: those of the model, with their texts."""
+        table = FeatureTable.restored(limits, list(self.features), self._file.kinds, self._texts)
+        table.declared = len(table)
+        return table
+
+    def refuses(self, x: Mapping[str, Value]) -> str | None:
+        """Return why the model cannot take an event, naming the feature; None if it can."""
+        form = (*x, *map(type, x.values()))
+        if form not in self._forms:
+            if len(self._forms) >= _FORMS:
+                self._forms.clear()
+            self._forms[form] = self._examined(x)
+        found = self._forms[form]
+        if found is None and self._whole:
+            for name in self._whole:
+                value = x[name]
+                if isinstance(value, float) and not (value.is_integer() and abs(value) <= _WHOLE):
+                    return f"feature {name!r}: the model takes whole numbers, got {value}"
+        return found
+
+    def _examined(self, x: Mapping[str, Value]) -> str | None:
+        for name, one in self._inputs:
+            if name not in x and (self._absent is None or one.whole):
+                return (
+                    f"feature {name!r}: the model needs it, and the event does not have it; it has "
+                    f"{', '.join(map(repr, x))[:200]}; send null where a value is missing, or set model.absent=missing"
+                )
+            value = x.get(name)
+            if value is None:
+                if one.whole:
+                    return f"feature {name!r}: the model takes whole numbers, which cannot be missing, got none"
+            elif isinstance(value, str) != (one.kind is Kind.TEXT):
+                wanted = "texts" if one.kind is Kind.TEXT else "numbers"
+                return f"feature {name!r}: the model takes {wanted}, got {value!r:.60}"
+        return None
+
+    def predict(self, x: Mapping[str, Any]) -> Prediction:
+        """Predict one event.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised, or its prediction is not usable.
+        """
+        names = [name for name in self._slots if name in x]
+        texts = {name: [x[name]] for name in names if isinstance(x[name], str)}
+        row = np.array([[0.0 if name in texts else float(x[name]) for name in names]], np.float64)
+        (found,) = self._predictions(Columns(names, row, texts))
+        if isinstance(found, ModelRaised):
+            raise found
+        return found
+
+    def predict_and_learn(
+        self, columns: Columns, targets: Sequence[str | float | None]
+    ) -> list[Prediction | NotLearned | ModelRaised]:
+        """Predict each event of a block; see `StreamModel.predict_and_learn`. Nothing is learned."""
+        found: list[Prediction | NotLearned | ModelRaised] = []
+        for prediction, target in zip(self._predictions(columns), targets, strict=True):
+            error = None if target is None or isinstance(prediction, ModelRaised) else self._stranger(target)
+            found.append(prediction if error is None else NotLearned(prediction, error))  # type: ignore[arg-type]
+        return found
+
+    def learn(self, x: Mapping[str, Any], target: str | float) -> None:
+        """Check that a label is one of the model's classes. Nothing is learned.
+
+        Raises
+        ------
+        ModelRaised
+            The label is another one, so the event cannot be explained.
+        """
+        error = self._stranger(target)
+        if error is not None:
+            raise error
+
+    learn_late = learn
+
+    def _stranger(self, target: str | float) -> ModelRaised | None:
+        if not isinstance(target, str) or target in self.classes:
+            return None
+        return ModelRaised(
+            f"label: expected `y` to be one of the model's classes {', '.join(map(repr, self.classes))}, got "
+            f"{target!r:.60}; model.classes renames the classes"
+        )
+
+    def _predictions(self, columns: Columns) -> list[Prediction | ModelRaised]:
+        rows = np.full((len(columns.values), len(self._slots)), np.nan)
+        texts: dict[int, tuple[int, Sequence[str]]] = {}
+        for place, name in enumerate(columns.names):
+            slot = self._slots.get(name)
+            if slot is None:
+                continue
+            values = columns.values[:, place]
+            if name in columns.categories:
+                texts[slot], codes = _joined(self._texts[slot], columns.categories[name])
+                known = ~np.isnan(values)
+                rows[known, slot] = codes[values[known].astype(np.int64)]
+            else:
+                rows[:, slot] = values
+        predictor = self.predictor
+        if isinstance(predictor, OnnxPredictor):
+            predictor = predictor.extended((), (), texts)
+        try:
+            return self._judged(predictor, rows)
+        except ModelError:  # one event must not spoil those beside it
+            return [self._alone(predictor, rows[place : place + 1]) for place in range(len(rows))]
+
+    def _alone(self, predictor: Predictor, row: Floats) -> Prediction | ModelRaised:
+        try:
+            return self._judged(predictor, row)[0]
+        except ModelError as error:
+            return ModelRaised(f"predict: {error}")
+
+    def _judged(self, predictor: Predictor, rows: Floats) -> list[Prediction | ModelRaised]:
+        output = predictor.evaluate(rows)
+        judge: Callable[..., Prediction | ModelRaised] = self._class if self.classes else self._number
+        return [
+            judge(values, label, row)
+            for values, label, row in zip(output.values.tolist(), output.labels.tolist(), rows, strict=True)
+        ]
+
+    def _class(self, values: list[float], label: int, row: Any) -> Prediction | ModelRaised:
+        names = self._file.classes
+        if self._file.table is None:
+            return Prediction(names[label], None, None) if label >= 0 else self._unusable("a label", values, row)
+        if not all(-_OUTSIDE <= value <= 1.0 + _OUTSIDE for value in values):
+            return self._unusable("probabilities", values, row)
+        if label < 0:
+            return self._unusable("a label among its classes", values, row)
+        return Prediction(names[label], dict(zip(names, values, strict=True)), None)
+
+    def _number(self, values: list[float], label: int, row: Any) -> Prediction | ModelRaised:
+        if not abs(values[0]) <= LARGEST:
+            return self._unusable("a finite number", values, row)
+        return Prediction(None, None, values[0])
+
+    def _unusable(self, wanted: str, values: list[float], row: Any) -> ModelRaised:
+        missing = [name for name, absent in zip(self.features, np.isnan(row).tolist(), strict=True) if absent]
+        why = f"; missing in this event: {', '.join(map(repr, missing))[:200]}" if missing else ""
+        if not missing and all(map(isfinite, values)):
+            why = "; export a model that gives calibrated probabilities"
+        return ModelRaised(f"predict: expected {wanted} from the model, got {', '.join(map(str, values))[:200]}{why}")
+
+
+def _joined(known: Sequence[str], texts: Sequence[str]) -> tuple[tuple[int, Sequence[str]], Any]:
+    """Return the texts beyond the known ones, with the first code of these, and the code of each of `texts`."""
+    codes = {text: code for code, text in enumerate(known)}
+    numbers = np.array([codes.setdefault(text, len(codes)) for text in texts], np.float64)
+    return (len(known), list(codes)[len(known) :]), numbers

@@ -1,0 +1,228 @@
+"""A predictor that calls onnxruntime, with one call for a block of rows."""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from glasstream.errors import FrameError, ModelError
+from glasstream.models.contract.arrays import as_rows
+from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
+from glasstream.models.fixed.file import Input, OnnxFile, library
+
+_CALL: Final = 4_096
+"""Largest number of rows in one call."""
+_LENGTH: Final = struct.Struct("<I")
+_PROBED: Final = 37
+"""Number of rows on which a model is examined once."""
+
+
+class OnnxPredictor:
+    """A predictor that evaluates an ONNX model with onnxruntime, on one thread.
+
+    Numbers are rounded to the type of their input, and to whole numbers where it takes these. A text that is absent is
+    passed as an empty text. If the results of a row depend on the rows beside it, each row is evaluated by itself.
+
+    Parameters
+    ----------
+    model
+        Bytes of the model.
+    inputs, task, label, table, keys, classes
+        See `OnnxFile`.
+    categories
+        For each feature its texts by code; a code beyond them is an unseen text.
+    alone
+        Whether each row is evaluated by itself.
+    """
+
+    compiled = False
+
+    def __init__(
+        self,
+        model: bytes,
+        inputs: Sequence[Input],
+        task: Task,
+        label: str | None,
+        table: str | None,
+        keys: Sequence[int | str],
+        classes: Sequence[str],
+        categories: Sequence[Sequence[str]],
+        alone: bool,
+    ) -> None:
+        self.task: Task = task
+        self.classes = tuple(classes)
+        self.features = tuple(name for one in inputs for name in one.features)
+        self._model = model
+        self._inputs = tuple(inputs)
+        self._label = label
+        self._table = table
+        self._keys = tuple(keys)
+        self._categories = [tuple(texts) for texts in categories]
+        self._alone = alone
+
+    @classmethod
+    def of(cls, file: OnnxFile, categories: Sequence[Sequence[str]]) -> "OnnxPredictor":
+        """Return a predictor of a file, after a trial.
+
+        Raises
+        ------
+        ModelError
+            onnxruntime cannot evaluate the model.
+        """
+        task: Task = CLASSIFICATION if file.classes else REGRESSION
+        model = file.model.SerializeToString(deterministic=True)
+        predictor = cls(model, file.inputs, task, file.label, file.table, file.keys, file.classes, categories, False)
+        predictor._alone = predictor._depends_on_neighbours()
+        return predictor
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        step = 1 if self._alone else _CALL
+        parts = [self._call(rows[begin : begin + step]) for begin in range(0, len(rows), step)]
+        if not parts:
+            return Output(np.empty((0, max(1, len(self.classes)))), np.empty(0, np.int64))
+        return Output(np.concatenate([one.values for one in parts]), np.concatenate([one.labels for one in parts]))
+
+    def extended(
+        self, names: Sequence[str], kinds: Sequence[int], new_categories: Mapping[int, tuple[int, Sequence[str]]]
+    ) -> "OnnxPredictor":
+        """Return the same model with categories that came after the predictor was made; see `GenericPredictor`."""
+        if not new_categories:
+            return self
+        later = copy(self)
+        later._categories = [*self._categories]
+        for slot, (first, texts) in new_categories.items():
+            if slot < len(self.features):
+                later._categories[slot] = (*self._categories[slot][:first], *texts)
+        later.__dict__["_session"] = self._session
+        return later
+
+    def to_bytes(self) -> bytes:
+        """Return the predictor as bytes."""
+        described = {
+            "inputs": [(one.name, one.type, one.features, one.flat) for one in self._inputs],
+            "task": self.task,
+            "label": self._label,
+            "table": self._table,
+            "keys": self._keys,
+            "classes": self.classes,
+            "categories": self._categories,
+            "alone": self._alone,
+        }
+        header = json.dumps(described).encode()
+        return b"".join((_LENGTH.pack(len(header)), header, self._model))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "OnnxPredictor":
+        """Return the predictor from the result of `to_bytes`. Trust only bytes that an authentic key has sealed.
+
+        Raises
+        ------
+        FrameError
+            The bytes are of another release.
+        ModelError
+            onnxruntime is not installed, or cannot evaluate the model.
+        """
+        try:
+            (length,) = _LENGTH.unpack_from(data)
+            start = _LENGTH.size + length
+            header = json.loads(data[_LENGTH.size : start])
+            inputs = [Input(name, kind, tuple(features), flat) for name, kind, features, flat in header.pop("inputs")]
+            predictor = cls(data[start:], inputs, **header)
+        except (struct.error, ValueError, TypeError, KeyError) as error:
+            raise FrameError(f"model snapshot: expected an ONNX model with its description: {error}") from error
+        predictor._session  # noqa: B018 - report here that the model cannot be evaluated
+        return predictor
+
+    @cached_property
+    def _session(self) -> Any:
+        onnxruntime = library("onnxruntime")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.use_deterministic_compute = True
+        options.log_severity_level = 4
+        try:
+            return onnxruntime.InferenceSession(self._model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise ModelError(f"model.name: onnxruntime cannot use the model: {error}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_session"}
+
+    def _call(self, rows: Floats) -> Output:
+        # A single row takes another way through onnxruntime's products of matrices than several do.
+        given = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
+        wanted = [name for name in (self._label, self._table) if name is not None]
+        try:
+            answers = dict(zip(wanted, self._session.run(wanted, self._fed(given)), strict=True))
+        except Exception as error:
+            raise ModelError(f"onnxruntime: {error}") from error
+        output = self._read(answers, len(given))
+        return Output(output.values[: len(rows)], output.labels[: len(rows)])
+
+    def _fed(self, rows: Floats) -> dict[str, Any]:
+        """Return the inputs for rows."""
+        fed: dict[str, Any] = {}
+        slot = 0
+        for one in self._inputs:
+            columns = rows[:, slot : slot + len(one.features)]
+            if one.type == "text":
+                values: Any = np.empty(columns.shape, object)
+                for place in range(columns.shape[1]):
+                    texts = self._categories[slot + place]
+                    values[:, place] = [_text(code, texts) for code in columns[:, place].tolist()]
+            elif one.whole:
+                values = np.rint(np.where(np.isnan(columns), 0.0, columns)).astype(one.type)
+            else:
+                with np.errstate(over="ignore"):
+                    values = columns.astype(one.type)
+            fed[one.name] = values[:, 0] if one.flat else values
+            slot += len(one.features)
+        return fed
+
+    def _read(self, answers: Mapping[str, Any], count: int) -> Output:
+        """Return what onnxruntime answered for `count` rows."""
+        table = None if self._table is None else np.asarray(answers[self._table], np.float64)
+        columns = len(self.classes) or 1
+        if table is not None and table.size != count * columns:
+            raise ModelError(
+                f"expected {columns} numbers for each row in the model's output {self._table!r}, got an array of shape "
+                f"{table.shape} for {count} rows"
+            )
+        if self._label is None:
+            return Output.of_numbers(np.asarray(table).reshape(count, 1))
+        places = {key: place for place, key in enumerate(self._keys)}
+        labels = np.array([places.get(key, NO_LABEL) for key in np.ravel(answers[self._label]).tolist()], np.int64)
+        if table is not None:
+            return Output(table.reshape(count, columns), labels)
+        values = np.zeros((count, columns))
+        known = labels >= 0
+        values[np.flatnonzero(known), labels[known]] = 1.0
+        return Output(values, labels)
+
+    def _depends_on_neighbours(self) -> bool:
+        """Return whether the bits of a row depend on the rows beside it, by a trial."""
+        count, width = _PROBED, len(self.features)
+        numbers = np.arange(count * width, dtype=np.float64) * 0.6180339887498949 % 1.0 * 4.0 - 2.0
+        rows: Floats = np.asarray(numbers.reshape(count, width), np.float64)
+        texts = np.array([bool(found) for found in self._categories], np.bool_)
+        rows[:, texts] = np.floor(np.abs(rows[:, texts]))
+        together = self._call(rows)
+        for part, begin in ((rows[::-1], 0), *((rows[place : place + 1], place) for place in range(0, count, 3))):
+            found = self._call(part)
+            wanted = together.values[::-1] if len(part) == count else together.values[begin : begin + 1]
+            if found.values.tobytes() != np.ascontiguousarray(wanted).tobytes():
+                return True
+        return False
+
+
+def _text(code: float, texts: Sequence[str]) -> str:
+    """Return the text of a code; empty where it is absent."""
+    if code != code:
+        return ""
+    return texts[int(code)] if code < len(texts) else f"\0unseen {code}"

@@ -1,0 +1,174 @@
+"""A stream with a model that is already trained: predicted and explained, and nothing is learned."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from glasstream.configuration import load
+from glasstream.ingest.message import Message, Position
+from glasstream.learn.partition import PartitionLearner
+from glasstream.settings import Settings
+from glasstream_topics import events
+from tests.fixed.exports import FRAME, TEXT, described, exported, known_texts
+from tests.logs import reference
+from tests.pipeline_in_memory import Pipeline
+
+BASE = (
+    "explain.reservoir=10", "publish.every=20", "topics.events=1", "topics.requests=2", "block.rows=8",
+    "snapshot.doubling=8", "snapshot.cadence=20", "limits.rows_ahead=80", "explain.methods=ipfi,isage,ipdp",
+    "checkpoint.seconds=0.000001", "checkpoint.share=1",
+)  # fmt: skip
+MODELS = {"translated": "encoded forest", "onnxruntime": "encoded network"}
+
+
+def settings(folder: Path, name: str, *more: str) -> Settings:
+    path = folder / f"{name.replace(' ', '_')}.onnx"
+    path.write_bytes(exported(name))
+    return load(assignments=[*BASE, f"model.name={path}", *more])
+
+
+def event(number: int) -> dict[str, Any]:
+    row = FRAME.iloc[number % len(FRAME)]
+    x = {name: row[name] if name == "town" else float(row[name]) for name in FRAME.columns}
+    made = {"id": number, "x": x, "y": str(TEXT[number % len(TEXT)])}
+    if number % 7 == 3:
+        x["a"] = None
+    if number % 11 == 5:
+        x["town"] = f"new {number % 3}"
+    if number % 13 == 6:
+        del made["y"]
+    if number > 40:
+        x["extra"] = number % 3
+    return made
+
+
+def log(count: int, size: int = 7) -> list[bytes]:
+    made = [event(number) for number in range(count)]
+    return [orjson.dumps(made[at : at + size]) for at in range(0, count, size)]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_nothing_is_learned(tmp_path: Path, kind: str) -> None:
+    """The last event is predicted as it would be as the first one, by version 0, of which there is one snapshot."""
+    of = settings(tmp_path, MODELS[kind])
+    found = [orjson.loads(record) for record in reference(of, log(90))["predictions"]]
+    alone = [orjson.loads(record) for record in reference(of, log(90)[-1:])["predictions"]]
+    for late, first in zip(found[-len(alone) :], alone, strict=True):
+        assert late["probabilities"] == first["probabilities"]
+    assert {one["model_version"] for one in found} == {0}
+    learner = PartitionLearner(0, of)
+    for offset, value in enumerate(log(90)):
+        for _ in learner.consume(Message("events", 0, offset, b"s", value)):
+            pass
+    outbox, _ = learner.take_outbox()
+    assert [one.version for one in outbox.snapshots] == [0]
+    assert {one.version for one in outbox.requests} == {0}
+    notices = " ".join(outbox.notices)
+    assert "already trained, and learns nothing" in notices
+    assert ("through onnxruntime, not in compiled code: the operator MatMul" in notices) == (kind == "onnxruntime")
+    assert "'extra' is not one of the model's features" in notices
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_events_mean_the_same_alone_and_in_blocks(tmp_path: Path, kind: str) -> None:
+    of = settings(tmp_path, MODELS[kind])
+    alone, together = reference(of, log(90, 1)), reference(of, log(90, 30))
+    assert alone["predictions"] == together["predictions"]
+    assert alone["importance"] == together["importance"]
+    assert len(alone["importance"]) > 3
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_stages_publish_what_the_plain_loop_does_whatever_happens(tmp_path: Path, kind: str) -> None:
+    """Learners that die make the model again from its file, and explainers get it once."""
+    values: list[tuple[bytes | None, bytes | None]] = [(b"s", value) for value in log(84)]
+    pipeline = Pipeline(settings(tmp_path, MODELS[kind]), 1).run([*values, (b"s", events.FLUSH)], faults=12)
+    topics = ("predictions", "importance", "effects")
+    assert pipeline.published(*topics) == pipeline.expected(*topics)
+    assert len(pipeline.happened) > 4
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_successor_resumes_without_the_file_in_its_state(tmp_path: Path, kind: str) -> None:
+    of = settings(tmp_path, MODELS[kind])
+    values = log(60)
+    whole, first = PartitionLearner(0, of), PartitionLearner(0, of)
+    for offset, value in enumerate(values):
+        list(whole.consume(Message("events", 0, offset, b"s", value)))
+    for offset, value in enumerate(values[:5]):
+        list(first.consume(Message("events", 0, offset, b"s", value)))
+    first.cut()
+    state = first.state("s", at_rest=True)
+    assert state.tells_model
+    assert state.learner["_model"] is None
+    second = PartitionLearner(0, of, first_offset=5)
+    second.resume("s", state, Position(5, 0))
+    assert [one.version for one in second.outbox.snapshots] == [0]
+    for offset, value in enumerate(values[5:], 5):
+        list(second.consume(Message("events", 0, offset, b"s", value)))
+    for learner in (whole, second):
+        learner.cut()
+    mine, theirs = second.take_outbox()[0], whole.take_outbox()[0]
+    assert mine.predictions == theirs.predictions[-len(mine.predictions) :]
+    assert np.array_equal(mine.requests[-1].x, theirs.requests[-1].x, equal_nan=True)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a feature is not there": ({"x": {"b": 1.0}}, "feature 'a': the model needs it, and the event does not have it"),
+    "a text for a number": ({"a": "one"}, "feature 'a': the model takes numbers, got 'one'"),
+    "a number for a text": ({"town": 3}, "feature 'town': the model takes texts, got 3"),
+    "half a visit": ({"visits": 2.5}, "feature 'visits': the model takes whole numbers, got 2.5"),
+    "no visits": ({"visits": None}, "feature 'visits': the model takes whole numbers, which cannot be missing"),
+    "another class": ({"y": "maybe"}, "expected `y` to be one of the model's classes 'no', 'yes', got 'maybe'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("kind", MODELS)
+def test_an_event_that_does_not_fit_the_model_is_a_dead_letter_that_names_the_field(
+    tmp_path: Path, kind: str, case: str
+) -> None:
+    change, wanted = REFUSED[case]
+    wrong = event(0)
+    if "y" in change or "x" in change:
+        wrong |= change
+    else:
+        wrong["x"] |= change
+    found = reference(settings(tmp_path, MODELS[kind]), [orjson.dumps([event(1), wrong, event(2)])])
+    (letter,) = [orjson.loads(one) for one in found["events.dead"]]
+    assert wanted in letter["detail"]
+    assert letter["reason"] == "rejected_elements"
+    learned = [orjson.loads(one)["id"] for one in found["predictions"]]
+    assert {"1", "2"} <= {str(one) for one in learned}
+
+
+def test_a_boolean_is_a_number_and_an_absent_feature_may_be_missing(tmp_path: Path) -> None:
+    of = settings(tmp_path, "encoded forest", "model.absent=missing")
+    one, other = event(0), event(0)
+    one["x"] |= {"b": True, "a": None}
+    other["x"]["b"] = 1.0
+    del other["x"]["a"]
+    found = [orjson.loads(record) for record in reference(of, [orjson.dumps([one, other])])["predictions"]]
+    assert found[0]["probabilities"] == found[1]["probabilities"]
+
+
+def test_a_model_without_an_answer_says_which_feature_is_missing(tmp_path: Path) -> None:
+    made = event(0)
+    made["x"] = {"a": None, "b": 1.0, "c": 1.0, "d": 0.5}
+    path = tmp_path / "logistic.onnx"
+    path.write_bytes(exported("logistic"))
+    of = load(assignments=[*BASE, f"model.name={path}", "model.features=a,b,c,d"])
+    (letter,) = reference(of, [orjson.dumps(made)])["events.dead"]
+    assert (
+        "expected probabilities from the model, got nan, nan; missing in this event: 'a'"
+        in orjson.loads(letter)["detail"]
+    )
+
+
+def test_texts_that_encoders_know_have_their_codes_before_the_first_event(tmp_path: Path) -> None:
+    texts = known_texts(described("encoded forest"))
+    assert texts[4] == ["far", "here", "there"]
+    assert [len(one) for one in texts] == [0, 0, 0, 0, 3, 0]
