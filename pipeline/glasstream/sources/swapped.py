@@ -16,7 +16,7 @@ class Swapped:
     """Source in which two features swap their values from the change on."""
 
     source: BundledStream | CsvFile
-    features: tuple[str, str]
+    swapped: tuple[str, str]
     change: Change
 
     @property
@@ -29,6 +29,11 @@ class Swapped:
         """Return the notices of the underlying source."""
         return self.source.notices
 
+    @property
+    def features(self) -> list[str]:
+        """Return the names of the features of the underlying source."""
+        return self.source.features
+
     def look(self, task: Task | None) -> Look:
         """Look at the underlying source.
 
@@ -39,14 +44,14 @@ class Swapped:
         """
         look = self.source.look(task)
         known = self.source.features
-        for name in self.features:
+        for name in self.swapped:
             if name not in known:
                 raise InputError(f"--swap: expected two of {', '.join(known)[:200]}, got {name!r}")
         return look
 
     def events(self) -> Iterator[Event]:
         """Yield the events in order. Missing values change places too."""
-        one, other = self.features
+        one, other = self.swapped
         for number, event in enumerate(self.source.events()):
             if self.change.has_come(number):
                 names = {one: other, other: one}
