@@ -357,7 +357,7 @@ def _normalizer(translation: _Translation, node: Any, values: Mapping[str, Any])
 
 
 def _linear(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
-    columns = [translation.single(column) for column in translation.columns(node.input[0])]
+    columns = _numbers(translation, node)
     classifies = node.op_type == "LinearClassifier"
     weights = np.array(values["coefficients"], np.float64)
     scores = weights.size // max(1, len(columns))
@@ -376,9 +376,7 @@ def _linear(translation: _Translation, node: Any, values: Mapping[str, Any]) -> 
 
 
 def _trees(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
-    columns = translation.columns(node.input[0])
-    if any(column.text for column in columns):
-        raise NotCompilable("it takes numbers")
+    columns = _numbers(translation, node)
     classifies = node.op_type == "TreeEnsembleClassifier"
     if any(name.endswith("_as_tensor") for name in values):
         raise NotCompilable("it calculates in float64")
@@ -496,6 +494,14 @@ def largest_double(single: np.float32) -> float:
     middle = (float(single) + above_exact) / 2.0
     with np.errstate(over="ignore"):
         return middle if np.float32(middle) <= single else float(np.nextafter(middle, -np.inf))
+
+
+def _numbers(translation: _Translation, node: Any) -> list[_Column]:
+    """Return the columns of an operator's input, which must be numbers; it rounds them to float32 itself."""
+    columns = translation.columns(node.input[0])
+    if any(column.text for column in columns):
+        raise NotCompilable("it takes numbers")
+    return columns
 
 
 def _ended(scores: _Scores) -> list[_Tensor]:
