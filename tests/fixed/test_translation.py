@@ -1,16 +1,18 @@
 """A model from an ONNX file answers as onnxruntime does: translated to kernels, or called."""
 
 import numpy as np
+import onnx
 import pytest
 
-from glasstream.errors import AuthenticationError, NotCompilable
+from glasstream.errors import AuthenticationError, ModelError, NotCompilable
 from glasstream.explain.variants import built_up, replaced, written_out_built_up, written_out_replaced
 from glasstream.models.codec import snapshot
 from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
+from glasstream.models.fixed.file import parse
 from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.fixed.translate import known_texts, largest_double, translate
-from tests.fixed.exports import EXPORTS, GOLDEN, NAMES, described, rows_for
+from tests.fixed.exports import EXPORTS, FEATURES, GOLDEN, NAMES, described, exported, rows_for
 
 KEY = b"a key of sixteen bytes"
 LARGEST_DIFFERENCE = 5e-7
@@ -80,6 +82,22 @@ def test_variants_that_share_paths_have_the_bits_of_written_out_ones(name: str) 
     ):
         assert one.values.tobytes() == other.values.tobytes()
         assert one.labels.tolist() == other.labels.tolist()
+
+
+def test_an_operator_that_is_not_as_expected_is_left_to_onnxruntime() -> None:
+    def without(attribute: str) -> bytes:
+        model = onnx.load_model_from_string(exported("forest"))
+        (node,) = (node for node in model.graph.node if node.op_type == "TreeEnsembleClassifier")
+        for place in [place for place, one in enumerate(node.attribute) if one.name == attribute]:
+            del node.attribute[place]
+        return bytes(model.SerializeToString())
+
+    for attribute in ("nodes_values", "class_nodeids", "nodes_modes"):
+        file = parse(without(attribute), FEATURES)
+        with pytest.raises(NotCompilable, match="TreeEnsembleClassifier"):
+            translate(file)
+        with pytest.raises(ModelError, match=r"model.name: onnxruntime cannot use the model|onnxruntime: "):
+            OnnxPredictor.of(file, known_texts(file))
 
 
 def test_a_threshold_decides_about_a_double_as_about_its_float32() -> None:

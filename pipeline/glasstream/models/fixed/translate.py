@@ -216,6 +216,10 @@ def _read(onnx: Any, file: OnnxFile) -> tuple[_Translation, NotCompilable | None
         except NotCompilable as reason:
             problem = problem or NotCompilable(f"{node.op_type}: {reason}" if operator else str(reason))
             continue
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            # onnxruntime says what is wrong with the operator, if it is.
+            problem = problem or NotCompilable(f"{node.op_type}: unexpected inputs or attributes ({error!r})")
+            continue
         translation.tensors.update(zip(node.output, outputs, strict=False))
     return translation, problem
 
