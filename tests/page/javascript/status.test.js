@@ -37,6 +37,13 @@ test("explanations lag by the number of events predicted after the newest import
   assert.equal(ahead.explanations.value, "0 events behind");
 });
 
+test("a model of version 0 does not learn, and has no lag", () => {
+  const strip = said(state({ importance: importance({ model_version: 0 }) }));
+  assert.equal(strip.model.value, "does not learn");
+  assert.equal(strip["model lag"], undefined);
+  assert.equal(said(state({ importance: importance({ model_version: 64 }) })).model, undefined);
+});
+
 test("coverage below 99.9 % is marked as bad", () => {
   for (const [coverage, kind] of /** @type {const} */ ([
     [1, "good"],
