@@ -52,31 +52,19 @@ def data_option(command: F) -> F:
     )(command)
 
 
-def stream_option(command: F) -> F:
-    """Add `--stream`, the name of the stream that a source becomes."""
-    return click.option(
-        "--stream", help="Name of the stream.  [default: the file's name up to its first dot, or agrawal]"
-    )(command)
-
-
-def message_option(command: F) -> F:
-    """Add `--rows-per-message`."""
-    return click.option(
-        "--rows-per-message",
-        type=click.IntRange(min=1),
-        default=100,
-        show_default=True,
-        help="Number of events per Kafka message.",
-    )(command)
-
-
-def change_options(command: F) -> F:
-    """Add the options that inject drift into a source."""
+def source_options(command: F) -> F:
+    """Add the options that choose a source of events, its form on Kafka, and what is injected into it."""
     for option in (
+        click.option(
+            "--label-delay",
+            metavar="N|random:N",
+            help="Send events without labels, and send each label N events later, or, with random:N, after a "
+            "random number of events from 0 to N.",
+        ),
         click.option(
             "--width",
             type=click.IntRange(min=0),
-            help="Spread the change over this many events, with rising probability.  [default: 0]",
+            help="Make the change gradual: over this many events, its probability rises from 0 to 1.  [default: 0]",
         ),
         click.option(
             "--at",
@@ -89,19 +77,31 @@ def change_options(command: F) -> F:
             metavar="A,B",
             help="Inject drift: swap the values of these two features, from the event given by --at on.",
         ),
+        click.option(
+            "--rows-per-message",
+            type=click.IntRange(min=1),
+            default=100,
+            show_default=True,
+            help="Number of events per Kafka message.",
+        ),
+        click.option(
+            "--stream", help="Name of the stream.  [default: the file's name up to its first dot, or agrawal]"
+        ),
+        click.option(
+            "--rows",
+            type=click.IntRange(min=1),
+            help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
+        ),
+        click.option("--target", help="Column of the CSV file that the model predicts."),
+        click.option(
+            "--csv",
+            "csv_file",
+            type=click.Path(path_type=Path),
+            help="Read the events from this CSV file, plain or gzipped.",
+        ),
     ):
         command = option(command)
     return command
-
-
-def label_options(command: F) -> F:
-    """Add `--label-delay`, which delays the labels of a source."""
-    return click.option(
-        "--label-delay",
-        metavar="N|random:N",
-        help="Send events without labels, and send each label N events later, or, with random:N, after a "
-        "random number of events from 0 to N.",
-    )(command)
 
 
 def load_settings(

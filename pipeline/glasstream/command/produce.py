@@ -5,35 +5,16 @@ from typing import Any
 
 import click
 
-from glasstream.command.options import (
-    change_options,
-    label_options,
-    load_settings,
-    message_option,
-    settings_options,
-    stream_option,
-)
+from glasstream.command.options import load_settings, settings_options, source_options
 
 
 @click.command(short_help="Write a CSV file or the bundled stream to `events`.")
-@click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
-)
-@click.option("--target", help="Column of the CSV file that the model predicts.")
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
-)
+@source_options
 @click.option(
     "--seed",
     type=int,
     help="Random seed for the bundled stream, for gradual changes and for random label delays.  [default: 1]",
 )
-@stream_option
-@message_option
-@change_options
-@label_options
 @settings_options()
 def produce(
     csv_file: Path | None,

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from glasstream.command.options import (
-    change_options,
-    label_options,
-    load_settings,
-    message_option,
-    settings_options,
-    stream_option,
-)
+from glasstream.command.options import load_settings, settings_options, source_options
 from glasstream.explain.settings import NOVELTY
 from glasstream.terminal import standard_console
 from glasstream_topics.methods import METHODS
@@ -25,10 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Run all stages on this machine and show the results.")
-@click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), help="Read the events from this CSV file, plain or gzipped."
-)
-@click.option("--target", help="Column of the CSV file that the model predicts.")
+@source_options
 @click.option(
     "--task",
     type=click.Choice(["classification", "regression"]),
@@ -43,20 +33,11 @@ if TYPE_CHECKING:
     "--explain", help=f"Methods to run, separated by commas: {', '.join((*METHODS, NOVELTY))}.  [default: ipfi]"
 )
 @click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
-)
-@click.option(
     "--seed", type=int, help="Random seed for the model, the explanations and the bundled stream.  [default: 1]"
 )
-@stream_option
 @click.option(
     "--explainers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of explainer workers."
 )
-@message_option
-@change_options
-@label_options
 @click.option("--out", type=click.Path(path_type=Path), help="Write each public topic to OUT/<topic>.jsonl.")
 @click.option(
     "--data", type=click.Path(path_type=Path), help="Folder in which --broker local keeps its data after the run."
