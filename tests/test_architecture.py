@@ -11,7 +11,7 @@ SOURCE = ROOT / "pipeline" / "glasstream"
 CONTRACT = ROOT / "topics" / "glasstream_topics"
 CORE = (
     "ingest", "models", "background", "learn", "learning", "explain", "aggregator", "drift", "estimators", "checks",
-    "gbmap", "novelty", "notify", "methods", "incidents",
+    "gbmap", "novelty", "notify", "methods", "incidents", "intake",
 )  # fmt: skip
 PURE = [
     SOURCE / "draws.py",

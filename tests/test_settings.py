@@ -136,6 +136,8 @@ TYPES = {
 ANOTHER = {
     "explain.methods": "ipdp", "drift.watch": "loss", "drift.detector": "kswin", "novelty.held": "0.5",
     "worker.heartbeat_seconds": "77", "notify.page": "https://page.example.org/",
+    "intake.features": "a", "intake.id": "@key", "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
+    "intake.labels_format": "json", "intake.registry": "https://registry.example.org",
     "notify.statuses": "over", "notify.verdicts": "unclear",
 }  # fmt: skip
 VALUES = ("true", "false", "2", "77", "500", "0.3", "30000", "2000000", "x")

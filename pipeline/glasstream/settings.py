@@ -10,6 +10,7 @@ from glasstream.changes import Changes, ChangesBoth, ChangesNothing, keys
 from glasstream.drift.settings import DriftSettings
 from glasstream.explain.settings import ExplainSettings
 from glasstream.ingest.limits import IngestLimits
+from glasstream.intake.settings import IntakeSettings
 from glasstream.learn.schedule import Schedule
 from glasstream.methods.settings import MethodSections
 from glasstream.models.live.catalogue import ModelSettings
@@ -282,6 +283,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     health: Health = Health()
     page: Page = Page()
     notify: NotifySettings = NotifySettings()
+    intake: IntakeSettings = IntakeSettings()
     kafka: ChangesNothing[dict[str, str]] = msgspec.field(default_factory=dict)
 
     @property

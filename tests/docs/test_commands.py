@@ -28,7 +28,7 @@ from tests.fork_server import Forked, fork_server
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
-AT_ONCE = {"page", "produce", "topics", "worker"}
+AT_ONCE = {"intake", "page", "produce", "topics", "worker"}
 """Commands that need a Kafka, and need not wait until the loans are explained."""
 WITH_A_DEPLOYMENT = ["README.md", "consuming.md", "containers.md", "labels.md", "page.md", "runbook.md"]
 WITH_A_DEPLOYMENT += ["security.md", "watching.md"]

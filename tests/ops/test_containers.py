@@ -125,6 +125,7 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         *[None] * 5,
         ["novelty"],
         ["labels"],
+        ["intake"],
         ["notify"],
         ["page"],
         ["demo"],
@@ -132,6 +133,7 @@ def test_everything_stands_in_the_compose_file_once() -> None:
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
         "aggregator",
         "explainer",
+        "intake",
         "labels",
         "learner",
         "notify",

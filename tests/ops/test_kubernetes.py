@@ -60,7 +60,7 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     )
     assert (
         set(WORKERS)
-        == {"learner", "explainer", "aggregator", "novelty", "labels", "notify"}
+        == {"learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify"}
         == set(of_kind("PodDisruptionBudget"))
     )
 
@@ -168,6 +168,13 @@ def test_the_notifier_may_also_reach_a_webhook_with_tls() -> None:
     assert policy["podSelector"] == WORKERS["notify"]["spec"]["selector"]
     assert policy["policyTypes"] == ["Egress"]
     assert [one for rule in policy["egress"] for one in rule["ports"]] == [{"protocol": "TCP", "port": 443}]
+
+
+def test_the_intake_may_also_reach_a_schema_registry() -> None:
+    policy = of_kind("NetworkPolicy")["intake"]["spec"]
+    assert policy["podSelector"] == WORKERS["intake"]["spec"]["selector"]
+    assert policy["policyTypes"] == ["Egress"]
+    assert [one["port"] for rule in policy["egress"] for one in rule["ports"]] == [443, 8081]
 
 
 def test_the_page_is_asked_and_reached_where_it_answers() -> None:

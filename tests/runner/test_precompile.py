@@ -15,6 +15,9 @@ from glasstream_topics.methods import METHODS
 
 NO_KERNEL = {
     "drift.preset",  # stands for other settings
+    "intake.format",  # decoding
+    "intake.labels_format",
+    "intake.ts_unit",
     "limits.lag",  # who waits for whom
     "notify.form",  # HTTP
     "notify.start",  # where reading begins

@@ -25,6 +25,7 @@ from glasstream_topics import (
     novelty,
     predictions,
     progress_aggregator,
+    progress_intake,
     progress_labels,
     progress_learner,
     progress_novelty,
@@ -546,6 +547,9 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "progress.novelty.v1.stream.json": lambda: progress_novelty.encode(novelty_stream())[1],
     "progress.novelty.v1.anchor-0.bin": lambda: _anchor_chunk(0),
     "progress.novelty.v1.anchor-1.bin": lambda: _anchor_chunk(1),
+    "progress.intake.v1.json": lambda: progress_intake.encode(
+        progress_intake.IntakeTypes({"age": "number", "/shop/name": "text"}, {"paid": "boolean"})
+    )[1],
     "progress.labels.v1.json": lambda: progress_labels.encode(progress_labels.LabelsPartitionProgress(offset=42))[1],
 }
 

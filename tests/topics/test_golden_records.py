@@ -20,6 +20,7 @@ from glasstream_topics import (
     novelty,
     predictions,
     progress_aggregator,
+    progress_intake,
     progress_labels,
     progress_learner,
     progress_novelty,
@@ -106,6 +107,16 @@ def test_events_are_read() -> None:
     assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
     assert events.is_flush(checked_in("events.v1.flush.json"))
     assert events.is_reset(checked_in("events.v1.reset.json"))
+
+
+def test_the_types_of_the_intake_are_restored() -> None:
+    value = checked_in("progress.intake.v1.json")
+    found = progress_intake.restore({progress_intake.KEY: value})
+    assert found == progress_intake.IntakeTypes({"age": "number", "/shop/name": "text"}, {"paid": "boolean"})
+    assert progress_intake.restore({}) == progress_intake.IntakeTypes({}, {})
+    for damaged in ({progress_intake.KEY: value, b"s": value}, {progress_intake.KEY: value.replace(b"text", b"date")}):
+        with pytest.raises(RecordError, match=r"progress\.intake"):
+            progress_intake.restore(damaged)
 
 
 def test_labels_are_read() -> None:

@@ -15,12 +15,23 @@ from glasstream_topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
 
-ROLES: Final = ("learner", "explainer", "aggregator", "novelty", "labels", "notify", "producer", "consumer", "operator")
+ROLES: Final = (
+    "learner",
+    "explainer",
+    "aggregator",
+    "novelty",
+    "labels",
+    "intake",
+    "notify",
+    "producer",
+    "consumer",
+    "operator",
+)
 
 READERS: Final = "glasstream-reader"
 """Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""
 
-_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels")
+_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake")
 """Roles that write in transactions."""
 
 _OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")

@@ -82,7 +82,7 @@ TOPIC: Final = Topic(
     title="Message of events",
     holds="one event or late label, an array of them, or a mark (flush, reset)",
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
-    written_by=("producer", "labels"),
+    written_by=("producer", "labels", "intake"),
     read_by=("learner", "novelty"),
     types=(Event, Label),
     marks={

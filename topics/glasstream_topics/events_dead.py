@@ -59,6 +59,12 @@ class Reason(StrEnum):
     WRONG_PARTITION = "wrong_partition"
     TOO_MANY_STREAMS = "too_many_streams"
     MODEL_ERROR = "model_error"
+    BAD_ENCODING = "bad_encoding"
+    """The message is not in the format that the intake expects."""
+    UNKNOWN_SCHEMA = "unknown_schema"
+    """The schema registry does not have the schema that the message names."""
+    FIELD_TYPE = "field_type"
+    """A field of a message does not have its type."""
     UNKNOWN_ID = "unknown_id"
     """No event waits for the label: the event has not arrived, is too old, or already came with a label."""
     DOUBLED_LABEL = "doubled_label"
@@ -114,7 +120,7 @@ TOPIC: Final = Topic(
     key="as received",
     partitioning="the partition it was received on, set explicitly",
     codec="raw",
-    written_by=("learner", "labels"),
+    written_by=("learner", "labels", "intake"),
     read_by=("people", "glasstream tail", "glasstream dead"),
     types=(DeadLetter,),
     version=VERSION,

@@ -13,6 +13,7 @@ from glasstream.command.export import export
 from glasstream.command.gbmap import gbmap
 from glasstream.command.health import health
 from glasstream.command.incidents import incidents
+from glasstream.command.intake import intake
 from glasstream.command.page import page
 from glasstream.command.paper import paper
 from glasstream.command.plot import plot
@@ -42,8 +43,8 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain_at, export, gbmap, health, incidents, page, paper, plot, produce, reset, run, state_commands,
-    tail, topics, worker,
+    dead, doctor, explain_at, export, gbmap, health, incidents, intake, page, paper, plot, produce, reset, run,
+    state_commands, tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -10,7 +10,9 @@ from glasstream.command.options import load_settings, settings_options
 
 @click.command(short_help="Run one worker of a stage.")
 @click.argument(
-    "stage", metavar="STAGE", type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels", "notify"])
+    "stage",
+    metavar="STAGE",
+    type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify"]),
 )
 @click.option(
     "--instance",
@@ -31,9 +33,9 @@ def worker(
 ) -> NoReturn:
     """Run one worker of a stage until it receives a signal to stop.
 
-    STAGE is learner, explainer, aggregator, novelty, labels or notify. Every deployment needs the first three. The
-    stage `novelty` scores events, the stage `labels` forwards labels that arrive on a topic of their own, and the stage
-    `notify` posts incidents to a webhook.
+    STAGE is learner, explainer, aggregator, novelty, labels, intake or notify. Every deployment needs the first three.
+    The stage `novelty` scores events, the stage `labels` forwards labels that arrive on a topic of their own, the stage
+    `intake` reads events and labels from topics of other programs, and the stage `notify` posts incidents to a webhook.
     """
     from glasstream.command.expect import expect_address
     from glasstream.runner.children import die_with_parent

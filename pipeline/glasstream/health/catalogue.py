@@ -136,6 +136,12 @@ ANCHOR_BYTES: Final = _counter("anchor_bytes", "Bytes of anchors written.", "par
 # Forwarder of labels.
 LABELS_MOVED: Final = _counter("labels_moved", "Label messages that this worker moved to `events`.", "partition")
 
+# Intake.
+INTAKE_MESSAGES: Final = _counter(
+    "intake_messages", "Messages of other topics that this worker processed.", "topic", "partition"
+)
+INTAKE_EVENTS: Final = _counter("intake_events", "Events and labels that this worker wrote to `events`.", "kind")
+
 # Notifier.
 POSTS: Final = _counter(
     "webhook_posts", "Requests of this worker to the webhook: ok, refused (3xx, most 4xx), or failed.", "outcome"

@@ -20,17 +20,18 @@ from glasstream.transport.input_topic import SizeCheck, TopicIdentity
 from glasstream.transport.options import options
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.redact import secrets_of, secrets_of_webhook
+from glasstream.transport.relay import Relay
 from glasstream.transport.snapshot_table import TableSpec
 from glasstream.transport.stage import Stage
 from glasstream.transport.stateful import PartitionState, StatefulStage, StateLane
 from glasstream.transport.stateless import StatelessStage
 from glasstream.transport.watch import Follower
 from glasstream.transport.worker import run_worker
-from glasstream_topics import incidents, progress_aggregator
+from glasstream_topics import incidents, progress_aggregator, progress_intake
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "notify")
+STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify")
 
 
 def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
@@ -40,17 +41,18 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
     on a machine that has none in numba's cache.
     """
     key = hmac_key(os.environ)
-    makers = {
+    makers: dict[str, Callable[[Settings, Key | None], Stage | Relay]] = {
         "learner": _learner,
         "explainer": _explainer,
         "aggregator": _aggregator,
         "novelty": _novelty,
         "labels": _labels,
+        "intake": _intake,
         "notify": _notify,
     }
     make = makers[stage]
 
-    def build() -> Stage:
+    def build() -> Stage | Relay:
         connection(settings).expect_usable()
         made = make(settings, key)
         built()
@@ -170,6 +172,22 @@ def _labels(settings: Settings, key: Key | None) -> Stage:
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "labels")))
     watch_over(stage, settings, lambda: labels.samples(_states(stage, LabelsTask)))
     return stage
+
+
+def _intake(settings: Settings, key: Key | None) -> Relay:
+    from glasstream.stages.intake import HeldTypes, Intake
+    from glasstream.stages.schemas import format_maker
+
+    intake = settings.intake
+    intake.expect_complete()
+    link, presence = connection(settings), options("intake", settings)
+    held = HeldTypes(link, presence, topic(settings, progress_intake.TOPIC.name))
+    worker = Intake(settings, format_maker(intake, os.environ), held)
+    needed = needed_topics("intake", settings)
+    sources = (*intake.sources, *intake.labels_sources)
+    relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds)
+    watch_over(relay, settings, worker.samples)
+    return relay
 
 
 def _notify(settings: Settings, key: Key | None) -> Stage:

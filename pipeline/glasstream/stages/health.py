@@ -8,6 +8,7 @@ from glasstream.health.catalogue import Sample
 from glasstream.health.server import HealthServer
 from glasstream.health.watchdog import Watchdog, end_process
 from glasstream.settings import Settings
+from glasstream.transport.relay import Relay
 from glasstream.transport.stage import Stage
 from glasstream.transport.worker import ExitCode
 
@@ -74,11 +75,54 @@ class StageHealth:
         yield from self._samples()
 
 
-def watch_over(stage: Stage, settings: Settings, samples: Samples) -> None:
+class RelayHealth:
+    """The health of a relay, as `HealthServer` asks for it.
+
+    Parameters
+    ----------
+    relay
+        The relay.
+    samples
+        Function that returns the metrics of this kind of stage.
+    """
+
+    def __init__(self, relay: Relay, samples: Samples) -> None:
+        self._relay = relay
+        self._samples = samples
+        self._started = time.time()
+
+    def trouble(self) -> str | None:
+        """Return why the stage ends, or None if it does not."""
+        failure = self._relay.failure
+        return None if failure is None else f"{type(failure).__name__}: {failure}"
+
+    def unready(self) -> str | None:
+        """Return why the stage makes no progress, or None if it does."""
+        return self._relay.unready()
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics that every stage has, then those of this kind of stage. Places are ``topic[partition]``."""
+        relay = self._relay
+        yield Sample(catalogue.READY, float(self.trouble() is None and self.unready() is None))
+        yield Sample(catalogue.STARTED, self._started)
+        for (topic, partition), position in list(relay.positions.items()):
+            place = (f"{topic}[{partition}]",)
+            stalled = relay.waits is not None or (topic, partition) in relay.stalls
+            yield Sample(catalogue.STALLED, float(stalled), place)
+            yield Sample(catalogue.INPUT_OFFSET, position, place)
+            end = relay.ends.get((topic, partition))
+            if end is not None:
+                yield Sample(catalogue.INPUT_LAG, max(0, end - position), place)
+        yield from relay.steps.samples()
+        yield from self._samples()
+
+
+def watch_over(stage: Stage | Relay, settings: Settings, samples: Samples) -> None:
     """Add a health server and a watchdog to a stage."""
     health = settings.health
     watchdog = Watchdog(health.stall_seconds, end_process(ExitCode.STALLED))
     stage.beats.append(watchdog.feed)
     stage.services.append(watchdog)
     name, instance = stage.options.name, stage.options.instance
-    stage.services.append(HealthServer(health.host, health.port or 0, name, instance, StageHealth(stage, samples)))
+    answers = RelayHealth(stage, samples) if isinstance(stage, Relay) else StageHealth(stage, samples)
+    stage.services.append(HealthServer(health.host, health.port or 0, name, instance, answers))

@@ -20,6 +20,8 @@ class StageOptions:
         Fixed name of this worker within its group. A killed worker that returns under the same name continues after
         about a second, without a rebalance for the others. Under another name its partitions wait for the session to
         time out (measured: 18.6 s).
+    fixed : bool
+        Whether the instance keeps its name after a restart.
     prefix : str
         Prefix of all our groups, transactional ids and topics.
     read_committed : bool
@@ -55,6 +57,7 @@ class StageOptions:
     commit_deadline: float = 30.0
     look_interval: float = 10.0
     debug: bool = False
+    fixed: bool = False
 
     @property
     def group(self) -> str:
@@ -75,6 +78,7 @@ def options(stage: str, settings: Settings) -> StageOptions:
         session_timeout=settings.worker.session_seconds,
         heartbeat_interval=settings.worker.heartbeat_seconds,
         debug=settings.worker.debug,
+        fixed=settings.worker.instance is not None,
     )
 
 

@@ -2,10 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from glasstream.errors import BrokerError, FencedError, UnavailableError
 from glasstream.transport.connection import Connection
@@ -14,6 +15,14 @@ from glasstream.transport.records import ProducerRecord
 
 #: Errors of a broker for a producer that another one of the same name has replaced.
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+#: Errors of a coordinator for offsets of a consumer that its group has removed, or that has missed a rebalance.
+_NOT_A_MEMBER = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)  # fmt: skip
 
 #: Number of attempts to write the records of a transaction, and seconds between them. librdkafka itself retries
 #: temporary errors, so further attempts seldom help.
@@ -38,6 +47,22 @@ TRANSACTION_TIMEOUT = 60.0
 Report = Callable[[KafkaError | None, Any], None]
 
 
+@dataclass(frozen=True)
+class Consumed:
+    """Offsets of a consumer group that become durable with a transaction.
+
+    Attributes
+    ----------
+    offsets : sequence of TopicPartition
+        Offset of the next message of each partition.
+    member : object
+        The consumer's `consumer_group_metadata`, by which the coordinator recognizes former members.
+    """
+
+    offsets: Sequence[TopicPartition]
+    member: Any
+
+
 class TransactionalProducer:
     """The only writer of a partition, which writes its outputs and state in one transaction.
 
@@ -54,6 +79,8 @@ class TransactionalProducer:
     patience : Patience, optional
         If given, wait without limit while brokers are away or too few. It reports the reason, and others can give it
         up.
+    timeout : float
+        Seconds after which the broker aborts a transaction; at least the deadline, and the time-out of a request.
     """
 
     def __init__(
@@ -62,11 +89,13 @@ class TransactionalProducer:
         transactional_id: str,
         deadline: float = 30.0,
         patience: Patience | None = None,
+        timeout: float = TRANSACTION_TIMEOUT,
     ) -> None:
         self._id = transactional_id
         self._deadline = deadline
         self._patience = patience
-        self._timeout = max(TRANSACTION_TIMEOUT, deadline)
+        asked = float(connection.client()["socket.timeout.ms"]) / 1000  # librdkafka refuses a longer one
+        self._timeout = max(timeout, deadline, asked)
         self._begun = 0.0
         self._opened = False
         self._failure: KafkaError | None = None
@@ -104,12 +133,13 @@ class TransactionalProducer:
         if self._patience is not None:
             self._patience.done()
 
-    def commit(self, records: Iterable[ProducerRecord]) -> None:
-        """Write `records` in one transaction: either all of them, in order, or none.
+    def commit(self, records: Iterable[ProducerRecord], consumed: Consumed | None = None) -> None:
+        """Write `records`, and the offsets of a group, in one transaction: either all of them, in order, or none.
 
-        1. Begin. 2. Produce. 3. Commit, which waits for every acknowledgement. Retry temporary errors. If the broker
-        requires an abort, abort the transaction and write it again, within the deadline or, with patience, for as long
-        as the cause can heal. Do the same if records were refused for their size and have replacements.
+        1. Begin. 2. Produce. 3. Send the offsets. 4. Commit, which waits for every acknowledgement. Retry temporary
+        errors. If the broker requires an abort, abort the transaction and write it again, within the deadline or, with
+        patience, for as long as the cause can heal. Do the same if records were refused for their size and have
+        replacements.
 
         Raises
         ------
@@ -118,6 +148,8 @@ class TransactionalProducer:
         ReplacedError
             With patience only: this producer is unusable, after a time in which the broker may have ended the
             transaction by itself. It is unknown whether the transaction was committed.
+        LostMembershipError
+            The consumer of the offsets is no member of its group any more. The transaction is aborted.
         BrokerError
             The transaction cannot be written within the deadline, or at all, or patience is given up. It is aborted.
         """
@@ -137,12 +169,22 @@ class TransactionalProducer:
                 self._producer.begin_transaction()
                 for place, record in enumerate(batch):
                     self._produce(record, None if record.instead is None else self._report(place, refused))
+                if consumed is not None:
+                    self._attempt(
+                        "send_offsets_to_transaction",
+                        lambda left, sent=consumed: self._producer.send_offsets_to_transaction(  # type: ignore[misc]
+                            list(sent.offsets), sent.member, left
+                        ),
+                        until - time.monotonic(),
+                    )
                 self._attempt(
                     "commit_transaction", lambda left: self._producer.commit_transaction(left), until - time.monotonic()
                 )
             except KafkaException as error:
                 cause = self._reject(error)
                 self.abort()
+                if consumed is not None and cause.code() in _NOT_A_MEMBER:
+                    raise LostMembershipError(f"{self._id}: {cause.str()}") from error
                 if refused:
                     for place in refused:
                         instead = batch[place].instead
@@ -291,3 +333,7 @@ class TransactionalProducer:
 
 class ReplacedError(Exception):
     """A producer is unusable, although perhaps no other one has been opened under its name."""
+
+
+class LostMembershipError(Exception):
+    """A consumer whose offsets were to be committed is no member of its group any more."""

@@ -27,6 +27,7 @@ from glasstream.errors import (
 from glasstream.transport import app, consumer, snapshot_table
 from glasstream.transport.options import StageOptions
 from glasstream.transport.redact import RedactingFormatter
+from glasstream.transport.relay import Relay
 from glasstream.transport.stage import Stage
 from glasstream.transport.summary import SummarisingHandler
 
@@ -93,7 +94,7 @@ def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> Non
     logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
 
-def run_worker(build: Callable[[], Stage], options: StageOptions, secrets: Sequence[str] = ()) -> NoReturn:
+def run_worker(build: Callable[[], Stage | Relay], options: StageOptions, secrets: Sequence[str] = ()) -> NoReturn:
     """Run the stage that `build` makes until a signal or an error ends it. Then end the process with an `ExitCode`.
 
     SIGTERM and SIGINT stop it in order: the worker commits the work in progress, leaves the group, and exits with 0. A
@@ -124,7 +125,7 @@ def _end_process(code: ExitCode) -> NoReturn:
     os._exit(code)
 
 
-async def _live(build: Callable[[], Stage]) -> ExitCode:
+async def _live(build: Callable[[], Stage | Relay]) -> ExitCode:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -152,7 +153,7 @@ async def _live(build: Callable[[], Stage]) -> ExitCode:
     return _exit_code(stage.failure)
 
 
-def _end_by_force(stage: Stage) -> None:
+def _end_by_force(stage: Stage | Relay) -> None:
     """End the process when its end takes too long.
 
     Some of Faust's tasks survive a cancellation, and the runner waits for them. librdkafka may take minutes to release
@@ -163,7 +164,7 @@ def _end_by_force(stage: Stage) -> None:
     last_resort.start()
 
 
-async def _until(stage: Stage, told: asyncio.Event) -> None:
+async def _until(stage: Stage | Relay, told: asyncio.Event) -> None:
     """Start the stage, and return when it receives a signal to stop or has failed."""
     starting = asyncio.ensure_future(stage.start())
     crashed = asyncio.ensure_future(stage.wait_crashed())

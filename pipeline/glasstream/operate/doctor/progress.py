@@ -80,7 +80,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage != "notify" and (stage != "novelty" or settings.explain.detects_novelty):
+        elif stage not in ("notify", "intake") and (stage != "novelty" or settings.explain.detects_novelty):
             do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
             found.append(warn(check, f"none in group {options(stage, settings).group}", do))
     return found

@@ -1,0 +1,144 @@
+"""The intake on a real Kafka, which alone has groups, isolation, and offsets that are part of a transaction."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from glasstream.command.cli import cli
+from glasstream.transport.connection import Connection
+from glasstream.transport.progress import watermarks
+from glasstream_topics import events, events_dead
+from tests.deployment import Deployment, wait_for
+from tests.transport.harness import make_topics, read_all
+
+PARTITIONS, BATCHES, SIZE, KILLS = 3, 120, 50, 20
+
+
+class Shop:
+    """A producer that knows nothing of us: null keys, partitions of its own, transactions, some of them aborted.
+
+    Attributes
+    ----------
+    sent
+        Numbers of the orders that were committed, by partition and stream, in their order.
+    garbage
+        Number of committed messages that are no orders.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent: dict[tuple[int, str], list[int]] = {}
+        self.garbage = 0
+        self._topic = topic
+        self._draws = random.Random(5)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}.shop"})
+        self._producer.init_transactions(60)
+
+    def send(self, batches: range) -> None:
+        for batch in batches:
+            aborted = batch % 4 == 1
+            self._producer.begin_transaction()
+            for number in range(batch * SIZE, (batch + 1) * SIZE):
+                partition, stream = self._draws.randrange(PARTITIONS), f"shop-{self._draws.randrange(4)}"
+                broken = number % 100 == 7
+                order = {"n": number, "shop": stream, "sum": number / 7, "paid": number % 3 == 0}
+                self._producer.produce(self._topic, b"{" if broken else orjson.dumps(order), None, partition)
+                if not aborted and broken:
+                    self.garbage += 1
+                elif not aborted:
+                    self.sent.setdefault((partition, stream), []).append(number)
+            self._producer.flush(60)
+            if aborted:
+                self._producer.abort_transaction(60)
+            else:
+                self._producer.commit_transaction(60)
+
+
+def events_of(bootstrap: str, prefix: str, partitions: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the events by stream, and check that all of a stream are on its partition."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for partition, values in enumerate(read_all(bootstrap, f"{prefix}events", partitions)):
+        for value in values:
+            content = orjson.loads(value or b"")
+            for event in content if isinstance(content, list) else [content]:
+                stream = event["x"].pop("shop")
+                assert events.partition(stream.encode(), partitions) == partition
+                found.setdefault(stream, []).append(event)
+    return found
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_every_order_is_one_event_in_order(
+    deploy: Callable[..., Deployment], kafka: str, prefix: str
+) -> None:
+    source = f"{prefix}orders"
+    make_topics(kafka, {source: PARTITIONS})
+    deployment = deploy(
+        f"intake.topics={source}", "intake.stream=shop", "intake.target=paid", "intake.features=*,shop=shop",
+        "topics.events=2", "transaction.seconds=0.05",
+    )  # fmt: skip
+    shop, draws, link = Shop(kafka, source), random.Random(9), Connection(kafka)
+    sender = threading.Thread(target=shop.send, args=(range(BATCHES),), daemon=True)
+    sender.start()
+
+    def written() -> int:
+        return sum(watermarks(link, f"{prefix}events", partition, 10.0)[1] for partition in range(2))
+
+    for _ in range(KILLS):
+        deployment.start("intake")
+        enough = written() + draws.randrange(12)
+        wait_for("messages of events", lambda enough=enough: not sender.is_alive() or written() >= enough)  # type: ignore[misc]
+        deployment.kill("intake-1")
+    sender.join(300)
+    deployment.start("intake")
+    wanted = sum(map(len, shop.sent.values()))
+
+    def arrived() -> int:
+        return sum(map(len, events_of(kafka, prefix, 2).values()))
+
+    wait_for("all orders", lambda: arrived() >= wanted)
+    assert deployment.stop("intake-1") == 0
+    found = events_of(kafka, prefix, 2)
+    assert sum(map(len, found.values())) == wanted
+    for (partition, stream), numbers in shop.sent.items():
+        of_partition = [one for one in found[stream] if one["id"].startswith(f"{source}[{partition}]@")]
+        assert [one["x"]["n"] for one in of_partition] == numbers
+        assert all(one["y"] == (one["x"]["n"] % 3 == 0) for one in of_partition)
+        offsets = [int(one["id"].rpartition("@")[2]) for one in of_partition]
+        assert offsets == sorted(set(offsets))
+    letters = [value for part in read_all(kafka, f"{prefix}{events_dead.TOPIC.name}", 2) for value in part]
+    assert Counter(letters) == Counter({b"{": shop.garbage})
+
+
+def test_two_workers_share_the_partitions_and_try_writes_nothing(
+    deploy: Callable[..., Deployment], kafka: str, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = f"{prefix}orders"
+    make_topics(kafka, {source: PARTITIONS})
+    shop = Shop(kafka, source)
+    shop.send(range(2))
+    options = ["--broker", kafka, "--prefix", prefix, "--set", "intake.stream=shop"]
+    cli.main(["intake", "try", "--topic", source, "--target", "paid", *options], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "paid" in said and '"x":{"n":' in said and "not_json" in said
+    deployment = deploy(
+        f"intake.topics={source}", "intake.stream=shop", "intake.target=paid", "intake.features=*,shop=shop",
+        "topics.events=2",
+    )  # fmt: skip
+    assert not any(values for values in read_all(kafka, f"{prefix}events", 2))
+    deployment.start("intake", "a")
+    wait_for("first orders", lambda: any(read_all(kafka, f"{prefix}events", 2)))
+    deployment.start("intake", "b")
+    shop.send(range(2, 12))
+    wanted = sum(map(len, shop.sent.values()))
+    wait_for("all orders", lambda: sum(map(len, events_of(kafka, prefix, 2).values())) >= wanted)
+    assert (deployment.stop("a"), deployment.stop("b")) == (0, 0)
+    found = events_of(kafka, prefix, 2)
+    for (partition, stream), numbers in shop.sent.items():
+        mine = [one["x"]["n"] for one in found[stream] if f"[{partition}]@" in one["id"]]
+        assert mine == numbers
