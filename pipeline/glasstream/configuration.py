@@ -32,6 +32,8 @@ NOT_SETTINGS = frozenset(
         "NOTIFY_URL_FILE",
         "NOTIFY_KEY",
         "NOTIFY_KEY_FILE",
+        "REGISTRY_LOGIN",
+        "REGISTRY_LOGIN_FILE",
         "CONFIG",
         "DATA",
         "PEERS",

@@ -100,3 +100,17 @@ def notify_url(environment: Mapping[str, str]) -> str | None:
         The secret cannot be read.
     """
     return secret(environment, "GLASSTREAM_NOTIFY_URL")
+
+
+def registry_login(environment: Mapping[str, str]) -> str | None:
+    """Return the login for the schema registry: the secret ``GLASSTREAM_REGISTRY_LOGIN``, as ``user:password``.
+
+    Raises
+    ------
+    SettingsError
+        The secret cannot be read, or has another form.
+    """
+    text = secret(environment, "GLASSTREAM_REGISTRY_LOGIN")
+    if text is not None and not all(text.partition(":")):
+        raise SettingsError(["GLASSTREAM_REGISTRY_LOGIN: expected user:password, got another form"])
+    return text

@@ -3,10 +3,10 @@
     python -m tests.ops.containers [--rows N] [--keep]
 
 Where a Docker engine answers (DOCKER_HOST, or the default socket), the files of this checkout are copied, the image is
-built, and compose is started as shipped, with all profiles but `intake` and `notify`, which need a topic and a webhook. The bundled stream is
-produced while a learner is killed, explainers are added and the broker is restarted. Then what is on the public topics
-must equal, byte for byte, what the same image gives with `--broker none`. PYTHON_IMAGE and KAFKA_IMAGE may name other
-base images, as docker-compose.yml says.
+built, and compose is started as shipped, with all profiles but `intake` and `notify`, which need a topic and a webhook.
+The bundled stream is produced while a learner is killed, explainers are added and the broker is restarted. Then what is
+on the public topics must equal, byte for byte, what the same image gives with `--broker none`. PYTHON_IMAGE and
+KAFKA_IMAGE may name other base images, as docker-compose.yml says.
 
 Exit code 0: all is as it should be; 1: it is not; 77: there is no engine, or no compose, and nothing was run.
 """

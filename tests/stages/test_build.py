@@ -118,11 +118,13 @@ def test_only_what_the_learner_publishes_again_may_have_holes(monkeypatch: pytes
 
 
 def test_the_address_and_the_keys_of_the_webhook_are_kept_out_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSTREAM_REGISTRY_LOGIN", "ann:secret")
     monkeypatch.setenv("GLASSTREAM_NOTIFY_KEY", "a key of sixteen bytes,another of sixteen bytes")
     monkeypatch.setattr(build, "run_worker", lambda make, options, secrets: told.extend(secrets))
     for stage, expected in (
         ("notify", {"/services/secret", "a key of sixteen bytes", "another of sixteen bytes"}),
         ("labels", set()),
+        ("intake", {"ann:secret", "secret"}),
     ):
         told: list[str] = []
         build.run(stage, load())

@@ -54,13 +54,13 @@ class Kinds:
         """
         if value is None or (self.textual and value == ""):
             return None
-        given: Value = value
-        if isinstance(given, (dict, list, bytes)):
+        if isinstance(value, (dict, list, bytes)):
             raise Misfit(
                 Reason.NESTED_VALUE,
-                f"{field}: expected a number, a text or a boolean, got {shown(given)}; name the fields inside, or "
+                f"{field}: expected a number, a text or a boolean, got {shown(value)}; name the fields inside, or "
                 f"leave the field out with -{field} (intake.features)",
             )
+        given: Value = value
         wanted = self.all.get(field)
         if wanted is None:
             if self.full is None or len(self.held) < self.full:

@@ -1,6 +1,7 @@
 """The section `intake` of the settings."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -97,7 +98,8 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     labels_target: ChangesNothing[str | None] = None
     labels_stream: ChangesNothing[str | None] = None
     registry: ChangesNothing[
-        Annotated[str, Meta(pattern=r"^(https?|mock)://\S+$", description="an http or https address")] | None
+        Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", description="an http or https address without a login")]
+        | None
     ] = None
     registry_ca: ChangesNothing[str | None] = None
     schema: ChangesNothing[str | None] = None
@@ -109,7 +111,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name, words in _WORDS.items():
             text = getattr(self, name)
             if text is not None:
-                _try(found, name, lambda text=text, words=words: parse_reference(text, words))
+                _try(found, name, partial(parse_reference, text, words))
         _try(found, "features", lambda: parse_features(self.features))
         _try(found, "types", lambda: parse_kinds(self.types))
         if found:

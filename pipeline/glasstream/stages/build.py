@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 from glasstream.errors import SettingsError
 from glasstream.models.codec.authentication import Key
-from glasstream.secret import hmac_key, notify_keys, notify_url
+from glasstream.secret import hmac_key, notify_keys, notify_url, registry_login
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.health import watch_over
@@ -61,6 +61,8 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
     secrets = secrets_of(settings.kafka, key)
     if stage == "notify":
         secrets += secrets_of_webhook(notify_url(os.environ), notify_keys(os.environ))
+    if stage == "intake" and (login := registry_login(os.environ)) is not None:
+        secrets += [login, login.partition(":")[2]]
     run_worker(build, options(stage, settings), secrets)
 
 

@@ -85,6 +85,7 @@ class Intake:
         self._dead = topic(settings, events_dead.TOPIC.name)
         self._pending: tuple[Counter[tuple[str, int]], Counter[str], Counter[tuple[str, str, int]]] | None = None
         self._partitions: dict[str, int] = {}
+        self._lines: list[str] = []
         intake, longest = settings.intake, settings.limits.stream_bytes
         self._sources: dict[str, _Source] = {}
         for labels, names in ((False, intake.sources), (True, intake.labels_sources)):
@@ -104,6 +105,7 @@ class Intake:
     def handle(self, messages: Sequence[SourceMessage]) -> list[ProducerRecord]:
         """Return the records for messages: see `glasstream.transport.relay.Worker`."""
         items = [item for message in messages for item in self._items(message)]
+        self._lines = []
         try:
             mapped = self._map(items)
         except KeyError:
@@ -112,13 +114,15 @@ class Intake:
         return self._records(messages, items, mapped)
 
     def committed(self) -> None:
-        """Count the records that `handle` returned last."""
+        """Count the records that `handle` returned last, and log some of the rejections among them."""
         if self._pending is not None:
             read, written, rejected = self._pending
             self.read.update(read)
             self.written.update(written)
             self.rejected.update(rejected)
             self._pending = None
+            for line in self._lines:
+                log.warning("%s", line)
 
     def _items(self, message: SourceMessage) -> Iterator[_Item]:
         source = self._sources[message.topic]
@@ -236,10 +240,10 @@ class Intake:
                 + self.rejected[first.reason, origin.topic, origin.partition]
             )
             if str(total).strip("0") == "1":
-                log.warning(
-                    "rejected %s[%d]@%d, %s (%d so far): %s",
-                    origin.topic, origin.partition, origin.offset, first.reason, total, first.detail,
-                )  # fmt: skip
+                self._lines.append(
+                    f"rejected {origin.topic}[{origin.partition}]@{origin.offset}, {first.reason} ({total} so far): "
+                    f"{first.detail}"
+                )
             where = origin.partition % self.settings.topics.events
             yield ProducerRecord(
                 self._dead, letter.key, letter.value, where, letter.headers, partial(self._origin, letter, where)

@@ -1,19 +1,310 @@
-"""Formats with schemas: Avro, Protobuf and JSON Schema, with or without a schema registry."""
+"""Formats with schemas: Avro, Protobuf and JSON Schema, through the deserializers of confluent-kafka.
 
-from collections.abc import Callable, Mapping
+With a schema registry, a message has Confluent's wire format: a zero byte, the id of its schema in four bytes, and the
+content. A schema is fetched before the content is read, so that an error of the registry is told apart from a message
+that does not fit. An unknown id is a fault of the message. All other errors of the registry are waited for.
+"""
 
-from glasstream.errors import SettingsError
-from glasstream.intake.formats import Format, plain_format
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from glasstream.errors import SettingsError, UnavailableError
+from glasstream.intake.formats import Documents, Format, plain_format
+from glasstream.intake.misfit import Misfit, shown
 from glasstream.intake.settings import IntakeSettings
+from glasstream.secret import registry_login
+from glasstream_topics.events_dead import Reason
+
+LOGIN = "GLASSTREAM_REGISTRY_LOGIN"
+_INSTALL = "install it with `pip install 'glasstream[registry]'`"
+_UNKNOWN_SCHEMA = 40403
+_NOT_FOUND = 404
+_HEADER_BYTES = 5
+_SECONDS = 5.0
+"""Seconds for the registry to answer. The client repeats requests; the stage repeats all of it."""
+
+Read = Callable[[str, bytes], Any]
+"""Function of a topic and the bytes of a message that returns the content. It raises any error for a bad message."""
 
 
 def format_maker(settings: IntakeSettings, environment: Mapping[str, str]) -> Callable[[str], Format]:
-    """Return a function that makes the format of a name."""
+    """Return a function that makes the format of a name.
+
+    Raises
+    ------
+    SettingsError
+        The secret for the registry cannot be read. The function raises it if a schema or a package is missing.
+    """
+    login = registry_login(environment)
 
     def make(name: str) -> Format:
         found = plain_format(settings, name)
-        if found is None:
-            raise SettingsError([f"intake.format: {name} is not supported"])
-        return found
+        if found is not None:
+            return found
+        try:
+            return _with_schema(settings, name, login)
+        except ImportError as error:
+            raise SettingsError([f"intake.format: {name} needs the package {error.name}; {_INSTALL}"]) from error
 
     return make
+
+
+def _with_schema(settings: IntakeSettings, name: str, login: str | None) -> Format:
+    if settings.registry is None:
+        return Plain(_avro(settings) if name == "avro" else _protobuf(settings))
+    return Registered(settings.registry, _client(settings, login), name, settings)
+
+
+class Plain:
+    """Messages of one schema, which the settings name.
+
+    Parameters
+    ----------
+    read
+        Decoder of a message.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message: see `Format`."""
+        try:
+            found = self._read(topic, value)
+        except Exception as error:
+            raise _bad(value, error) from error
+        return _documents(found), False
+
+
+class Registered:
+    """Messages in Confluent's wire format.
+
+    Parameters
+    ----------
+    address
+        Address of the registry, for errors.
+    client
+        Client of the registry.
+    name
+        Name of the format.
+    settings
+        Settings of the intake.
+    """
+
+    def __init__(self, address: str, client: Any, name: str, settings: IntakeSettings) -> None:
+        self._address = address
+        self._client = client
+        self._known: set[int] = set()
+        self._read = _deserializer(client, name, settings)
+
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message: see `Format`."""
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        if len(value) < _HEADER_BYTES or value[0] != 0:
+            raise Misfit(
+                Reason.BAD_ENCODING,
+                f"expected a zero byte and the id of a schema in four bytes, got {shown(value[:_HEADER_BYTES])}",
+            )
+        number = int.from_bytes(value[1:_HEADER_BYTES], "big")
+        try:
+            if number not in self._known:
+                self._client.get_schema(number)
+                self._known.add(number)
+            found = self._read(topic, value)
+        except SchemaRegistryError as error:
+            if error.http_status_code == _NOT_FOUND and number not in self._known:
+                raise Misfit(
+                    Reason.UNKNOWN_SCHEMA,
+                    f"expected a schema that the registry at {self._address} has, got the id {number}",
+                ) from error
+            raise self._away(f"{error.http_status_code}, {error.error_message}") from error
+        except OSError as error:
+            raise self._away(str(error)) from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] in _OF_HTTP:
+                raise self._away(f"{type(error).__name__}: {error}") from error
+            raise _bad(value, error) from error
+        return _documents(found), False
+
+    def _away(self, cause: str) -> UnavailableError:
+        return UnavailableError(
+            f"the schema registry at {self._address} gives no schema: {cause}; check that it runs, intake.registry, "
+            f"intake.registry_ca and {LOGIN}"
+        )
+
+
+_OF_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2", "anyio", "authlib")
+"""Packages whose errors mean that the registry did not answer."""
+
+
+def _client(settings: IntakeSettings, login: str | None) -> Any:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    options: dict[str, Any] = {"url": settings.registry, "timeout": _SECONDS, "max.retries": 1}
+    if login is not None:
+        options["basic.auth.user.info"] = login
+    if settings.registry_ca is not None:
+        options["ssl.ca.location"] = settings.registry_ca
+    try:
+        return SchemaRegistryClient(options)
+    except (OSError, ValueError) as error:
+        raise SettingsError([f"intake.registry: the client of the schema registry refuses it: {error}"]) from error
+
+
+def _deserializer(client: Any, name: str, settings: IntakeSettings) -> Read:
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    if name == "avro":
+        from confluent_kafka.schema_registry.avro import AvroDeserializer
+
+        reader = None if settings.schema is None else _text(settings.schema)
+        made: Any = AvroDeserializer(client, reader)
+    elif name == "json-schema":
+        from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+
+        made = JSONDeserializer(None, schema_registry_client=client)
+    else:
+        from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+
+        message = _message_class(settings)
+        inner = ProtobufDeserializer(message, {"use.deprecated.format": False}, client)
+        return lambda topic, value: _fields(inner(value, SerializationContext(topic, MessageField.VALUE)))
+    return lambda topic, value: made(value, SerializationContext(topic, MessageField.VALUE))
+
+
+def _avro(settings: IntakeSettings) -> Read:
+    import fastavro
+
+    try:
+        schema = fastavro.parse_schema(json.loads(_text(settings.schema or "")))
+    except (ValueError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+        raise SettingsError([f"intake.schema: expected an Avro schema in {settings.schema}, got: {error}"]) from error
+
+    def read(topic: str, value: bytes) -> Any:
+        content = io.BytesIO(value)
+        found = fastavro.schemaless_reader(content, schema, None)
+        if rest := len(value) - content.tell():
+            raise ValueError(f"{rest} bytes follow the record")
+        return found
+
+    return read
+
+
+def _protobuf(settings: IntakeSettings) -> Read:
+    message = _message_class(settings)
+
+    def read(topic: str, value: bytes) -> Any:
+        made = message()
+        made.ParseFromString(value)
+        return _fields(made)
+
+    return read
+
+
+def _message_class(settings: IntakeSettings) -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError
+
+    try:
+        files = descriptor_pb2.FileDescriptorSet.FromString(Path(settings.schema or "").read_bytes())
+        pool = descriptor_pool.DescriptorPool()
+        for one in files.file:
+            pool.Add(one)
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(settings.message or ""))
+    except OSError as error:
+        raise SettingsError([f"intake.schema: {settings.schema} cannot be read: {error.strerror}"]) from error
+    except (DecodeError, TypeError) as error:
+        raise SettingsError(
+            [
+                f"intake.schema: expected a descriptor set in {settings.schema} (protoc --include_imports "
+                f"--descriptor_set_out), got: {error}"
+            ]
+        ) from error
+    except KeyError as error:
+        raise SettingsError(
+            [f"intake.message: expected a message in {settings.schema}, got {settings.message!r}"]
+        ) from error
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    """Return the fields of a Protobuf message: those that are set, and those without presence, by their defaults."""
+    found: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            inner = field.message_type.fields_by_name["value"]
+            found[field.name] = {str(key): _value(inner, one) for key, one in value.items()}
+        elif field.is_repeated:
+            found[field.name] = [_value(field, one) for one in value]
+        elif not field.has_presence or message.HasField(field.name):
+            found[field.name] = _value(field, value)
+    return found
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        name = field.message_type.full_name
+        if name == "google.protobuf.Timestamp":
+            return value.ToMilliseconds()
+        if (
+            name.startswith("google.protobuf.")
+            and name.endswith("Value")
+            and "value" in field.message_type.fields_by_name
+        ):
+            return value.value
+        return _fields(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return value
+
+
+def _documents(found: Any) -> Sequence[dict[str, Any] | Misfit]:
+    if not isinstance(found, dict):
+        return (Misfit(Reason.NOT_AN_OBJECT, f"expected a record with fields, got {shown(found)}"),)
+    return (_plain(found),)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Avro as JSON has it: times in milliseconds since 1970, decimals as numbers."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return (at - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days * 86_400_000
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, (UUID, clock_time)):
+        return str(value)
+    return value
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _bad(value: bytes, error: Exception) -> Misfit:
+    return Misfit(
+        Reason.BAD_ENCODING,
+        f"expected a message of its schema, got {len(value)} bytes that do not fit: {type(error).__name__}: {error}"[
+            :900
+        ],
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"intake.schema: {path} cannot be read: {error}"]) from error

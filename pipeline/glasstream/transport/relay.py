@@ -22,12 +22,12 @@ from glasstream.errors import BrokerError, TopicError, UnavailableError
 from glasstream.health.steps import Steps
 from glasstream.transport.connection import Connection
 from glasstream.transport.group import GroupWatch, Look, View
+from glasstream.transport.input_topic import TopicIdentity
 from glasstream.transport.options import StageOptions
 from glasstream.transport.patience import Patience, heals
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.stage import WATCH_INTERVAL, Service
 from glasstream.transport.topic_check import check_topics
-from glasstream.transport.topic_identity import TopicIdentity
 from glasstream.transport.transactions import Consumed, LostMembershipError, ReplacedError, TransactionalProducer
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Relay:
         self.view = View(options.group, self.inputs[0])
         self._interval = interval
         self._patience = Patience(f"cannot read {', '.join(self.inputs)}")
-        self._identities = {name: TopicIdentity(connection, name, ANSWER) for name in self.inputs}
+        self._identities = {name: TopicIdentity(connection, name) for name in self.inputs}
         self._ids: dict[str, str] = {}
         #: Next offset to read of each owned partition.
         self._next: dict[Place, int] = {}
