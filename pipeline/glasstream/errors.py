@@ -12,7 +12,7 @@ GlasstreamError
 │   ├── ModelRaised               a model raised an error, or returned no finite number, in predict or learn
 │   └── NotCompilable             the model has no compiled form; the generic predictor evaluates it
 ├── CheckFailed                   an implementation breaks a law of its kind: see `glasstream.checks`
-├── AuthenticationError           the HMAC of pickled state does not verify, or there is no key to verify it
+├── AuthenticationError           the HMAC of saved state does not verify, or there is no key to verify it
 ├── BrokerError                   there is no broker, or it cannot do what is asked
 │   └── UnavailableError          brokers do not answer, or too few are up: retrying helps
 ├── StageError                    a worker cannot continue, for reasons outside its state

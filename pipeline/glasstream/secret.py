@@ -40,7 +40,7 @@ def secret(environment: Mapping[str, str], name: str) -> str | None:
 
 
 def hmac_key(environment: Mapping[str, str]) -> tuple[bytes, ...] | None:
-    """Return the keys that authenticate pickles: the secret ``GLASSTREAM_HMAC_KEY``, in lines or separated by commas.
+    """Return the keys that authenticate saved state: ``GLASSTREAM_HMAC_KEY``, in lines or separated by commas.
 
     The first key signs, all of them verify.
 

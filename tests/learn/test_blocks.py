@@ -12,12 +12,12 @@ from river import linear_model
 
 from glasstream.errors import NotCompilable
 from glasstream.ingest.message import Message, Position
-from glasstream.learn.checkpoint import opened, sealed
+from glasstream.learn.checkpoint import opened
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learning import families
 from glasstream.settings import Settings
 from tests.examples import examples, some
-from tests.learn.test_checkpoint import PLACE
+from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
 from tests.learning.conftest import compiled_only, ordered_categories
 
@@ -167,12 +167,12 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
             stops += 1
             if stops >= stop and stream.rows and at is None:
                 before.take(first)
-                at, checkpoint = first.position, sealed(first.state("s", at_rest=True), PLACE, key=KEY)
+                at, checkpoint = first.position, checkpoint_of(first, at_rest=True)
                 predicted = len(before.predictions)
     before.take(first)
     assert at is not None
     second, after = PartitionLearner(0, chosen(factory), first_offset=at.offset), Collected()
-    second.resume("s", opened(checkpoint, key=KEY), at)
+    second.resume("s", opened(checkpoint, second.settings, key=None), at)
     for one in log[at.offset :]:
         for _ in second.consume(one):
             pass
@@ -194,11 +194,11 @@ def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
         for one in log[:middle]:
             list(first.consume(one))
         first.cut()
-        checkpoint = sealed(first.state("s", at_rest=True), PLACE, key=KEY)
+        checkpoint = checkpoint_of(first, at_rest=True, key=KEY)
         predicted = len(first.outbox.predictions)
     second, after = PartitionLearner(0, chosen(factory), first_offset=middle), Collected()
     with ordered_categories():
-        second.resume("s", opened(checkpoint, key=KEY), Position(middle, 0))
+        second.resume("s", opened(checkpoint, second.settings, key=KEY), Position(middle, 0))
     assert second.streams["s"].learner.least_block is not None
     for one in log[middle:]:
         list(second.consume(one))

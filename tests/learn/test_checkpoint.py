@@ -1,4 +1,8 @@
-"""Laws of checkpoints: who goes on from one sends what would have been sent; what is not authentic is not opened."""
+"""Laws of checkpoints: a successor sends what its predecessor would have sent, and what is not authentic is not opened.
+
+What is read is plain data if the model learns in compiled code. `tests/learn/test_stream_state.py` has the laws of such
+data.
+"""
 
 import pickle
 from dataclasses import fields, replace
@@ -10,16 +14,20 @@ from hypothesis import strategies as st
 from glasstream.configuration import load
 from glasstream.errors import AuthenticationError, ModelError, StateError
 from glasstream.ingest.message import Message, Position
-from glasstream.learn.checkpoint import KIND, StreamState, newly_sealed, opened, sealed
+from glasstream.learn.checkpoint import KIND, newly_sealed, opened, saved, verified
 from glasstream.learn.partition import PartitionLearner
-from glasstream.models.codec.authentication import seal
+from glasstream.learn.stream_state import StreamState, reason_for_pickle
+from glasstream.learn.stream_state import encode as encode_state
+from glasstream.models.codec.authentication import Key, seal
 from glasstream.settings import Settings
 from glasstream_topics import events
-from glasstream_topics.checkpoints import Checkpoint, decode, encode
+from glasstream_topics.checkpoints import PICKLE, PLAIN, SEALED, Checkpoint, decode, encode
 from tests.learn.test_partition_learner import BASE, Collected, event, message, same
 
 KEY = b"a key of sixteen bytes"
-PLACE = Checkpoint(stream="s", epoch=0, rows=8, seqs=9, offset=1, used=0, fingerprint={}, sealed=b"")
+PLACE = Checkpoint(
+    stream="s", epoch=0, rows=8, seqs=9, offset=1, used=0, fingerprint={}, form=PLAIN, state=b""
+)  # fmt: skip
 METHODS = ["explain.methods=ipfi,isage,ipdp", "snapshot.shortest=10"]
 VARIANTS = {
     "linear": [],
@@ -28,6 +36,13 @@ VARIANTS = {
     "conditional removal": ["model.name=tree", "isage.removal=conditional"],
     "not compiled": ["model.name=river.neighbors:KNNClassifier"],
 }
+
+
+def checkpoint_of(learner: PartitionLearner, *, at_rest: bool = False, key: Key | None = None) -> Checkpoint:
+    """A checkpoint of the stream ``s``."""
+    stream, (offset, used) = learner.streams["s"].learner, learner.position
+    place = replace(PLACE, rows=stream.rows, seqs=stream.seqs, offset=offset, used=used)
+    return saved(learner.state("s", at_rest=at_rest), place, key=key)
 
 
 def odd(number: int) -> object:
@@ -51,8 +66,14 @@ for _n in range(24):
     LOG.append(message(2 * _n + 1, events.FLUSH if _n % 5 == 4 else odd(500 + _n)))
 
 
+def key_of(settings: Settings) -> Key | None:
+    """A key only where a pickle needs one."""
+    return KEY if reason_for_pickle(settings) else None
+
+
 def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected, list[Checkpoint]]:
     """Everything that is sent, and the state at every snapshot on the way, or at rest after every event."""
+    key = key_of(settings)
     learner = PartitionLearner(0, settings)
     collected, found = Collected(), []
     for one in LOG:
@@ -60,9 +81,8 @@ def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected
             if at_rest:
                 learner.cut()
             if at_rest or stream.at_snapshot:
-                offset, used = learner.position
-                place = replace(PLACE, rows=stream.rows, seqs=stream.seqs, offset=offset, used=used)
-                found.append(sealed(learner.state("s", at_rest=at_rest), place, key=KEY))
+                found.append(checkpoint_of(learner, at_rest=at_rest, key=key))
+                assert stream.rows == 0 or found[-1].form == (PLAIN if key is None else PICKLE)
     collected.take(learner)
     return collected, found
 
@@ -98,7 +118,9 @@ def test_a_successor_goes_on_from_any_checkpoint(variant: str, further: int) -> 
     whole, found = checkpoints(settings)
     assert len(found) > 2
     for checkpoint in found[:: 1 if variant == "linear" else 5]:
-        second, collected = handed_over(settings, checkpoint, opened(checkpoint, key=KEY), further)
+        second, collected = handed_over(
+            settings, checkpoint, opened(checkpoint, settings, key=key_of(settings)), further
+        )
         assert [one.version for one in second.outbox.snapshots] == [checkpoint.rows]
         until(second, Position(len(LOG), 0), LOG[checkpoint.offset :])
         collected.take(second)
@@ -120,7 +142,7 @@ def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) ->
     whole, found = checkpoints(settings, at_rest=True)
     snapshots = dict(whole.snapshots)
     for checkpoint in found[:: 7 if variant == "linear" else 29]:
-        state = opened(checkpoint, key=KEY)
+        state = opened(checkpoint, settings, key=key_of(settings))
         second, collected = handed_over(settings, checkpoint, state, further)
         newest = [version for version in snapshots if version <= checkpoint.rows][-1:]
         assert state.tells_model is (variant != "not compiled" or not newest)
@@ -151,7 +173,9 @@ def test_a_checkpoint_holds_no_password() -> None:
     learner.cut()
     assert events
     state = pickle.dumps(learner.state("s", at_rest=True), protocol=5)
+    plain = checkpoint_of(learner, at_rest=True)
     assert b"_reservoir" in state and b"hunter2" not in state
+    assert b"reservoir" in plain.state and b"hunter2" not in plain.state
 
 
 def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
@@ -163,12 +187,13 @@ def test_a_successor_judges_classes_as_its_predecessor_would() -> None:
     for one in log:
         for stream in first.consume(one):
             if stream.at_snapshot:
-                states.append((one.offset + 1, pickle.dumps(first.state("s"))))
+                states.append(replace(checkpoint_of(first), offset=one.offset + 1))
     whole.take(first)
     assert len(whole.dead) > 20 and len(states) > 5
-    for offset, state in states:
+    for checkpoint in states:
+        offset = checkpoint.offset
         second, collected = PartitionLearner(0, settings, first_offset=offset), Collected()
-        second.resume("s", pickle.loads(state), Position(offset, 0))  # noqa: S301
+        second.resume("s", opened(checkpoint, settings, key=None), Position(offset, 0))
         until(second, Position(len(log), 0), log[offset:])
         collected.take(second)
         assert collected.predictions == whole.predictions[-len(collected.predictions) :]
@@ -187,17 +212,26 @@ def test_names_that_are_not_kept_make_no_state_larger() -> None:
         if number % 500 == 499:
             learner.cut()
             learner.take_outbox()
-            place = replace(PLACE, rows=number + 1)
-            sizes.append(len(sealed(learner.state("s", at_rest=True), place, key=KEY).sealed))
+            sizes.append(len(checkpoint_of(learner, at_rest=True).state))
     assert max(sizes) - min(sizes) < 2_000, sizes
 
 
-BODY = b"state"
+SETTINGS = load(assignments=BASE)
 
 
-def checkpoint(body: bytes, rows: int = 8, key: bytes = KEY) -> Checkpoint:
-    place = {"epoch": 0, "rows": rows, "seqs": 9, "offset": 1, "used": 0, "fingerprint": {}}
-    return replace(PLACE, rows=rows, sealed=seal(body, kind=KIND, stream="s", key=key, **place))
+def _state_of_a_new_stream() -> StreamState:
+    learner = PartitionLearner(0, SETTINGS)
+    list(learner.consume(message(0, {"x": {"a": 1.0}})))
+    learner.cut()
+    return learner.state("s", at_rest=True)
+
+
+STATE = _state_of_a_new_stream()
+
+
+def checkpoint(body: bytes, rows: int = 8, key: bytes = KEY, form: str = PICKLE) -> Checkpoint:
+    place = {"epoch": 0, "rows": rows, "seqs": 9, "offset": 1, "used": 0, "fingerprint": {}, "form": form}
+    return replace(PLACE, rows=rows, form=form, state=seal(body, kind=KIND, stream="s", key=key, **place))
 
 
 class Explosive:
@@ -213,28 +247,62 @@ class Explosive:
         checkpoint(pickle.dumps(Explosive()), key=b"another key of sixteen bytes"),
         replace(checkpoint(pickle.dumps(Explosive())), rows=9),
         replace(checkpoint(pickle.dumps(Explosive())), stream="t"),
-        replace(checkpoint(b""), sealed=b"x"),
-        replace(checkpoint(b""), sealed=b""),
+        replace(checkpoint(pickle.dumps(Explosive()), form=SEALED), form=PICKLE),
+        replace(checkpoint(b""), state=b"x"),
+        replace(checkpoint(b""), state=b""),
     ],
-    ids=["another key", "another row", "another stream", "short", "empty"],
+    ids=["another key", "another row", "another stream", "another form", "short", "empty"],
 )
 def test_what_is_not_authentic_is_not_opened(forged: Checkpoint) -> None:
     with pytest.raises(StateError, match=r"cannot open the checkpoint of stream '[st]' at row \d: .*(HMAC|sealed for)"):
-        opened(forged, key=KEY)
+        opened(forged, SETTINGS, key=KEY)
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\x05X", pickle.dumps({"rows": 3})])
 def test_a_state_of_another_version_is_refused(body: bytes) -> None:
     with pytest.raises(StateError, match=r"the checkpoint of stream 's' at row 8.*epoch"):
-        opened(checkpoint(body), key=KEY)
+        opened(checkpoint(body), SETTINGS, key=KEY)
 
 
-def test_there_is_no_checkpoint_without_a_key_or_of_what_cannot_be_pickled() -> None:
-    state = StreamState(None, None, 0, (), {})
+@pytest.mark.parametrize("body", [b"", b"\x80\x05X", pickle.dumps(Explosive())])
+@pytest.mark.parametrize("form", [PLAIN, SEALED])
+def test_what_should_be_plain_data_is_never_unpickled(body: bytes, form: str) -> None:
+    made = checkpoint(body, form=SEALED) if form == SEALED else replace(PLACE, state=body)
+    with pytest.raises(StateError, match=r"the checkpoint of stream 's' at row 8 is not used: .*new epoch"):
+        opened(made, SETTINGS, key=KEY if form == SEALED else None)
+
+
+def test_there_is_no_pickle_without_a_key_and_none_of_what_cannot_be_pickled() -> None:
+    learner = PartitionLearner(0, load(assignments=[*BASE, *VARIANTS["not compiled"]]))
+    for one in LOG[:4]:
+        list(learner.consume(one))
+    learner.cut()
     with pytest.raises(AuthenticationError, match="GLASSTREAM_HMAC_KEY"):
-        sealed(state, PLACE, key=None)
+        checkpoint_of(learner, at_rest=True)
+    learner.streams["s"].learner._model.extra = lambda: None
     with pytest.raises(ModelError, match=r"cannot be pickled.*checkpoint\.seconds = 0"):
-        sealed(replace(state, learner={"_model": lambda: None}), PLACE, key=KEY)
+        checkpoint_of(learner, at_rest=True, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("variant", "why"),
+    [
+        ("linear", None),
+        ("tree", None),
+        ("conditional removal", "isage.removal=conditional keeps trees of River"),
+        ("not compiled", "the model of classification learns in River: "),
+    ],
+)
+def test_a_key_is_needed_only_for_what_stays_in_river(variant: str, why: str | None) -> None:
+    reason = reason_for_pickle(load(assignments=[*BASE, *METHODS, *VARIANTS[variant]]))
+    assert reason is None if why is None else str(reason).startswith(why)
+
+
+def test_a_worker_with_a_key_refuses_what_was_saved_without_one() -> None:
+    with pytest.raises(StateError, match="saved without an HMAC key, and this worker has one; unset"):
+        opened(PLACE, SETTINGS, key=KEY)
+    with pytest.raises(StateError, match="needs a key"):
+        opened(checkpoint(b"", form=SEALED), SETTINGS, key=None)
 
 
 NATURALS = st.integers(0, 2**53)
@@ -248,31 +316,31 @@ PLACES = st.builds(
     offset=NATURALS,
     used=NATURALS,
     fingerprint=st.dictionaries(st.text(max_size=5), SETTING, max_size=3),
-    sealed=st.just(b""),
+    form=st.just(PLAIN),
+    state=st.just(b""),
 )
-STATE = StreamState(None, None, 0, (), {})
 
 
-@given(place=PLACES, other=PLACES, names=st.sets(st.sampled_from([one.name for one in fields(Checkpoint)][:-1])))
+@given(place=PLACES, other=PLACES, names=st.sets(st.sampled_from([one.name for one in fields(Checkpoint)][:-2])))
 def test_a_sealed_body_opens_in_its_own_checkpoint_only(place: Checkpoint, other: Checkpoint, names: set[str]) -> None:
     """A body is refused under any other stream, epoch, rows, seqs, offset, used or fingerprint."""
-    made = sealed(STATE, place, key=KEY)
+    made = saved(STATE, place, key=KEY)
     kept = decode(encode(made))
-    assert opened(kept, key=KEY) == STATE
+    assert verified(kept, key=KEY) == encode_state(STATE)
     moved = replace(kept, **{name: getattr(other, name) for name in names})
     if encode(moved) == encode(kept):
         return
     with pytest.raises(StateError, match=r"cannot open .*expected a body sealed for it, got one sealed for"):
-        opened(moved, key=KEY)
+        opened(moved, SETTINGS, key=KEY)
 
 
 @given(keys=st.lists(st.binary(min_size=16, max_size=40), min_size=3, max_size=5, unique=True))
 def test_of_several_keys_the_first_signs_and_any_verifies(keys: list[bytes]) -> None:
-    made = sealed(STATE, PLACE, key=tuple(keys))
-    assert made == sealed(STATE, PLACE, key=keys[0])
-    assert opened(made, key=(*keys[1:], keys[0])) == STATE
+    made = saved(STATE, PLACE, key=tuple(keys))
+    assert made == saved(STATE, PLACE, key=keys[0])
+    assert verified(made, key=(*keys[1:], keys[0])) == encode_state(STATE)
     assert newly_sealed(made, key=tuple(keys)) and not newly_sealed(made, key=(*keys[1:], keys[0]))
     with pytest.raises(StateError, match="its HMAC does not match"):
-        opened(made, key=tuple(keys[1:]))
+        opened(made, SETTINGS, key=tuple(keys[1:]))
     with pytest.raises(AuthenticationError, match="at least 16 bytes"):
-        sealed(STATE, PLACE, key=(*keys, b"short"))
+        saved(STATE, PLACE, key=(*keys, b"short"))

@@ -5,17 +5,15 @@ from typing import Any
 import pytest
 
 from glasstream.ingest.message import Message, Position
-from glasstream.learn.checkpoint import opened, sealed
+from glasstream.learn.checkpoint import opened
 from glasstream.learn.partition import PartitionLearner
 from glasstream.settings import Settings
 from glasstream.sources.bundled import BundledStream
 from glasstream.sources.delayed import Delayed, LabelDelay
 from glasstream_topics import predictions
 from tests.late_labels import apart, delays
-from tests.learn.test_checkpoint import PLACE
+from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
-
-KEY = b"a key of sixteen bytes"
 
 
 def odd(number: int) -> dict[str, Any]:
@@ -112,7 +110,7 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
     for one in log:
         for stream in learner.consume(one):
             if stream.at_snapshot:
-                states.append((learner.position, sealed(learner.state("s"), PLACE, key=KEY)))
+                states.append((learner.position, checkpoint_of(learner)))
     whole.take(learner)
     assert len(states) > 8 and any(place.used for place, _ in states)
     for place, checkpoint in states:
@@ -121,7 +119,7 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
         _until(first, end, log)
         collected.take(first)
         second = PartitionLearner(0, chosen, first_offset=place.offset, silent_until=first.position)
-        second.resume("s", opened(checkpoint, key=KEY), place)
+        second.resume("s", opened(checkpoint, chosen, key=None), place)
         _until(second, Position(len(log), 0), log[place.offset :])
         collected.take(second)
         collected.snapshots = whole.snapshots

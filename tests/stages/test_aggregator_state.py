@@ -161,7 +161,7 @@ def _novelty(size: int, limit: int) -> Written:
 
 def _checkpoint(size: int, limit: int) -> Written:
     one = checkpoints.Checkpoint(
-        stream="s", epoch=0, rows=7, seqs=9, offset=1, used=0, fingerprint={}, sealed=bytes(size)
+        stream="s", epoch=0, rows=7, seqs=9, offset=1, used=0, fingerprint={}, form="plain", state=bytes(size)
     )
     return dict(checkpoints.split(one, limit))
 
@@ -171,7 +171,7 @@ def _restored_checkpoint(latest: Mapping[bytes, bytes]) -> int:
     for key, value in latest.items():
         assembler.add(key, value)
     data = assembler.get("s", 0, 7)
-    return -1 if data is None else len(checkpoints.decode(data).sealed)
+    return -1 if data is None else len(checkpoints.decode(data).state)
 
 
 def _restored_anchor(latest: Mapping[bytes, bytes]) -> int:

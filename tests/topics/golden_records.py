@@ -429,7 +429,15 @@ def learner_partition() -> progress_learner.LearnerPartitionProgress:
 
 def checkpoint() -> checkpoints.Checkpoint:
     return checkpoints.Checkpoint(
-        stream="elec2", epoch=0, rows=64, seqs=66, offset=7, used=3, fingerprint=dict(FINGERPRINT), sealed=SNAPSHOT
+        stream="elec2",
+        epoch=0,
+        rows=64,
+        seqs=66,
+        offset=7,
+        used=3,
+        fingerprint=dict(FINGERPRINT),
+        form="sealed",
+        state=SNAPSHOT,
     )
 
 
@@ -537,7 +545,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "contributions.v1.reset.bin": lambda: _mark_in_contributions(ends=True),
     "snapshots.v1.chunk-0.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[0][1],
     "snapshots.v1.chunk-1.bin": lambda: snapshots.split("elec2", 0, 64, SNAPSHOT, limit=512)[1][1],
-    "checkpoints.v1.chunk-0.bin": lambda: checkpoints.split(checkpoint(), limit=4096)[0][1],
+    "checkpoints.v2.chunk-0.bin": lambda: checkpoints.split(checkpoint(), limit=4096)[0][1],
     "progress.learner.v1.partition.json": lambda: progress_learner.encode(learner_partition())[1],
     "progress.learner.v1.stream.json": lambda: progress_learner.encode(learner_stream())[1],
     "progress.aggregator.v1.partition.json": lambda: progress_aggregator.encode_partition(aggregator_partition())[1],

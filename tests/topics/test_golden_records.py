@@ -276,7 +276,7 @@ def test_a_snapshot_is_read() -> None:
 
 def test_a_checkpoint_is_read() -> None:
     assembler = checkpoints.Assembler(1 << 20)
-    assembler.add(b"elec2/0/64/0", checked_in("checkpoints.v1.chunk-0.bin"))
+    assembler.add(b"elec2/0/64/0", checked_in("checkpoints.v2.chunk-0.bin"))
     data = assembler.get("elec2", 0, 64)
     assert data is not None
     assert checkpoints.decode(data) == checkpoint()

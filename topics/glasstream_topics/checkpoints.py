@@ -1,11 +1,12 @@
 """`checkpoints`: the state of a stream's learner after some row, in chunks; see `glasstream_topics.versions`.
 
-The version of a checkpoint is the number of rows learned. Its metadata is in the clear. The state is pickled and sealed
-(`glasstream.models.codec.authentication`): readers unpickle it only after they have verified its HMAC.
+The version of a checkpoint is the number of rows learned. Its metadata is in the clear. The state is plain data, or a
+pickle if the model learns in River. A pickle is always sealed (`glasstream.models.codec.authentication`), and plain
+data are sealed if the learner has an HMAC key. Readers open what is sealed only after they have verified its HMAC.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -15,9 +16,26 @@ from glasstream_topics.errors import FrameError
 from glasstream_topics.progress import Setting
 from glasstream_topics.versions import Identity, Key, tombstones
 
-__all__ = ["TOPIC", "VERSION", "Assembler", "Checkpoint", "Identity", "Key", "decode", "encode", "split", "tombstones"]
+__all__ = [
+    "PICKLE",
+    "PLAIN",
+    "SEALED",
+    "TOPIC",
+    "VERSION",
+    "Assembler",
+    "Checkpoint",
+    "Identity",
+    "Key",
+    "decode",
+    "encode",
+    "split",
+    "tombstones",
+]
 
-VERSION: Final = 1
+VERSION: Final = 2
+PLAIN: Final = "plain"
+SEALED: Final = "sealed"
+PICKLE: Final = "pickle"
 _KIND: Final = "checkpoint"
 _CHUNK_KIND: Final = "checkpoint-chunk"
 
@@ -49,8 +67,10 @@ class Checkpoint:
         where the stream resumes in its partition of `events`: the message, and the number of its events that are used.
     fingerprint
         the settings and versions that change numbers, by name.
-    sealed
-        the pickled state, sealed with its HMAC.
+    form
+        `plain`: plain data; `sealed`: plain data with an HMAC; `pickle`: a pickle with an HMAC.
+    state
+        the state in this form.
     """
 
     stream: str
@@ -60,17 +80,18 @@ class Checkpoint:
     offset: Natural
     used: Natural
     fingerprint: dict[str, Setting]
-    sealed: bytes
+    form: Literal["plain", "sealed", "pickle"]
+    state: bytes
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """Return the bytes of a checkpoint, to be split into chunks."""
-    meta = {name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__ if name != "sealed"}
-    return frames.encode(_KIND, VERSION, meta, {"sealed": np.frombuffer(checkpoint.sealed, np.uint8)})
+    meta = {name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__ if name != "state"}
+    return frames.encode(_KIND, VERSION, meta, {"state": np.frombuffer(checkpoint.state, np.uint8)})
 
 
 def decode(data: bytes) -> Checkpoint:
-    """Decode a checkpoint; its state stays sealed.
+    """Decode a checkpoint; its state stays as it is.
 
     Raises
     ------
@@ -78,10 +99,10 @@ def decode(data: bytes) -> Checkpoint:
         the bytes are damaged, of another kind, or of another version.
     """
     frame = frames.decode(data, _KIND, VERSION)
-    sealed = frame.arrays.get("sealed")
-    if sealed is None or sealed.dtype != np.uint8 or sealed.ndim != 1 or len(frame.arrays) != 1:
-        raise FrameError("a checkpoint: expected one array, sealed, of bytes")
-    return frames.convert({**frame.meta, "sealed": sealed.tobytes()}, Checkpoint, _KIND)
+    state = frame.arrays.get("state")
+    if state is None or state.dtype != np.uint8 or state.ndim != 1 or len(frame.arrays) != 1:
+        raise FrameError("a checkpoint: expected one array, state, of bytes")
+    return frames.convert({**frame.meta, "state": state.tobytes()}, Checkpoint, _KIND)
 
 
 def split(checkpoint: Checkpoint, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:

@@ -5,24 +5,28 @@ method do not depend on which other methods are in use.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.background.reservoir import Reservoir, together
 from glasstream.draws import stream_key
+from glasstream.errors import StateError
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Passing
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.methods import MOST_OUTPUTS, numbers_of_a_row
 
+_RESERVOIR: Final = "reservoir"
+"""Name of the rows held in the state; other names begin with that of a method."""
+
 
 class Background:
     """Background rows of one stream, and what each method keeps beside them.
 
-    It is saved by pickling, so it keeps no settings but those of the methods: others may hold secrets.
+    It may be pickled, so it keeps no settings but those of the methods: others may hold secrets.
 
     Parameters
     ----------
@@ -70,7 +74,44 @@ class Background:
 
     def held(self, rows: int) -> NDArray[np.float64]:
         """Return (up to L, d) rows that the reservoir holds after `rows` rows have entered."""
-        return self._reservoir.rows[: min(rows, self._reservoir.size)]
+        return self._reservoir.held(rows)
+
+    def state(self, rows: int) -> dict[str, NDArray[Any]] | None:
+        """Return the state after `rows` rows as arrays; None if a method keeps what only a pickle can hold."""
+        arrays = {_RESERVOIR: self.held(rows)}
+        for name, method in self.methods.items():
+            kept = method.state()
+            if kept is None:
+                return None
+            arrays |= {f"{name}/{part}": array for part, array in kept.items()}
+        return arrays
+
+    def restore(self, arrays: Arrays, rows: int, features: FeatureTable) -> None:
+        """Continue from a state after `rows` rows, as `state` returns it.
+
+        Raises
+        ------
+        StateError
+            The state is not one of these settings, or does not fit the features of the stream.
+        """
+        parts: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in self.methods}
+        held: NDArray[np.float64] | None = None
+        for name, array in arrays.items():
+            method, _, part = name.partition("/")
+            if name == _RESERVOIR:
+                held = array
+            elif part and method in parts:
+                parts[method][part] = array
+            else:
+                raise StateError(f"background rows: expected none named {name!r:.60}")
+        if held is None or held.dtype != np.float64 or held.ndim != 2:
+            raise StateError("background rows: expected a matrix of numbers")
+        most = min(rows, self._reservoir.size)
+        if len(held) != most or held.shape[1] > len(features) or not features.can_hold(held):
+            raise StateError(f"background rows: expected {most} rows with values of the stream's features")
+        self._reservoir.hold(held)
+        for name, drawing in self.methods.items():
+            drawing.restore(parts[name], features)
 
     def row_numbers(self, width: int, outputs: int) -> int:
         """Return the largest count of numbers that one row takes in a block or, if more, in its answer.

@@ -42,9 +42,14 @@ class Categories:
         """Return an instance without features."""
         return cls(most, window, np.zeros((0, most)), np.zeros((0, most), np.int64), np.zeros(0, np.int64))
 
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.left_out)
+
     def widen(self, width: int) -> None:
         """Make room for new features."""
-        more = width - len(self.left_out)
+        more = width - self.width
         if more > 0:
             self.codes = np.pad(self.codes, ((0, more), (0, 0)), constant_values=np.nan)
             self.seen = np.pad(self.seen, ((0, more), (0, 0)))
@@ -87,6 +92,8 @@ class Categories:
             The state has another number of places.
         """
         left_out = np.array(state["left_out"], np.int64)
+        if left_out.ndim != 1:
+            raise ValueError("expected a number of each feature")
         codes, seen = (np.array(state[name]).reshape(len(left_out), most) for name in ("codes", "seen"))
         return cls(most, window, codes.astype(np.float64), seen.astype(np.int64), left_out)
 

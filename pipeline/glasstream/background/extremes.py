@@ -45,9 +45,14 @@ class Extremes:
         none = np.zeros((2, 0), np.int64)
         return cls(window, np.zeros((2, 0, capacity), np.int64), np.zeros((2, 0, capacity)), none, none.copy())
 
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.size.shape[1])
+
     def widen(self, width: int) -> None:
         """Make room for new features."""
-        more = width - self.size.shape[1]
+        more = width - self.width
         if more > 0:
             self.rows = np.pad(self.rows, ((0, 0), (0, more), (0, 0)))
             self.values = np.pad(self.values, ((0, 0), (0, more), (0, 0)))
@@ -93,9 +98,19 @@ class Extremes:
 
     @classmethod
     def restore(cls, window: int, state: Mapping[str, NDArray[np.generic]]) -> "Extremes":
-        """Restore the extremes from a saved state."""
+        """Restore the extremes from a saved state.
+
+        Raises
+        ------
+        ValueError
+            The state does not belong to extremes of such a window.
+        """
         made = cls.empty(window)
         size = np.array(state["size"], np.int64)
+        if size.ndim != 2 or len(size) != 2 or bool(((size < 0) | (size > window)).any()):
+            raise ValueError(f"expected two queues of at most {window} values for each feature")
+        if not state["rows"].shape == state["values"].shape == (size.sum(),) or not np.isfinite(state["values"]).all():
+            raise ValueError(f"expected {size.sum()} values and their rows")
         made.widen(size.shape[1])
         made._grow(max(made.rows.shape[2], int(size.max(initial=0))))
         held = np.arange(made.rows.shape[2]) < size[:, :, None]

@@ -56,13 +56,18 @@ class FrequencyStore:
         return cls(size, probability, key, values, values.copy(), numbers, numbers.copy(), numbers.copy())
 
     @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.held)
+
+    @property
     def window(self) -> int:
         """Average number of rows that a full store covers."""
         return ceil(self.size / self.probability)
 
     def widen(self, width: int) -> None:
         """Make room for new features."""
-        more = width - len(self.held)
+        more = width - self.width
         if more > 0:
             self.values = np.pad(self.values, ((0, more), (0, 0)))
             self.ordered = np.pad(self.ordered, ((0, more), (0, 0)))
@@ -114,12 +119,17 @@ class FrequencyStore:
         ValueError
             The state belongs to a store of another size.
         """
-        held = np.array(state["held"], np.int64)
+        held, oldest, seen = (np.array(state[name], np.int64) for name in ("held", "oldest", "seen"))
+        if held.ndim != 1 or not held.shape == oldest.shape == seen.shape:
+            raise ValueError("expected numbers of each feature")
+        if bool(((held < 0) | (held > size) | (oldest < 0) | (oldest >= size)).any()):
+            raise ValueError(f"expected at most {size} values of each feature")
         values = np.array(state["values"], np.float64).reshape(len(held), size)
         ordered = np.zeros_like(values)
         for j, count in enumerate(held):
             ordered[j, :count] = np.sort(values[j, :count])
-        oldest, seen = np.array(state["oldest"], np.int64), np.array(state["seen"], np.int64)
+        if not np.isfinite(values).all():
+            raise ValueError("expected finite values")
         return cls(size, probability, key, values, ordered, held, oldest, seen)
 
 

@@ -185,6 +185,11 @@ class Grids:
         self.categories.pass_through(block, other, first_row, start, out)
         return out
 
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.categories.width
+
     def state(self) -> Arrays:
         """Return the state for a successor with the same settings."""
         parts = {"numbers": self.numbers.state(), "categories": self.categories.state()}
@@ -206,12 +211,16 @@ class Grids:
         try:
             for name, array in state.items():
                 part, name = name.split("/")
+                if array.dtype != (np.float64 if name in ("values", "codes") else np.int64):
+                    raise ValueError(f"{name}: expected other numbers than {array.dtype}")
                 parts[part][name] = array
             if isinstance(made.numbers, Extremes):
                 made.numbers = Extremes.restore(settings.window, parts["numbers"])
             else:
                 made.numbers = FrequencyStore.restore(settings.store, made.numbers.probability, key, parts["numbers"])
             made.categories = Categories.restore(settings.categories, settings.window, parts["categories"])
+            if made.numbers.width != made.categories.width:
+                raise ValueError(f"{made.numbers.width} and {made.categories.width} features")
         except (KeyError, ValueError) as error:
             raise StateError(
                 f"grids: the state is not one of grids with {settings} ({error!r}); "

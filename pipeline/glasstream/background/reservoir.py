@@ -101,6 +101,15 @@ class Reservoir:
         """Return a reservoir without rows or features."""
         return cls(size, sampling, key, np.empty((size, 0)))
 
+    def held(self, rows: int) -> NDArray[np.float64]:
+        """Return (up to size, d) rows that the reservoir holds after `rows` rows have entered."""
+        return self.rows[: min(rows, self.size)]
+
+    def hold(self, rows: NDArray[np.float64]) -> None:
+        """Hold these rows, as `held` returns them, instead of the present ones."""
+        self.rows = np.full((self.size, rows.shape[1]), np.nan)
+        self.rows[: len(rows)] = rows
+
     def pass_through(self, block: NDArray[np.float64], first_row: int, start: int, draws: int) -> NDArray[np.float64]:
         """Draw background values for each row of a block, and let each row enter after its draws.
 

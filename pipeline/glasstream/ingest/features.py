@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.ingest.limits import IngestLimits
+from glasstream_topics.events import LARGEST
 
 Value = float | str | bool | None
 
@@ -195,6 +196,19 @@ class FeatureTable:
         encoded = self.encode(x)
         counts.retyped, counts.over_limit = before
         return encoded
+
+    def can_hold(self, rows: NDArray[np.float64]) -> bool:
+        """Return whether rows of the first features consist of absent values and of what an event can have there."""
+        for slot in range(rows.shape[1]):
+            values, kind = rows[~np.isnan(rows[:, slot]), slot], self.kinds[slot]
+            if kind is Kind.NUMBER:
+                fits = np.abs(values) <= LARGEST
+            else:
+                codes = 2 if kind is Kind.BOOLEAN else len(self.categories[slot])
+                fits = (values >= 0) & (values < codes) & (values == np.floor(values))
+            if not fits.all():
+                return False
+        return True
 
     def given(self) -> list[bool]:
         """Return for each slot whether the model gets this feature."""

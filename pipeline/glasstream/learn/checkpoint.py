@@ -1,98 +1,61 @@
-"""Save the state of a stream's learner as bytes with an HMAC, and restore it.
+"""Save the state of a stream's learner in a checkpoint, and restore it.
 
-The model comes from River or from the user, so the state is a pickle. It is unpickled only after its HMAC has been
-verified. A checkpoint is normally taken right after a snapshot. At that point no block is open, and every later row is
-explained with this version of the model or a later one, so the state needs no earlier version. A checkpoint at another
-point, after open blocks have been cut, also holds the newest snapshot if the model is compiled. The snapshot of any
-other model stays on `snapshots` until later rows are aggregated.
+A state is plain data if its model learns in compiled code (`glasstream.learn.stream_state`). Otherwise it is a pickle,
+because the model comes from River or from the user. A pickle needs an HMAC key, and is opened only after its HMAC has
+been verified. With a key, plain data are sealed and verified, too.
+
+A checkpoint is normally taken right after a snapshot. At that point no block is open, and every later row is explained
+with this version of the model or a later one, so the state needs no earlier version. A checkpoint at another point,
+after open blocks have been cut, also holds the newest snapshot if the model is compiled. The snapshot of any other
+model stays on `snapshots` until later rows are aggregated.
 """
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from glasstream.errors import AuthenticationError, ModelError, StateError
-from glasstream.ingest.admission import Task
-from glasstream.ingest.decode import Rejected
-from glasstream.ingest.features import FeatureTable
-from glasstream.ingest.waiting import Waiting
-from glasstream.learn.learner import tells_model
+from glasstream.errors import AuthenticationError, GlasstreamError, ModelError, StateError
+from glasstream.learn import stream_state
+from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key, Named, open_sealed, seal
-from glasstream_topics.checkpoints import Checkpoint
+from glasstream.settings import Settings
+from glasstream_topics.checkpoints import PICKLE, PLAIN, SEALED, Checkpoint
 
 KIND: Final = "checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamState:
-    """State from which a stream resumes.
-
-    Attributes
-    ----------
-    task, target_kind
-        Task and kind of target that the admission has determined.
-    first_offset
-        Offset of the stream's first message.
-    rejected
-        Elements of the current message that were rejected after decoding.
-    learner
-        State of the learner, from `StreamLearner.state`.
-    classes
-        Classes of the accepted labels, in order of first appearance.
-    """
-
-    task: Task | None
-    target_kind: type | None
-    first_offset: int
-    rejected: Sequence[Rejected]
-    learner: dict[str, Any]
-    classes: tuple[str, ...] = ()
-
-    @property
-    def features(self) -> FeatureTable:
-        """The features that the learner has seen."""
-        return self.learner["_features"]  # type: ignore[no-any-return]
-
-    @property
-    def tells_model(self) -> bool:
-        """Whether resuming from this state reproduces the snapshot that explains the next row."""
-        return tells_model(self.learner)
-
-    @property
-    def waiting(self) -> Waiting[Any]:
-        """The events that wait for their labels."""
-        return self.learner["waiting"]  # type: ignore[no-any-return]
-
-
-def sealed(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpoint:
-    """Return the checkpoint with the state sealed by an HMAC that is valid for this checkpoint only.
+def saved(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpoint:
+    """Return the checkpoint with a state, sealed by an HMAC that is valid for this checkpoint only if there is a key.
 
     Parameters
     ----------
     state
         State from which a successor resumes.
     place
-        Checkpoint to be written; its own `sealed` is ignored.
+        Checkpoint to be written; its own `form` and `state` are ignored.
     key
-        The HMAC key, or several keys of which the first signs.
+        The HMAC key, or several keys of which the first signs; None is enough for plain data.
 
     Raises
     ------
     ModelError
         The model cannot be pickled.
     AuthenticationError
-        There is no key.
+        The state is a pickle, and there is no key.
     """
+    data = stream_state.encode(state)
+    if data is not None and key is None:
+        return replace(place, form=PLAIN, state=data)
     try:
-        body = pickle.dumps(state, protocol=5)
+        body = pickle.dumps(state, protocol=5) if data is None else data
     except Exception as error:
         raise ModelError(
             f"stream {place.stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so there can be "
             "no checkpoints of it; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
             "(a restart then learns everything again)"
         ) from error
-    return replace(place, sealed=seal(body, kind=KIND, stream=place.stream, key=key, **_names(place)))
+    place = replace(place, form=PICKLE if data is None else SEALED)
+    return replace(place, state=seal(body, kind=KIND, stream=place.stream, key=key, **_names(place)))
 
 
 def _names(checkpoint: Checkpoint) -> dict[str, Named]:
@@ -104,22 +67,31 @@ def _names(checkpoint: Checkpoint) -> dict[str, Named]:
         "offset": checkpoint.offset,
         "used": checkpoint.used,
         "fingerprint": checkpoint.fingerprint,
+        "form": checkpoint.form,
     }
 
 
 def verified(checkpoint: Checkpoint, *, key: Key | None) -> bytes:
-    """Return the state in a checkpoint, still pickled.
+    """Return the bytes of the state in a checkpoint, unopened.
 
     Raises
     ------
     AuthenticationError
-        None of the keys made its HMAC, or the HMAC belongs to another checkpoint.
+        None of the keys made its HMAC, or the HMAC belongs to another checkpoint; or it has none although there is a
+        key.
     """
-    return open_sealed(checkpoint.sealed, kind=KIND, stream=checkpoint.stream, key=key, **_names(checkpoint))
+    if checkpoint.form == PLAIN:
+        if key is None:
+            return checkpoint.state
+        raise AuthenticationError(
+            f"the state of stream {checkpoint.stream!r} was saved without an HMAC key, and this worker has one; unset "
+            "GLASSTREAM_HMAC_KEY (and GLASSTREAM_HMAC_KEY_FILE) to use the state, or begin a new epoch"
+        )
+    return open_sealed(checkpoint.state, kind=KIND, stream=checkpoint.stream, key=key, **_names(checkpoint))
 
 
 def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
-    """Return whether a checkpoint is sealed with the current signing key, and not with one that only verifies."""
+    """Return whether a checkpoint needs no other seal: it has one of the signing key, or there is no key."""
     try:
         verified(checkpoint, key=key[:1] if isinstance(key, tuple) else key)
     except AuthenticationError:
@@ -127,8 +99,13 @@ def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
     return True
 
 
-def opened(checkpoint: Checkpoint, *, key: Key | None) -> StreamState:
+def opened(checkpoint: Checkpoint, settings: Settings, *, key: Key | None) -> StreamState:
     """Return the state in a checkpoint.
+
+    Parameters
+    ----------
+    settings
+        All settings, as the fingerprint of the checkpoint demands.
 
     Raises
     ------
@@ -140,6 +117,16 @@ def opened(checkpoint: Checkpoint, *, key: Key | None) -> StreamState:
         body = verified(checkpoint, key=key)
     except AuthenticationError as error:
         raise StateError(f"cannot open {what}: {error}") from error
+    if checkpoint.form == PICKLE:
+        return _unpickled(body, what)
+    stream, rows, seqs = checkpoint.stream, checkpoint.rows, checkpoint.seqs
+    try:
+        return stream_state.decode(body, stream=stream, rows=rows, seqs=seqs, settings=settings)
+    except GlasstreamError as error:
+        raise StateError(f"{what} is not used: {error}; begin a new epoch") from error
+
+
+def _unpickled(body: bytes, what: str) -> StreamState:
     try:
         state = pickle.loads(body)  # noqa: S301 - authentic
     except Exception as error:

@@ -84,7 +84,7 @@ _STATE: Final = (
     ),
 )
 """Attributes of the state that a successor needs, if no block is open."""
-_NEWEST: Final = "newest"
+NEWEST: Final = "newest"
 """Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
 _THIRD_CLASS: Final = (
     "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
@@ -98,7 +98,7 @@ _CHECKED_ROWS = 10
 
 def tells_model(state: Mapping[str, Any]) -> bool:
     """Return whether resuming from a state reproduces the snapshot that explains the next row."""
-    return _NEWEST not in state or not state["_through_river"]
+    return NEWEST not in state or not state["_through_river"]
 
 
 class StreamLearner:
@@ -484,7 +484,7 @@ class StreamLearner:
         state = {name: getattr(self, name) for name in _STATE}
         if not self.settings.model.learns:
             return state | {"_model": None}  # its file is at hand, and the fingerprint of the settings names it
-        return {**state, _NEWEST: self._compiled} if at_rest else state
+        return {**state, NEWEST: self._compiled} if at_rest else state
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Resume from a saved state, and make its newest snapshot again.
@@ -502,8 +502,8 @@ class StreamLearner:
         self._most_rows = self._rows_of_a_block()
         if self._flush_before:  # the mark was the last item that was sent
             self.outbox.sent.append(self._flush_item())
-        predictor: Predictor | None = state.get(_NEWEST)
-        if _NEWEST not in state and self._model is not None:
+        predictor: Predictor | None = state.get(NEWEST)
+        if NEWEST not in state and self._model is not None:
             predictor = self._predictor(self._model)
         if predictor is not None:
             self._compiled = predictor if predictor.compiled else None

@@ -23,8 +23,8 @@ from glasstream.ingest.decode import Decoded, Rejected, decode
 from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position, Rejections
 from glasstream.ingest.waiting import Joined
-from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.learner import Outbox, StreamLearner
+from glasstream.learn.stream_state import StreamState
 from glasstream.settings import Settings
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason

@@ -8,6 +8,7 @@ from glasstream.learning.linear import live as linear
 from glasstream.learning.linear.live import LiveLinear
 from glasstream.learning.linear.river import is_linear
 from glasstream.learning.live import LiveModel, LiveRegressor
+from glasstream.models.contract.arrays import require
 
 Live = LiveModel | LiveRegressor | LiveLinear
 
@@ -43,4 +44,10 @@ def read(family: str, data: bytes) -> Live:
     FrameError
         The bytes are damaged, forged, of another family or of another release.
     """
+    require(family in FAMILIES, f"one of the families {', '.join(FAMILIES)}", "checkpoint of a model")
     return FAMILIES[family].from_bytes(data)
+
+
+def alike(one: Live, other: Live) -> bool:
+    """Return whether two models are of one family, with as many trees."""
+    return type(one) is type(other) and one.kind == other.kind

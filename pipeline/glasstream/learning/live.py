@@ -24,6 +24,8 @@ from glasstream.learning.layout import (
     FINITE,
     FOREST_FAMILY,
     FOREST_REGRESSOR,
+    IS_TEXT,
+    IS_UNKNOWN,
     RAISED,
     SILENT,
     TREE_FAMILY,
@@ -108,6 +110,20 @@ class _Live:
         self._order = np.zeros(0, np.int64)
         """The numbers of its features."""
         self._in_order = True
+
+    @property
+    def kind(self) -> int:
+        """Number of the family in `parameters.FAMILIES`."""
+        return self._state.family
+
+    @property
+    def features(self) -> dict[str, bool | None]:
+        """The features that the model has met, and whether they are texts; None before a feature's first value."""
+        kinds = self._state.kinds
+        return {
+            name: None if kinds[number] == IS_UNKNOWN else kinds[number] == IS_TEXT
+            for name, number in self._state.features.items()
+        }
 
     def to_river(self) -> Any:
         """Return a new River model that is what River's own would be now."""
@@ -329,6 +345,8 @@ class LiveRegressor(_Live):
     """
 
     is_regression = True
+    classes: Final[tuple[()]] = ()
+    """A regressor has no classes."""
 
     @property
     def takes_text(self) -> bool:

@@ -12,6 +12,7 @@ from glasstream.aggregator.curves import Curves, Effect, IceCurve, PerRow
 from glasstream.background import knots
 from glasstream.background.grids import Grids, categorical
 from glasstream.background.reservoir import Drawn
+from glasstream.errors import StateError
 from glasstream.explain import ipdp
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
@@ -29,6 +30,7 @@ class _Drawing(Drawing):
     """Follow the grid of each feature, and tell how it changes from row to row."""
 
     grids: Grids
+    key: NDArray[np.uint64]
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
         block, kinds, first_row, start = rows
@@ -43,6 +45,15 @@ class _Drawing(Drawing):
         known = {slot: list(features.categories[slot]) for slot, kind in enumerate(kinds) if kind is Kind.TEXT}
         grid = Grid(settings.knots, settings.points, settings.equidistant)
         return {"grid": grid, "texts": _texts(draws, known, width)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return self.grids.state()
+
+    def restore(self, arrays: Arrays, features: FeatureTable) -> None:
+        grids = Grids.restore(self.grids.settings, self.key, arrays)
+        if grids.width > len(features) or not features.can_hold(grids.categories.codes.T):
+            raise StateError("grids: expected categories of the stream's features")
+        self.grids = grids
 
 
 def _arrays(changes: knots.Changes) -> dict[str, NDArray[Any]]:
@@ -200,7 +211,7 @@ class Ipdp(Method):
     name = "ipdp"
 
     def drawing(self, settings: Settings, key: NDArray[np.uint64]) -> _Drawing:
-        return _Drawing(Grids.empty(settings.ipdp, key))
+        return _Drawing(Grids.empty(settings.ipdp, key), key)
 
     def explainer(
         self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]

@@ -53,6 +53,9 @@ class _Drawing(Drawing):
     def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
         return {"corrected": self.settings.corrected}
 
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        return {} if self.storage is None else None  # storage trees are River's
+
 
 class _Aggregator(ImportanceAggregator):
     """Complete the first difference of each row before smoothing the contributions."""

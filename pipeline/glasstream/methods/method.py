@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.background.reservoir import Drawn, Wanted
+from glasstream.errors import StateError
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
@@ -45,7 +46,7 @@ class Passing(NamedTuple):
 
 
 class Drawing(ABC):
-    """A method's part of the learner of one stream. It is saved by pickling."""
+    """A method's part of the learner of one stream. It can be pickled, too."""
 
     wanted = Wanted()
     """Draws from the reservoir. Methods that want draws of one kind share them, and must want equally many."""
@@ -64,6 +65,21 @@ class Drawing(ABC):
     def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
         """Return the fields of `ExplainRequest` that only this method needs."""
         return {}
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """Return what the method keeps of earlier rows as arrays; None if only a pickle can hold it."""
+        return {}
+
+    def restore(self, arrays: Arrays, features: FeatureTable) -> None:
+        """Continue from what `state` returned.
+
+        Raises
+        ------
+        StateError
+            The arrays are not a state of this method, or do not fit the features of the stream.
+        """
+        if arrays:
+            raise StateError(f"expected a method that keeps nothing of earlier rows, got {', '.join(arrays):.60}")
 
 
 class OutputRecord(NamedTuple):

@@ -9,9 +9,10 @@ from time import perf_counter
 from glasstream.errors import FrameError, StateError
 from glasstream.health.catalogue import CHECKPOINT_AGE, CHECKPOINT_BYTES, CHECKPOINTS, Sample
 from glasstream.ingest.message import Position
-from glasstream.learn.checkpoint import StreamState, newly_sealed, opened, sealed
+from glasstream.learn.checkpoint import newly_sealed, opened, saved
 from glasstream.learn.learner import StreamLearner
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import AggregatorProgress
@@ -45,7 +46,7 @@ class Checkpoints:
     settings
         Configuration.
     key
-        HMAC key.
+        HMAC key; None if there is none, which is enough for models that learn in compiled code.
     progress
         Progress of the aggregator.
     """
@@ -123,9 +124,10 @@ class Checkpoints:
             offset=offset,
             used=used,
             fingerprint=self._fingerprint,
-            sealed=b"",
+            form=checkpoints.PLAIN,
+            state=b"",
         )
-        checkpoint = sealed(state, place, key=self._key)
+        checkpoint = saved(state, place, key=self._key)
         pairs = checkpoints.split(checkpoint)
         self._records += [ProducerRecord(self._topic, key, value, self._partition) for key, value in pairs]
         self._records += self._superseded
@@ -137,7 +139,7 @@ class Checkpoints:
         self._changed.pop(stream, None)
         self._begun[stream] = perf_counter()
         self._cost[stream] = self._begun[stream] - begun
-        self._bytes[stream] = len(checkpoint.sealed)
+        self._bytes[stream] = len(checkpoint.state)
         self._made[stream] = self._made.get(stream, 0) + 1
 
     def take_records(self) -> list[ProducerRecord]:
@@ -211,7 +213,8 @@ class Checkpoints:
             checkpoint = self._decoded(identity, data)
             passed = aggregated.get(checkpoint.stream, self._settings.explain.first_row) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
-                found[checkpoint.stream] = replace(checkpoint, sealed=b""), opened(checkpoint, key=self._key)
+                state = opened(checkpoint, self._settings, key=self._key)
+                found[checkpoint.stream] = replace(checkpoint, state=b""), state
                 if newly_sealed(checkpoint, key=self._key):  # otherwise it would be taken again without a change
                     self._as_of[checkpoint.stream] = checkpoint.offset
         return found

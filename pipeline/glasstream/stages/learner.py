@@ -23,10 +23,10 @@ from glasstream.errors import LostInputError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message, Position, Rejections
-from glasstream.learn.checkpoint import StreamState
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import BLOCK_EVENTS, PartitionLearner
+from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.aggregator_progress import ALL, AggregatorProgress
@@ -89,7 +89,7 @@ class LearnerTask:
     settings
         Configuration.
     key
-        HMAC key for models that travel as a pickle.
+        HMAC key for saved state, and for models that travel as a pickle.
     progress
         Progress of the aggregator.
     read

@@ -68,6 +68,16 @@ class LiveLinear:
         self._forms: dict[tuple[str, ...], _Form] = {}
 
     @property
+    def kind(self) -> int:
+        """Regression, or the form of classification."""
+        return self._state.kind
+
+    @property
+    def features(self) -> dict[str, bool | None]:
+        """The features that the model has met; none is a text."""
+        return dict.fromkeys(self._state.slots, False)
+
+    @property
     def classes(self) -> list[Any]:
         """The labels of the classes by number; none for a regression."""
         return list(self._state.labels)

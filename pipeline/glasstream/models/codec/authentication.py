@@ -1,4 +1,4 @@
-"""Pickled state sealed with an HMAC: nobody without the key can make a reader execute anything.
+"""State sealed with an HMAC: nobody without the key can make a reader open it, and execute anything if it is a pickle.
 
     sealed = tag (32 bytes, HMAC-SHA256 of all that follows) | length of the header (4 bytes, little endian)
              | header (JSON: kind, length of the body, stream, and what else names the body) | body
@@ -90,7 +90,7 @@ def _keys(kind: str, stream: str, key: Key | None) -> tuple[bytes, ...]:
     keys = (key,) if isinstance(key, bytes) else key
     if not keys:
         raise AuthenticationError(
-            f"{kind} of stream {stream!r}: pickled state needs a key, there is none; "
+            f"{kind} of stream {stream!r}: sealed state needs a key, there is none; "
             "set GLASSTREAM_HMAC_KEY or a key file"
         )
     if (shortest := min(map(len, keys))) < KEY_BYTES:

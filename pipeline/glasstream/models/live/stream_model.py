@@ -3,9 +3,9 @@
 Trees, forests and linear models predict and learn in compiled code, with River's bits. Other models stay in River.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, nan
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from river import base, multiclass
@@ -15,9 +15,12 @@ from glasstream.ingest.admission import Task
 from glasstream.learning import families
 from glasstream.learning.layout import REFUSED
 from glasstream.learning.live import ERRORS, Columns
+from glasstream.models.contract.arrays import require
 from glasstream.models.live import event_memo
 from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream_topics.events import LARGEST
+
+_OF: Final = "state of a stream's model"
 
 
 class Prediction(NamedTuple):
@@ -101,6 +104,29 @@ class StreamModel:
             self._live = self.live = families.read(*self.__dict__.pop("arrays"))
         else:
             self._take_over(self.__dict__.pop("river"))
+
+    def learn_again(self, classes: Iterable[str], family: str, data: bytes) -> None:
+        """Take the place of a model that has learned these classes, from its compiled equivalent as `families.write`
+        returns it.
+
+        Parameters
+        ----------
+        classes
+            Names of the classes, in order of first appearance.
+
+        Raises
+        ------
+        FrameError
+            The bytes are not a model like this one.
+        """
+        for name in classes:
+            self._new_class(name)
+        fresh, live = self.live, families.read(family, data)
+        require(fresh is not None and families.alike(live, fresh), f"a model like {type(fresh).__name__}", _OF)
+        if self.task is Task.CLASSIFICATION and self._binary is None:
+            known = {*self.classes, *(fresh.classes if fresh is not None else ())}
+            require(known.issuperset(live.classes), "classes that the stream has had", _OF)
+        self._live = self.live = live
 
     def _take_over(self, river: RiverModel) -> None:
         """Use a compiled equivalent of a River model if there is one."""

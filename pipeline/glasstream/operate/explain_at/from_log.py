@@ -19,9 +19,10 @@ from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message, Position
 from glasstream.ingest.waiting import Joined, Waiting
-from glasstream.learn.checkpoint import StreamState, opened
+from glasstream.learn.checkpoint import opened
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream.models.contract.predictor import Predictor
@@ -64,7 +65,7 @@ def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) ->
         if checkpoint.seqs > seq or checkpoint.offset < low:
             continue
         try:
-            state = opened(checkpoint, key=key)
+            state = opened(checkpoint, settings, key=key)
         except StateError as error:
             reasons.append(str(error))
             continue

@@ -1,0 +1,342 @@
+"""The state from which a stream's learner resumes, as an object and as plain data.
+
+Plain data are JSON values and arrays in a frame (`glasstream_topics.frames`). Reading them executes nothing. Everything
+that settings determine is not written but made anew, and everything that a kernel or the learner relies on is checked.
+A state is plain if its model learns in compiled code and no method keeps trees of River (`isage.removal=conditional`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from glasstream.background.background import Background
+from glasstream.errors import ModelError
+from glasstream.explain.losses import loss_for, possible_tasks
+from glasstream.ingest.admission import CLASSES_BYTES, Task
+from glasstream.ingest.decode import Rejected
+from glasstream.ingest.features import NAMES_BYTES, FeatureCounts, FeatureTable, Kind
+from glasstream.ingest.waiting import Waiting
+from glasstream.learn.learner import NEWEST, Unlabelled, tells_model
+from glasstream.learning import families
+from glasstream.models.codec import serialization
+from glasstream.models.contract.arrays import Array, require
+from glasstream.models.contract.predictor import Predictor
+from glasstream.models.live.catalogue import takes_text
+from glasstream.models.live.stream_model import StreamModel
+from glasstream.settings import Settings
+from glasstream_topics import frames
+from glasstream_topics.events import LARGEST, Value
+from glasstream_topics.events_dead import Reason
+
+KIND: Final = "stream-state"
+VERSION: Final = 1
+_OF: Final = "state of a stream"
+_Target = Literal["number", "boolean", "text"]
+_TARGETS: Final[dict[_Target, type]] = {"number": float, "boolean": bool, "text": str}
+_MODEL: Final = "model"
+_BACKGROUND, _NEWEST = "background/", "newest/"
+"""What the names of arrays begin with."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Texts = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """State from which a stream resumes.
+
+    Attributes
+    ----------
+    task, target_kind
+        Task and kind of target that the admission has determined.
+    first_offset
+        Offset of the stream's first message.
+    rejected
+        Elements of the current message that were rejected after decoding.
+    learner
+        State of the learner, from `StreamLearner.state`.
+    classes
+        Classes of the accepted labels, in order of first appearance.
+    """
+
+    task: Task | None
+    target_kind: type | None
+    first_offset: int
+    rejected: Sequence[Rejected]
+    learner: dict[str, Any]
+    classes: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> FeatureTable:
+        """The features that the learner has seen."""
+        return self.learner["_features"]  # type: ignore[no-any-return]
+
+    @property
+    def tells_model(self) -> bool:
+        """Whether resuming from this state reproduces the snapshot that explains the next row."""
+        return tells_model(self.learner)
+
+    @property
+    def waiting(self) -> Waiting[Any]:
+        """The events that wait for their labels."""
+        return self.learner["waiting"]  # type: ignore[no-any-return]
+
+
+class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
+    x: list[tuple[str, Value]]  # pairs, because a frame sorts the keys of an object
+    label: str | None
+    value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+
+
+class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The JSON values of a state."""
+
+    task: Task | None
+    target: _Target | None
+    first_offset: _Count
+    rejected: list[tuple[_Count | None, Reason, str]]
+    classes: _Texts
+    unlabelled: _Count
+    scored: _Count
+    score: float
+    flush_before: bool
+    through_river: bool
+    version: _Count
+    staleness: float | None
+    known_categories: list[_Count]
+    next_due: _Count
+    said: _Texts
+    names: _Texts
+    kinds: list[Kind]
+    categories: list[_Texts]
+    retyped: _Count
+    over_limit: _Count
+    waited: list[tuple[str, _Count, _Unlabelled | None]]
+    """id and number of each event that waits or has waited, with what is kept of it until its label comes."""
+    begun: bool
+    joined: _Count
+    missed: _Count
+    model: tuple[str, _Texts] | None
+    """Family of the model, and the classes that it has learned."""
+    at_rest: bool
+    newest: dict[str, Any] | None
+    """The newest snapshot of a compiled model, if the state was taken at rest."""
+
+
+def reason_for_pickle(settings: Settings) -> str | None:
+    """Return why states under these settings cannot be plain data, or None if all of them are."""
+    if not settings.model.learns:
+        return "the state of a stream with a trained model is pickled"
+    if "isage" in settings.explain.names and settings.isage.removal == "conditional":
+        return "isage.removal=conditional keeps trees of River"
+    for task in possible_tasks(settings.model.chosen_task, settings.explain.loss):
+        try:
+            model = StreamModel(settings.model.factory(settings.seed), task, settings.model.many_classes)
+        except ModelError:
+            continue  # the model is not for this task
+        if model.stays_in_river is not None:
+            return f"the model of {task.value} learns in River: {model.stays_in_river}"
+    return None
+
+
+def encode(state: StreamState) -> bytes | None:
+    """Return a state as plain data; None if only a pickle can hold it."""
+    of = state.learner
+    model: StreamModel | None = of["_model"]
+    rows = of["_background"].state(of["rows"])
+    trained = model is None and of["_loss"]  # a model that learns nothing, which is not in the state
+    if rows is None or trained or (model is not None and model.live is None):
+        return None
+    arrays: dict[str, Array] = {_BACKGROUND + name: array for name, array in rows.items()}
+    learned = None
+    if model is not None and model.live is not None:
+        family, data = families.write(model.live)
+        learned, arrays[_MODEL] = (family, list(model.classes)), np.frombuffer(data, np.uint8)
+    newest: dict[str, Any] | None = None
+    if of.get(NEWEST) is not None:
+        newest, parts = serialization.pack(of[NEWEST])
+        arrays |= {_NEWEST + name: array for name, array in parts.items()}
+    features: FeatureTable = of["_features"]
+    waiting: Waiting[Unlabelled] = of["waiting"]
+    content = _Data(
+        task=state.task,
+        target=next((name for name, kind in _TARGETS.items() if kind is state.target_kind), None),
+        first_offset=state.first_offset,
+        rejected=[(one.index, one.reason, one.detail) for one in state.rejected],
+        classes=list(state.classes),
+        unlabelled=of["unlabelled"],
+        scored=of["_scored"],
+        score=of["_score"],
+        flush_before=of["_flush_before"],
+        through_river=of["_through_river"],
+        version=of["_version"],
+        staleness=of["_staleness"],
+        known_categories=of["_known_categories"],
+        next_due=of["_next_due"],
+        said=sorted(of["_said"]),
+        names=features.names,
+        kinds=features.kinds,
+        categories=[list(codes) for codes in features.categories],
+        retyped=features.counts.retyped,
+        over_limit=features.counts.over_limit,
+        waited=[(event_id, seq, _kept(kept)) for event_id, (seq, kept) in waiting.events.items()],
+        begun=waiting.begun,
+        joined=waiting.joined,
+        missed=waiting.missed,
+        model=learned,
+        at_rest=NEWEST in of,
+        newest=newest,
+    )
+    return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
+
+
+def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings) -> StreamState:
+    """Return a state from plain data.
+
+    Parameters
+    ----------
+    stream, rows, seqs
+        The stream, and the numbers of its rows and events, which the checkpoint around the data holds.
+    settings
+        All settings. They must be those of the state, as its fingerprint says.
+
+    Raises
+    ------
+    FrameError, StateError, NotCompilable
+        The bytes are damaged, forged, or not a state of this stream under these settings.
+    """
+    frame = frames.decode(data, KIND, VERSION)
+    found: _Data = frames.convert(frame.meta, _Data, KIND)
+    parts: dict[str, dict[str, Array]] = {_BACKGROUND: {}, _NEWEST: {}}
+    body: bytes | None = None
+    for name, array in frame.arrays.items():
+        group, slash, rest = name.partition("/")
+        require(name == _MODEL or group + slash in parts, "arrays of background, model and newest snapshot", _OF)
+        if name == _MODEL:
+            require(array.dtype == np.uint8 and array.ndim == 1, "a model as bytes", _OF)
+            body = array.tobytes()
+        else:
+            parts[group + slash][rest] = array
+    require(settings.model.learns, "a model that is trained already", _OF)
+    _check_admission(found, settings)
+    features = _features(found, settings)
+    background = Background(settings, stream)
+    background.restore(parts[_BACKGROUND], rows, features)
+    model = _model(found, body, features, settings)
+    require(found.version <= rows <= seqs, "a snapshot of an earlier row", _OF)
+    require(rows < found.next_due, "a later row for the next snapshot", _OF)
+    learner: dict[str, Any] = {
+        "rows": rows,
+        "seqs": seqs,
+        "unlabelled": found.unlabelled,
+        "_features": features,
+        "_loss": loss_for(model.task, settings.explain.loss) if model is not None else "",
+        "_scored": found.scored,
+        "_score": found.score,
+        "_background": background,
+        "_flush_before": found.flush_before,
+        "_through_river": found.through_river,
+        "_version": found.version,
+        "_staleness": found.staleness,
+        "_known_categories": found.known_categories,
+        "_next_due": found.next_due,
+        "_seen_features": len(features),
+        "_said": set(found.said),
+        "_model": model,
+        "waiting": _waiting(found, seqs, features, settings),
+    }
+    require(found.at_rest or not (found.newest or parts[_NEWEST]), "no snapshot in a state that was taken at one", _OF)
+    if found.at_rest:
+        learner[NEWEST] = _newest(found, parts[_NEWEST], features, model)
+    rejected = tuple(Rejected(*one) for one in found.rejected)
+    kind = None if found.target is None else _TARGETS[found.target]
+    return StreamState(found.task, kind, found.first_offset, rejected, learner, tuple(found.classes))
+
+
+def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
+    return None if kept is None else _Unlabelled([*kept.x.items()], kept.label, kept.value)
+
+
+def _distinct(texts: Sequence[str], most: int, size: int, what: str) -> None:
+    written = sum(len(msgspec.json.encode(text)) for text in texts)
+    require(len(set(texts)) == len(texts) <= most and written <= size, what, _OF)
+
+
+def _check_admission(found: _Data, settings: Settings) -> None:
+    task, chosen = found.task, settings.model.chosen_task
+    require(task is not None or (chosen is None and found.target is None), "a task where there is a label", _OF)
+    require(chosen in (None, task), f"the task {chosen}", _OF)
+    require(task is Task.CLASSIFICATION or found.target in (None, "number"), "numbers as targets of a regression", _OF)
+    require(task is Task.CLASSIFICATION or not found.classes, "no classes of a regression", _OF)
+    _distinct(found.classes, settings.limits.classes, CLASSES_BYTES, "distinct classes within the limits")
+
+
+def _features(found: _Data, settings: Settings) -> FeatureTable:
+    names, kinds, categories, limits = found.names, found.kinds, found.categories, settings.limits
+    _distinct(names, limits.features, NAMES_BYTES, "distinct names of features within the limits")
+    require(len(names) == len(kinds) == len(categories), "a kind and categories for each feature", _OF)
+    for kind, texts in zip(kinds, categories, strict=True):
+        require(kind is Kind.TEXT or not texts, "categories of texts only", _OF)
+        require(len(set(texts)) == len(texts) <= limits.categories, "distinct categories within the limits", _OF)
+    features = FeatureTable.restored(limits, names, kinds, categories)
+    features.counts = FeatureCounts(found.retyped, found.over_limit)
+    if found.task is not None:
+        features.model_takes_text = takes_text(settings.model.name, found.task)
+    return features
+
+
+def _model(found: _Data, body: bytes | None, features: FeatureTable, settings: Settings) -> StreamModel | None:
+    has_model = found.task is not None
+    require(has_model == (found.model is not None) == (body is not None), "a model where the task is known", _OF)
+    if found.task is None or found.model is None or body is None:
+        return None
+    family, classes = found.model
+    require(set(classes) <= set(found.classes) and len(set(classes)) == len(classes), "classes of the stream", _OF)
+    model = StreamModel(settings.model.factory(settings.seed), found.task, settings.model.many_classes)
+    inputs: dict[str, bool | None] = dict(model.live.features) if model.live is not None else {}
+    for name, kind, given in zip(features.names, features.kinds, features.given(), strict=True):
+        if given:
+            inputs.setdefault(name, kind is Kind.TEXT)
+    model.learn_again(classes, family, body)
+    met = model.live.features if model.live is not None else {}
+    fits = all(is_text is None or inputs.get(name) == is_text for name, is_text in met.items())
+    require(fits, "a model of the stream's features", _OF)
+    return model
+
+
+def _waiting(found: _Data, seqs: int, features: FeatureTable, settings: Settings) -> Waiting[Unlabelled]:
+    numbers = [seq for _, seq, _ in found.waited]
+    ascending = all(one < later for one, later in pairwise(numbers))
+    within = not numbers or seqs - settings.labels.window <= numbers[0] <= numbers[-1] < seqs
+    require(ascending and within and (found.begun or not numbers), "the newest events of the stream", _OF)
+    events: OrderedDict[str, tuple[int, Unlabelled | None]] = OrderedDict()
+    trial = deepcopy(features)
+    for event_id, seq, kept in found.waited:
+        unlabelled = None if kept is None else Unlabelled(dict(kept.x), kept.label, kept.value)
+        events[event_id] = seq, unlabelled
+        if unlabelled is not None:
+            trial.encode_again(unlabelled.x)
+    require(len(events) == len(numbers), "distinct ids", _OF)
+    seen = trial.names == features.names and trial.categories == features.categories
+    require(seen, "events with features that the stream has had", _OF)
+    waits = sum(kept is not None for _, kept in events.values())
+    return Waiting(settings.labels.window, events, found.begun, waits, found.joined, found.missed)
+
+
+def _newest(
+    found: _Data, arrays: Mapping[str, Array], features: FeatureTable, model: StreamModel | None
+) -> Predictor | None:
+    if found.newest is None:
+        require(not arrays, "no arrays without a snapshot", _OF)
+        return None
+    predictor = serialization.unpack(found.newest, arrays)
+    fits = model is not None and predictor.task == model.task.value and set(predictor.classes) <= set(model.classes)
+    require(fits, "a snapshot of the stream's model", _OF)
+    require(predictor.features == tuple(features.names[: len(predictor.features)]), "a snapshot of its features", _OF)
+    return predictor
