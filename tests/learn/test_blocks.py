@@ -19,7 +19,7 @@ from glasstream.settings import Settings
 from tests.examples import examples, some
 from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
-from tests.learning.conftest import compiled_only, ordered_categories
+from tests.learning.conftest import ordered_categories
 
 KEY = b"a key of sixteen bytes"
 TREES = ["plain_tree", "adaptive_tree", "small_forest"]
@@ -183,7 +183,6 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
     assert bits(after.snapshots[1:]) == bits([one for one in before.snapshots if one[0] in newer])
 
 
-@compiled_only
 @every_model
 def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
     log = packed(5, factory)
@@ -206,7 +205,6 @@ def test_a_checkpoint_of_a_model_in_river_is_taken_over(factory: str) -> None:
     assert after.predictions == rivers.predictions[predicted:]
 
 
-@compiled_only
 def test_blocks_are_as_long_as_they_may_be() -> None:
     """Blocks end where a snapshot is due, where a request is full and where a message ends, and nowhere else."""
     log = [message(n, [{"x": {"a": k / 7, "b": k % 3}, "y": "ab"[k % 2]} for k in range(100)]) for n in range(3)]

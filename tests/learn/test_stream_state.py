@@ -24,7 +24,6 @@ from tests.late_labels import apart, delays
 from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import BASE, Collected, message
 from tests.learning import mutations
-from tests.learning.conftest import compiled_only
 from tests.learning.test_live import resealed
 
 MODELS = {
@@ -34,11 +33,9 @@ MODELS = {
     "forest": ["model.name=forest", "ipdp.grid=extremes", "snapshot.target=0.05"],
     "regression": ["model.name=tree"],
 }
-every_model = pytest.mark.parametrize(
-    "model", [pytest.param(name, marks=compiled_only) if name == "forest" else name for name in MODELS]
-)
+every_model = pytest.mark.parametrize("model", MODELS)
 some_models = pytest.mark.parametrize(
-    "model", some([("three classes",), ("regression",)], [(name,) for name in MODELS if name != "forest"])
+    "model", some([("three classes",), ("regression",)], [(name,) for name in MODELS])
 )
 READING = mutations.Bound(40, 2**22)
 """Memory to read a state: in proportion to its bytes, and what the settings of the stream take in any case."""

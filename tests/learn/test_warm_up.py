@@ -8,7 +8,6 @@ import pytest
 from glasstream.configuration import load
 from glasstream.explain.losses import LOSSES
 from glasstream.learn.warm_up import warm_up
-from tests.learning.conftest import compiled_only
 
 PROGRAM = """
 import gc, sys
@@ -36,7 +35,6 @@ for target in sys.argv[2:]:
 
 
 @pytest.mark.program
-@compiled_only
 @pytest.mark.parametrize("model", ["forest", "tree", "linear"])
 def test_a_warm_learner_compiles_nothing_more(model: str) -> None:
     """Each kind of target meets the kernels of the warm-up alone, or one before it has compiled more, which fails."""

@@ -7,20 +7,10 @@ from typing import Any
 import pytest
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
-from glasstream.learning.sums import COMPENSATED
-
-compiled_only = pytest.mark.skipif(
-    COMPENSATED, reason="from Python 3.12 on, forests of classifiers learn in River: see `glasstream.learning.sums`"
-)
-"""Marks tests of forests of classifiers in compiled code."""
-
 
 def every(models: Mapping[str, Any]) -> pytest.MarkDecorator:
-    """Run a test with each model of a mapping; the name of a forest of classifiers is ``forest``."""
-    marks = {"forest": [compiled_only]}
-    return pytest.mark.parametrize(
-        "make", [pytest.param(make, id=name, marks=marks.get(name, [])) for name, make in models.items()]
-    )
+    """Run a test with each model of a mapping."""
+    return pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in models.items()])
 
 
 class Ordered(dict):

@@ -10,12 +10,9 @@ from river import drift, forest
 
 from glasstream.learning.live import take
 from tests.examples import examples, some
-from tests.learning.conftest import compiled_only
 from tests.learning.equality import Event, check_same
 from tests.learning.streams import data_set, made_streams, with_a_feature
 from tests.learning.test_tree import EAGER, SETS
-
-pytestmark = compiled_only
 
 RESTLESS = {
     **EAGER,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.learning.conftest import compiled_only
 from tests.learning.mutations import FAMILIES
 
 IN_CI = ("forest", "adaptive regressor")
@@ -16,8 +15,7 @@ IN_CI = ("forest", "adaptive regressor")
 
 
 def family_of(name: str) -> Any:
-    marks = [compiled_only] if name == "forest" else []
-    return pytest.param(name, marks=marks if name in IN_CI else [*marks, pytest.mark.long])
+    return pytest.param(name, marks=() if name in IN_CI else pytest.mark.long)
 
 
 @pytest.mark.slow

@@ -35,6 +35,8 @@ from glasstream.learning.layout import (
     FEW_ROWS,
     FIRST,
     FIRST_CATEGORIES,
+    FLOATS,
+    FOREST_FAMILY,
     HEADER,
     HEIGHT,
     IS_NUMBER,
@@ -231,6 +233,8 @@ def _copy_weights(I: Array, p: Pool, at: int, node: int) -> bool:
     room = max(count, 2)
     weights = take(p, PAIR * room)
     p.I[node + WEIGHTS], p.I[node + CLASS_ROOM] = weights, room
+    if p.option[FAMILY] == FOREST_FAMILY and (I[at + FLOATS] < 0 or I[at + FLOATS] > count):
+        return False
     for c in range(classes):
         p.marks[0, c] = 0
     for j in range(count):

@@ -3,8 +3,25 @@
 from typing import Any
 
 from glasstream.jit import bare_kernel, inlined
-from glasstream.learning.layout import CASE, FEATURE, KIND, LEAF, LEFT, MULTIWAY, NEXT, NOMINAL, NUMERIC, RIGHT, VALUE
+from glasstream.learning.layout import (
+    CASE,
+    FAMILY,
+    FEATURE,
+    FLOATS,
+    FOREST_FAMILY,
+    KIND,
+    LEAF,
+    LEFT,
+    MULTIWAY,
+    NEXT,
+    NOMINAL,
+    NUMERIC,
+    REGRESSION,
+    RIGHT,
+    VALUE,
+)
 from glasstream.learning.leaves import total
+from glasstream.learning.sums import SKIPS_INTEGERS, add, ended
 
 Pool = Any
 
@@ -33,6 +50,30 @@ def next_child(p: Pool, node: int, X: Any, e: int) -> int:
     return child
 
 
+@inlined
+def _has_floats(p: Pool, leaf: int) -> bool:
+    """Return whether the weight of a leaf is a float, and not an integer as that of a forest's leaf may be."""
+    return p.option[FAMILY] != FOREST_FAMILY or p.option[REGRESSION] == 1 or p.I[leaf + FLOATS] > 0
+
+
+@inlined
+def _add_weight(p: Pool, level: int, weight: float, is_float: bool) -> None:
+    """Add the weight of a child to that of the branch at a level of the path, as `sum` adds it."""
+    sums = p.sums
+    if p.path[2, level] == 1 and (is_float or not SKIPS_INTEGERS):
+        sums[0, level], sums[1, level] = add(sums[0, level], sums[1, level], weight)
+    else:
+        sums[0, level] += weight
+    if is_float:
+        p.path[2, level] = 1
+
+
+@inlined
+def _begin_weight(p: Pool, level: int, branch: int) -> None:
+    p.path[0, level], p.path[1, level], p.path[2, level] = branch, p.I[branch + LEFT], 0
+    p.sums[0, level], p.sums[1, level] = 0.0, 0.0
+
+
 @bare_kernel
 def weight_of(p: Pool, root: int) -> float:
     """Return the `total_weight` of a subtree, summed as River sums it: a branch adds the sums of its children."""
@@ -40,21 +81,22 @@ def weight_of(p: Pool, root: int) -> float:
     if I[root + KIND] == LEAF:
         return total(p, root)
     level = 0
-    path[0, 0], path[1, 0], sums[0] = root, I[root + LEFT], 0.0
+    _begin_weight(p, 0, root)
     while True:
         child = path[1, level]
         if child == 0:
+            weight = ended(sums[0, level], sums[1, level])
             if level == 0:
-                return sums[0]
+                return weight
             level -= 1
-            sums[level] += sums[level + 1]
+            _add_weight(p, level, weight, path[2, level + 1] == 1)
             continue
         path[1, level] = sibling(p, path[0, level], child)
         if I[child + KIND] == LEAF:
-            sums[level] += total(p, child)
+            _add_weight(p, level, total(p, child), _has_floats(p, child))
         else:
             level += 1
-            path[0, level], path[1, level], sums[level] = child, I[child + LEFT], 0.0
+            _begin_weight(p, level, child)
 
 
 @inlined

@@ -8,7 +8,6 @@ from glasstream.learning.layout import ADAPTIVE_FAMILY, DEEPEST, FOREST_FAMILY, 
 from glasstream.learning.river import Reader, Writer
 from glasstream.learning.river_targets import TargetReader, TargetWriter
 from glasstream.learning.state import State
-from glasstream.learning.sums import COMPENSATED
 
 
 def read_model(model: Any) -> tuple[State, Pool]:
@@ -21,11 +20,6 @@ def read_model(model: Any) -> tuple[State, Pool]:
     """
     parameters = supported.read(model)
     family = supported.FAMILIES[type(model)]
-    if COMPENSATED and family == FOREST_FAMILY:
-        raise NotCompilable(
-            "the leaves of a forest add integers and floats, which sum() of Python 3.12 and later rounds differently; "
-            "the kernels know floats only"
-        )
     if family == ADAPTIVE_FAMILY and not isinstance(model.classes, dict):
         raise NotCompilable("classes: expected them in order, as `ClassesInOrder` keeps them, got a set")
     is_forest = supported.shape(family) == FOREST_FAMILY

@@ -43,6 +43,10 @@ SUBSET_SIZE: Final = 19
 ALTERNATE: Final = 20
 DETECTOR: Final = 21
 ERROR_COUNT: Final = 22
+FLOATS: Final = 22
+"""Of a forest of classifiers: the number of classes whose weights are floats, which a split has given to the node. They
+come before the classes that it met later, whose weights are integers, as those of bagging are.
+"""
 ERROR_MEAN: Final = 23
 
 DEEPEST: Final = 5_000
@@ -336,9 +340,9 @@ class Pool(NamedTuple):
     asked: Array
     """int64[trees, 4]: of each tree that votes the leaf of the event, and what the leaf and the tree predict."""
     path: Array
-    """int64[2, levels]: room for a way through a tree."""
+    """int64[3, levels]: room for a way through a tree."""
     sums: Array
-    """float64[levels]"""
+    """float64[2, levels]: sums on this way, and what they have rounded away."""
 
 
 def empty_arena(words: int) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from glasstream.learning.layout import (
     DETECTOR,
     FAMILY,
     FIRST_CATEGORIES,
+    FLOATS,
     FOREST_FAMILY,
     HALF_LOG_TAU,
     HEADER,
@@ -54,7 +55,7 @@ from glasstream.learning.layout import (
     TWO,
     WEIGHTS,
 )
-from glasstream.learning.sums import add, ended
+from glasstream.learning.sums import SKIPS_INTEGERS, add, ended
 from glasstream.learning.twister import sample
 
 Pool = Any
@@ -84,10 +85,13 @@ def new_leaf(p: Pool, depth: int, classes: int) -> int:
 @inlined
 def total(p: Pool, node: int) -> float:
     """Return the weight that a leaf has seen, summed in the order of its classes."""
-    weights = p.I[node + WEIGHTS]
+    weights, count = p.I[node + WEIGHTS], p.I[node + CLASSES]
+    compensated = p.I[node + FLOATS] if SKIPS_INTEGERS and p.option[FAMILY] == FOREST_FAMILY else count
     added, rest = 0.0, 0.0
-    for j in range(p.I[node + CLASSES]):
+    for j in range(compensated):
         added, rest = add(added, rest, p.F[weights + PAIR * j])
+    for j in range(compensated, count):
+        added += p.F[weights + PAIR * j]
     return ended(added, rest)
 
 

@@ -44,6 +44,7 @@ from glasstream.learning.layout import (
     FEATURE,
     FIRST,
     FIRST_CATEGORIES,
+    FLOATS,
     FOREST_FAMILY,
     HEADER,
     INACTIVE_LEAVES,
@@ -238,9 +239,12 @@ class Reader:
         room = max(len(node.stats), 2)
         weights = self.take(PAIR * room)
         self.I[at + WEIGHTS], self.I[at + CLASSES], self.I[at + CLASS_ROOM] = weights, len(node.stats), room
+        floats = sum(type(weight) is float for weight in node.stats.values())
+        if self.state.family == FOREST_FAMILY:
+            self.I[at + FLOATS] = floats
         for j, (label, weight) in enumerate(node.stats.items()):
-            if COMPENSATED and type(weight) is not float:
-                raise NotCompilable(f"expected a float as the weight of class {label!r}, got {weight!r}")
+            if COMPENSATED and (type(weight) is float) != (j < floats or self.state.family != FOREST_FAMILY):
+                raise NotCompilable(f"expected another type as the weight of class {label!r}, got {weight!r}")
             self.F[weights + PAIR * j] = weight
             self.I[weights + PAIR * j + CLASS] = self._label(label)
 
@@ -550,7 +554,12 @@ class Writer:
         """Return what a node has seen."""
         weights = int(self.I[at + WEIGHTS])
         places = [weights + PAIR * j for j in range(self.I[at + CLASSES])]
-        return {self.labels[self.I[place + CLASS]]: float(self.F[place]) for place in places}
+        stats = {self.labels[self.I[place + CLASS]]: float(self.F[place]) for place in places}
+        if self.state.family == FOREST_FAMILY:
+            for label in list(stats)[self.I[at + FLOATS] :]:
+                if stats[label].is_integer():  # as in all that was not forged
+                    stats[label] = int(stats[label])
+        return stats
 
     def write_error(self, at: int, node: Any) -> None:
         """Set the error of a node of an adaptive tree."""

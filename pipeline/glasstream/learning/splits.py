@@ -21,7 +21,10 @@ from glasstream.learning.layout import (
     COUNT,
     CRITERION,
     DEPTH,
+    FAMILY,
     FEATURE,
+    FLOATS,
+    FOREST_FAMILY,
     GINI,
     HALF,
     HEADER,
@@ -415,6 +418,8 @@ def _new_child(p: Pool, node: int, side: int, count: int) -> int:
         j = p.marks[side, q]
         label = p.I[p.I[node + WEIGHTS] + PAIR * j + CLASS]
         add_weight(p, child, label, p.room[side, j])
+    if p.option[FAMILY] == FOREST_FAMILY:
+        p.I[child + FLOATS] = count
     p.F[child + LAST] = total(p, child)
     return child
 

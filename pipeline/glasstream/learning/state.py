@@ -148,8 +148,8 @@ class State:
             room=np.zeros((8, 1)),
             marks=np.zeros((8, 1), np.int64),
             asked=np.zeros((trees, 4), np.int64),
-            path=np.zeros((2, DEEPEST + 2), np.int64),
-            sums=np.zeros(DEEPEST + 2),
+            path=np.zeros((3, DEEPEST + 2), np.int64),
+            sums=np.zeros((2, DEEPEST + 2)),
         )
         return self.fitted(made)
 

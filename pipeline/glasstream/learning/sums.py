@@ -7,6 +7,9 @@ end (Neumaier 1974). A kernel adds term by term:
     for term in terms:
         added, rest = add(added, rest, term)
     added = ended(added, rest)
+
+Python 3.12 and 3.13 compensate floats only: an integer among them is added as it is (`SKIPS_INTEGERS`). The first float
+after integers is added as it is by every version.
 """
 
 import math
@@ -16,6 +19,8 @@ from glasstream.jit import inlined
 
 COMPENSATED: Final = sum([1e16, 1.0, -1e16]) != 0.0
 """Whether `sum` of this Python compensates."""
+SKIPS_INTEGERS: Final = COMPENSATED and sum([1e16, 1, -1e16]) == 0.0
+"""Whether it does so for floats only."""
 
 if COMPENSATED:
 
