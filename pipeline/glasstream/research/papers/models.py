@@ -63,7 +63,7 @@ class StreamLearner:
     def __init__(self, model: Any, features: Sequence[str], classes: int = 2) -> None:
         self._live: LiveModel | None = None
         self._river = model
-        with suppress(NotCompilable):  # from Python 3.12 on, a forest of classifiers stays in River
+        with suppress(NotCompilable):  # a model that the compiled code does not support
             self._live = take(model)
         self._names = tuple(features)
         self._table = FeatureTable()
