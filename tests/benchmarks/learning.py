@@ -34,7 +34,14 @@ from glasstream.models.live.catalogue import ClassesInOrder
 
 SEED = 7
 TURN = 500
-ROWS = {"forest": 4_000, "adaptive": 12_000, "tree": 20_000, "forest_regressor": 2_000, "tree_regressor": 6_000}
+ROWS = {
+    "forest": 4_000,
+    "adaptive": 12_000,
+    "tree": 20_000,
+    "forest_regressor": 2_000,
+    "adaptive_regressor": 6_000,
+    "tree_regressor": 6_000,
+}
 """Number of events that River learns too."""
 WHOLE = 45_000
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -61,6 +68,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "adaptive": adaptive_tree,
     "tree": tree.HoeffdingTreeClassifier,
     "forest_regressor": lambda: forest.ARFRegressor(n_models=10, seed=SEED),
+    "adaptive_regressor": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=SEED),
     "tree_regressor": tree.HoeffdingTreeRegressor,
 }
 

@@ -1,6 +1,6 @@
 """Memory of all three methods over a long stream: does it stay flat?
 
-    python tests/benchmarks/memory.py [--rows 1000000] [--model linear] [--blocked]
+    python tests/benchmarks/memory.py [--rows 1000000] [--model linear] [--blocked | --forest]
 
 Learner, explainer and aggregator run in this process without Kafka, with iPFI, iSAGE and iPDP, on an endless stream of
 nine features (text among them) whose labels drift. One JSON line every tenth of the way, and one at the end:
@@ -10,13 +10,19 @@ nine features (text among them) whose labels drift. One JSON line every tenth of
 
 With `--blocked` only a learner runs, as a worker on a real Kafka: without an aggregator it soon has to wait, and the
 events queue up in front of it.
+
+With `--forest` a forest of ten learns `--rows` events of Agrawal in compiled code, and one line says what it takes, and
+what the same forest takes as River's objects: `arrays_mib`, `checkpoint_mib`, `river_mib` (as `tracemalloc` counts what
+`to_river` allocates) and `pickle_mib`.
 """
 
 import argparse
 import json
+import pickle
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,8 +33,10 @@ import psutil
 
 from glasstream.brokers.local import local_kafka
 from glasstream.configuration import load
+from glasstream.learning.live import take
 from glasstream.runner.reference import Reference
 from glasstream_topics import events
+from tests.benchmarks.learning import MODELS, agrawal, learn_live
 from tests.deployment import Deployment
 
 ROWS_A_MESSAGE = 500
@@ -80,12 +88,34 @@ def blocked(options: argparse.Namespace) -> None:
             deployment.end()
 
 
+def of_forest(rows: int) -> dict[str, float]:
+    """Return the MiB that a forest takes as arrays and as objects."""
+    stream = agrawal(rows)
+    live = take(MODELS["forest"]())
+    targets = live.numbers_of(stream.labels)
+    for first in range(0, rows, ROWS_A_MESSAGE):
+        learn_live(live, stream, targets, first, first + ROWS_A_MESSAGE)
+    arrays = sum(array.nbytes for name, array in live._pool._asdict().items() if name != "I")  # I is F as integers
+    live.to_river()  # what is imported only now does not count
+    tracemalloc.start()
+    river = live.to_river()
+    objects = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    sizes = {"arrays": arrays, "checkpoint": len(live.to_bytes()), "river": objects, "pickle": len(pickle.dumps(river))}
+    nodes = sum(tree.n_nodes for tree in river.data)
+    return {"rows": rows, "nodes": nodes, **{f"{name}_mib": round(size / 2**20, 2) for name, size in sizes.items()}}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--model", default="linear")
     parser.add_argument("--blocked", action="store_true")
+    parser.add_argument("--forest", action="store_true")
     options = parser.parse_args()
+    if options.forest:
+        print(json.dumps(of_forest(options.rows)))
+        return
     if options.blocked:
         blocked(options)
         return

@@ -41,7 +41,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <groupId>nz.ac.waikato.cms.moa</groupId><artifactId>moa</artifactId><version>2024.07.0</version>
 </dependency></dependencies></project>"""
 CLASSIFIERS = {
-    "forest": 'meta.AdaptiveRandomForest -s 10 -o "(Specified m (integer value))" -m {features}',
+    "forest": "meta.AdaptiveRandomForest -s 10 -o (Specified m (integer value)) -m {features}",
     "adaptive": "trees.HoeffdingAdaptiveTree",
     "tree": "trees.HoeffdingTree",
 }

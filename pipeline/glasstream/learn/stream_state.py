@@ -229,7 +229,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
     background = Background(settings, stream)
     background.restore(parts[_BACKGROUND], rows, features)
     model = _model(found, body, features, settings)
-    require(found.version <= rows <= seqs, "a snapshot of an earlier row", _OF)
+    require(min(rows, 1) <= found.version <= rows <= seqs, "a snapshot of an earlier row", _OF)
     require(rows < found.next_due, "a later row for the next snapshot", _OF)
     learner: dict[str, Any] = {
         "rows": rows,
