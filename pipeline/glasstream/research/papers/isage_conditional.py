@@ -61,8 +61,8 @@ class Conditional(Experiment):
         f"removal. The streams have {EVENTS:,} events; of elec2, these are the last ones, in which "
         "vicprice has values.",
         f"{BLOCK} events share the model, before they are learned.",
-        "Our storage trees and our way down them differ from those of the authors' package (see "
-        "ops/docs/deviations.md), in which a removed feature's true value can come back.",
+        "Our storage trees and our way down them differ from those of the authors' package, in which the true value "
+        "of a removed feature can come back.",
     )
 
     def tasks(self, request: Request) -> list[Json]:
