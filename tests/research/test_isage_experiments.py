@@ -8,7 +8,8 @@ import pytest
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.research.papers.experiment import Request
 from glasstream.research.papers.ipfi_laws import Sum
-from glasstream.research.papers.isage_conditional import Conditional
+from glasstream.research.papers.ipfi_truth import LabellingFunction
+from glasstream.research.papers.isage_conditional import EXACT, Conditional
 from glasstream.research.papers.isage_mdi import BLOCK, EVERY, Mdi, in_common
 from glasstream.research.papers.isage_mdi import compare as compare_with_mdi
 from glasstream.research.papers.isage_static import Static, compare, explained
@@ -122,3 +123,26 @@ def test_all_methods_find_the_feature_that_a_tree_relies_on() -> None:
     assert all(row.paper == 2 and row.ours >= 1 for row in Mdi().rows([({}, result), ({}, result)]))
     other = np.array([1.0, 2.0, 3.0])
     assert in_common(other, -other) == 1
+
+
+def test_the_exact_conditional_share_of_commission_is_not_zero() -> None:
+    """The Brier score explained by a set of features is twice the variance of the label's probability given them."""
+    names, salaries = ("age", "salary"), np.arange(20_000.0, 150_000.0, 50.0) + 25.0
+    bands = LabellingFunction(names)
+    labels = np.array(
+        [bands.evaluate(np.column_stack((np.full(len(salaries), age), salaries))).labels for age in (30.0, 50.0, 70.0)]
+    )
+    paid = salaries < 75_000.0  # with a commission; its amount tells nothing more
+
+    def explained(age: bool, salary: bool, commission: bool) -> float:
+        given = labels if age else np.broadcast_to(labels.mean(axis=0), labels.shape)
+        if not salary:
+            parts = [paid, ~paid] if commission else [np.ones(len(paid), bool)]
+            given = sum(np.outer(given[:, part].mean(axis=1), part) for part in parts)
+        return float(np.var(given))
+
+    alone = explained(age=False, salary=False, commission=True)
+    with_age = explained(age=True, salary=False, commission=True) - explained(age=True, salary=False, commission=False)
+    assert explained(age=False, salary=True, commission=True) == explained(age=False, salary=True, commission=False)
+    whole = explained(age=True, salary=True, commission=True)
+    assert (alone / 3 + with_age / 6) / whole == pytest.approx(EXACT, abs=0.0005)
