@@ -142,7 +142,17 @@ def test_an_event_that_does_not_fit_the_model_is_a_dead_letter_that_names_the_fi
     assert wanted in letter["detail"]
     assert letter["reason"] == "rejected_elements"
     learned = [orjson.loads(one)["id"] for one in found["predictions"]]
-    assert {"1", "2"} <= {str(one) for one in learned}
+    assert sorted(map(str, learned)) == ["1", "2"]
+
+
+def test_a_late_label_of_another_class_is_a_dead_letter_and_counts_as_no_mistake(tmp_path: Path) -> None:
+    unlabelled = {name: value for name, value in event(0).items() if name != "y"}
+    late = [unlabelled, {"id": 0, "y": "maybe"}, event(1)]
+    found = reference(settings(tmp_path, "encoded forest"), [orjson.dumps(late)])
+    (letter,) = [orjson.loads(one) for one in found["events.dead"]]
+    assert "one of the model's classes 'no', 'yes', got 'maybe'" in letter["detail"]
+    last = orjson.loads(found["predictions"][-1])
+    assert last["metric"]["value"] == float(last["prediction"] == last["target"])
 
 
 def test_a_boolean_is_a_number_and_an_absent_feature_may_be_missing(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from glasstream.research.papers.gbmap_contestants import CONTESTANTS, Contestant
 from glasstream.research.papers.gbmap_drift import FEWEST, Drift, area, drift
 from glasstream.research.papers.gbmap_knn import PAPER, Knn, scores
 from glasstream.research.papers.gbmap_sets import FILES, SETS, cosines
+from glasstream.research.papers.gbmap_table3 import PAPER as SECONDS
+from glasstream.research.papers.gbmap_table3 import Table3
 from glasstream.research.papers.gbmap_table4 import STAGED, Table4, drawn, score
+from glasstream.research.papers.gbmap_table5 import PAPER as FEATURE_SCORES
+from glasstream.research.papers.gbmap_table5 import Table5
+from glasstream.research.papers.gbmap_table5 import scores as feature_scores
+from glasstream.research.papers.gbmap_views import LEAST, MOST, Views, apart, clusters
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -259,3 +265,60 @@ def test_the_papers_scores_of_neighbours_are_of_the_same_data_sets() -> None:
     tasks = Knn().tasks(Request(None, 2, choices={"candidates": "50"}))
     rows = Knn().rows([(task, {"euclidean": 0.6, "embedding": 0.8}) for task in tasks])
     assert {row.number: row.paper for row in rows}["concrete, embedding"] == 0.871 and len(rows) == 2 * len(SETS)
+
+
+def test_times_are_those_of_the_sizes_and_methods_asked_for() -> None:
+    one = Table3()
+    small = one.tasks(Request(None, 1, choices={"sizes": "small"}))
+    assert len(one.tasks(Request(None, 1, choices={"sizes": "all"}))) == 2 * len(SECONDS) > len(small)
+    for method in ("gbmap", "pca"):
+        assert one.work(None, {"method": method, "rows": 300, "features": 5, "seed": 0})["seconds"] > 0.0
+    results = [(task, {"seconds": task["rows"] / 1e6}) for task in small]
+    shown = {row.number: row for row in one.rows([*results, *results])}
+    assert len(shown) == len(small) + 2
+    assert shown["gbmap, growth with the rows"].ours == pytest.approx(1.0)
+    assert shown["gbmap, 100,000 rows, 400 features"].paper == 7.8
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_more_components_are_better_features_than_the_principal_ones(classes: bool) -> None:
+    data = table(400, classes=classes)
+    result = feature_scores(data, (2, 4, 8), 1, 2)
+    assert result["gbmap 8"] > result["gbmap 2"] - 0.05 and "pca 8" not in result
+    assert result["gbmap 8"] > result["linear"] + 0.03
+    assert result["pca 4"] <= result["linear"] + 0.02, "a rotation of the features tells a linear model nothing new"
+    assert result == feature_scores(data, (2, 4, 8), 1, 2)
+
+
+def test_the_search_for_beta_sees_no_test_row() -> None:
+    data = table(200)
+    _, test = parted(200, 0, 0, 0.5)
+    targets = data.targets.copy()
+    targets[test] = -targets[test]
+    spoilt = Table(data.names, data.rows, (3,), targets)
+    found, other = (feature_scores(one, (2, 4), 0, 3) for one in (data, spoilt))
+    assert found["betas"] == other["betas"] and found["gbmap 4"] != other["gbmap 4"]
+
+
+def test_table_5_has_a_row_for_each_number_of_the_paper() -> None:
+    for name, methods in FEATURE_SCORES.items():
+        result = {f"{method} {size}": 0.5 for method in methods for size in (2, 8, 12, 16, 32, 64, 128)}
+        rows = Table5().rows([({"data": name}, result)] * 2)
+        assert [row.paper for row in rows] == [theirs for numbers in methods.values() for theirs, _ in numbers]
+
+
+def test_clusters_that_differ_in_irrelevant_features_merge() -> None:
+    found = clusters(150, 1)
+    assert found["embedding b1 b2"] < 0.5 < 1.0 < found["embedding a b2"]
+    assert min(found["original space b1 b2"], found["original space a b2"]) > 5.0
+    points = generator(1).normal(size=(40, 2))
+    assert apart(points, points + 3.0) == pytest.approx(apart(10.0 * points, 10.0 * points + 30.0))
+    assert apart(points, points) == 0.0
+
+
+def test_a_local_explanation_that_misses_the_papers_feature_is_told() -> None:
+    distances = {f"{space} {pair}": 0.1 for space in ("embedding", "original space") for pair in ("b1 b2", "a b2")}
+    result = {**distances, "rank": 1, "names": [MOST, LEAST], "shares": [0.9, 0.01]}
+    assert {row.verdict for row in Views().rows([({}, result)] * 2)} == {"holds", ""}
+    wrong = result | {"rank": 2, "shares": [0.5, 0.5], "embedding b1 b2": 4.0}
+    assert sum(row.verdict.startswith("worse") for row in Views().rows([({}, wrong)] * 2)) == 3

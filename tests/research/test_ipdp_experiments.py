@@ -6,7 +6,10 @@ from river import tree
 
 from glasstream.background.grids import GridSettings
 from glasstream.models.live.catalogue import ClassesInOrder
+from glasstream.research.papers.experiment import Request
+from glasstream.research.papers.ipdp_california import FEATURE, California, Fitted, compare
 from glasstream.research.papers.ipdp_streams import BLOCK, Agrawal, Elec2, Hyperplane, _Stream, follow
+from glasstream.research.papers.models import ScikitLearnPredictor
 from glasstream.research.papers.streams import HYPERPLANES
 
 
@@ -57,3 +60,29 @@ def test_agrawal_changes_its_concept_twice(monkeypatch: pytest.MonkeyPatch) -> N
     assert kept[2]["grid"][-1] > 155_000 > kept[1]["grid"][-1]
     rows = Agrawal().rows([(task, result)])
     assert [row.ours for row in rows] == [one["distance"] for one in kept] and max(row.ours for row in rows) < 0.2
+
+
+class Falling:
+    """The model 3 x_2 - 2 Longitude."""
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        return 3.0 * rows[:, 1] - 2.0 * rows[:, 0]
+
+
+def test_the_distance_from_batch_pdp_is_a_share_of_its_range() -> None:
+    rows = np.random.Generator(np.random.PCG64(1)).uniform(0.0, 1.0, (900, 2))
+    one = Fitted(ScikitLearnPredictor(Falling(), (FEATURE, "x_2")), rows, 0.8)
+    result = compare(one, FEATURE, 600, seed=2)
+    assert (result["grid"][0], result["grid"][-1]) == pytest.approx((rows[:, 0].min(), rows[:, 0].max()), abs=0.02)
+    # of a model without interactions the curve is off by a constant, which is what x_2 adds
+    apart = np.array(result["curve"]) - np.array(result["batch"])
+    assert np.ptp(apart) < 0.02
+    assert result["distance"] == pytest.approx(np.abs(apart).mean() / np.ptp(result["batch"]))
+    assert result["rise"] == pytest.approx(-1.0, abs=0.02) and 0.0 < result["distance"] < 0.1
+
+
+def test_a_curve_that_rises_with_the_longitude_is_told() -> None:
+    task = California().tasks(Request(None, 1))[0]
+    said = {"R2": 0.8, "distance": 0.01, "rise": 0.9}
+    rows = California().rows([(task, said), (task, said | {"rise": 0.8})])
+    assert [row.verdict.split()[0] for row in rows] == ["holds", "holds", "worse"]

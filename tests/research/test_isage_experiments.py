@@ -8,10 +8,14 @@ import pytest
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.research.papers.experiment import Request
 from glasstream.research.papers.ipfi_laws import Sum
+from glasstream.research.papers.ipfi_truth import LabellingFunction
+from glasstream.research.papers.isage_conditional import EXACT, Conditional
+from glasstream.research.papers.isage_mdi import BLOCK, EVERY, Mdi, in_common
+from glasstream.research.papers.isage_mdi import compare as compare_with_mdi
 from glasstream.research.papers.isage_static import Static, compare, explained
 from glasstream.research.papers.isage_truth import INNER, LOSS, RESERVOIR, Truth, _held, _incremental, _known, errors
 from glasstream.research.papers.registry import experiment
-from glasstream.research.papers.streams import HYPERPLANES, switches, switching
+from glasstream.research.papers.streams import HYPERPLANES, generated, switches, switching
 
 
 def test_switches_go_to_every_other_concept_as_often_as_asked() -> None:
@@ -96,3 +100,49 @@ def test_isage_agrees_with_batch_sage_on_average() -> None:
     assert all(row.excess < 4.0 for row in shown) and shown[2].paper == pytest.approx(5.0, rel=0.1)
     wrong = [({"data": "bike_hourly"}, result | {"batch": [0.0, 5.0]}) for _, result in results]
     assert max(row.excess for row in Static().rows(wrong)) > 4.0
+
+
+def test_conditional_removal_takes_importance_from_a_feature_that_another_one_decides() -> None:
+    task = {"data": "agrawal", "events": 2_000, "seed": 1}
+    result = Conditional().work(None, task)
+    marginal, conditional = result["marginal"], result["conditional"]
+    assert sum(marginal.values()) == pytest.approx(1.0) and sum(conditional.values()) == pytest.approx(1.0)
+    assert conditional["commission"] < 0.6 * marginal["commission"]
+    rows = Conditional().rows([(task, result), (task, result)])
+    compared = [row for row in rows if row.paper is not None]
+    assert [row.number for row in compared] == ["agrawal, share of commission, conditional"]
+    assert compared[0].ours == conditional["commission"]
+
+
+def test_all_methods_find_the_feature_that_a_tree_relies_on() -> None:
+    names, rows, targets = generated("agrawal", 0, 2 * EVERY, 3)  # the class depends on the age
+    result = compare_with_mdi(names, rows, targets.astype(float), seed=1)
+    assert EVERY % BLOCK == 0 and {len(lines) for lines in result["lines"].values()} == {2}
+    for lines in result["lines"].values():
+        assert np.argmax(lines[-1]) == names.index("age")
+    assert all(row.paper == 2 and row.ours >= 1 for row in Mdi().rows([({}, result), ({}, result)]))
+    other = np.array([1.0, 2.0, 3.0])
+    assert in_common(other, -other) == 1
+
+
+def test_the_exact_conditional_share_of_commission_is_not_zero() -> None:
+    """The Brier score explained by a set of features is twice the variance of the label's probability given them."""
+    names, salaries = ("age", "salary"), np.arange(20_000.0, 150_000.0, 50.0) + 25.0
+    bands = LabellingFunction(names)
+    labels = np.array(
+        [bands.evaluate(np.column_stack((np.full(len(salaries), age), salaries))).labels for age in (30.0, 50.0, 70.0)]
+    )
+    paid = salaries < 75_000.0  # with a commission; its amount tells nothing more
+
+    def explained(age: bool, salary: bool, commission: bool) -> float:
+        given = labels if age else np.broadcast_to(labels.mean(axis=0), labels.shape)
+        if not salary:
+            parts = [paid, ~paid] if commission else [np.ones(len(paid), bool)]
+            given = sum(np.outer(given[:, part].mean(axis=1), part) for part in parts)
+        return float(np.var(given))
+
+    alone = explained(age=False, salary=False, commission=True)
+    with_age = explained(age=True, salary=False, commission=True) - explained(age=True, salary=False, commission=False)
+    assert explained(age=False, salary=True, commission=True) == explained(age=False, salary=True, commission=False)
+    whole = explained(age=True, salary=True, commission=True)
+    assert (alone / 3 + with_age / 6) / whole == pytest.approx(EXACT, abs=0.0005)

@@ -7,7 +7,7 @@ from glasstream.command.cli import cli
 from glasstream.errors import InputError
 from glasstream.research.papers.comparison import Row, to_markdown
 from glasstream.research.papers.experiment import Request
-from glasstream.research.papers.page import marks, section, with_sections
+from glasstream.research.papers.page import ALL, marks, section, summary, with_sections
 from glasstream.research.papers.registry import EXPERIMENTS, experiment
 from glasstream.research.papers.tasks import PACKAGES, Done, Finished, Origin, run_tasks
 from tests.docs.pages import page
@@ -61,7 +61,25 @@ def test_a_section_says_what_was_run_and_what_was_left_out() -> None:
     )
     assert table == to_markdown(ROWS)
     whole = section(drift, Request(None, 2, choices=choices), done, ROWS)
-    assert "quick" not in whole
+    assert "quick" not in whole and "2 of 5 repetitions on" in whole.replace("\n", " ")
+
+
+def test_the_summary_counts_every_number_that_has_a_verdict() -> None:
+    rows = [
+        *ROWS,
+        Row("worse", [3.0, 3.1, 2.9], 2.85, "above"),  # by 2.6 standard errors
+        Row("better", [1.0, 1.1], 9.0, "above"),
+        Row("exact", [1.0, 1.0], 0.5, "above"),  # by infinitely many
+        Row("without", [1.0, 1.2], None),
+        Row("alone", [1.0], 1.0),
+    ]
+    text = f"# Page\n\n{to_markdown(rows)}\nSome | prose.\n"
+    expected = (
+        "3 of 5 numbers of the papers (60.0 %) are beyond 2 standard errors on the worse side, 2 of them beyond 3.5."
+    )
+    assert summary(text) == expected
+    begin, end = marks(ALL)
+    assert summary(with_sections(f"{text}{begin}{end}", {ALL: expected})) == expected
 
 
 def test_only_what_stands_between_the_marks_of_an_experiment_changes() -> None:
@@ -91,7 +109,7 @@ def test_the_page_of_the_documentation_has_a_place_for_every_experiment() -> Non
 def test_the_command_writes_what_a_run_has_stored(tmp_path, monkeypatch) -> None:
     results, file = tmp_path / "results", tmp_path / "page.md"
     marked = "".join("old\n".join(marks(name)) for name in ("ipfi-laws", "ipdp-law"))
-    file.write_text(f"# Page\n\n{marked}")
+    file.write_text(f"# Page\n\n{marked}{''.join(marks(ALL))}")
 
     def command(*words: str) -> str:
         done = CliRunner().invoke(cli, ["paper", *words, "--results", str(results)], catch_exceptions=False)
@@ -104,6 +122,7 @@ def test_the_command_writes_what_a_run_has_stored(tmp_path, monkeypatch) -> None
     command("write", str(file))
     text = file.read_text()
     assert "16 of 16 numbers of the paper hold. This is the quick form" in text
+    assert "0 of 16 numbers of the papers (0.0 %) are beyond 2 standard errors" in text
     assert (results / "ipfi-laws.md").read_text() in text and "old\n".join(marks("ipdp-law")) in text
     with pytest.raises(InputError, match="expected a page"):
         command("write", str(tmp_path / "absent.md"))

@@ -118,10 +118,11 @@ def write(page: Path, results: Path) -> int:
     """Write stored results into a page in Markdown, such as `ops/docs/papers.md`.
 
     The results of an experiment replace the text between the lines `<!-- results of NAME -->` and `<!-- end of NAME
-    -->` of the page. Experiments without stored results stay as they are.
+    -->` of the page. Experiments without stored results stay as they are. The lines `<!-- results of all -->` and `<!--
+    end of all -->`, if the page has them, hold the share of all its numbers that do not hold.
     """
     from glasstream.errors import InputError
-    from glasstream.research.papers.page import with_sections
+    from glasstream.research.papers.page import ALL, marks, summary, with_sections
     from glasstream.research.papers.registry import EXPERIMENTS
 
     if not page.is_file():
@@ -130,7 +131,10 @@ def write(page: Path, results: Path) -> int:
     if not files:
         raise InputError(f"{results}: expected a file NAME.md of an experiment, got none; run one with --results")
     sections = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
-    page.write_text(with_sections(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+    text = with_sections(page.read_text(encoding="utf-8"), sections)
+    if marks(ALL)[0] in text:
+        text = with_sections(text, {ALL: summary(text)})
+    page.write_text(text, encoding="utf-8")
     _say(f"{page}: wrote the results of {', '.join(sections)}")
     return 0
 

@@ -34,7 +34,8 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     start
         First row t0 that is explained. If unset, explanations begin when the reservoir is full.
     draws
-        Number of background rows that iPFI draws for each feature of each row.
+        Number of background rows that iPFI draws for each feature of each row. The cost of iPFI is proportional to it.
+        Ten draws have the error of the ten realisations that the iPFI paper averages.
     loss
         Loss function. If unset, ``brier`` for classification and ``squared`` for regression.
     level

@@ -12,6 +12,7 @@ from glasstream.ingest.decode import ID_BYTES
 from glasstream.intake.fields import (
     ABSENT,
     Features,
+    Kind,
     Path,
     Reference,
     parse_kinds,
@@ -132,6 +133,11 @@ class Mapping:
         self._hidden = used | set(self._named.values()) | (set() if features is None else features.left_out)
         #: Names at the top that are hidden as a whole, and those below which something is hidden.
         self._skip = frozenset(path[0] for path in self._hidden if len(path) == 1)
+        self._target_text = path_text(rules.target.path) if rules.target is not None and rules.target.path else ""
+        #: Types of values that need no conversion. An empty text of CSV does.
+        self._kinds: dict[type, Kind] = {int: Kind.NUMBER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
+        if not kinds.textual:
+            self._kinds[str] = Kind.TEXT
         self.by_place = rules.id is not None and rules.id.word == "@place"
         """Whether the ids of events are their positions."""
 
@@ -183,21 +189,16 @@ class Mapping:
     def _features(self, document: Document) -> dict[str, Any]:
         x: dict[str, Any] = {}
         if self._every:
-            types, skip = self.kinds.all, self._skip
+            types, skip, kinds, number = self.kinds.all, self._skip, self._kinds, Kind.NUMBER
             for name, value in document.items():
                 if name in skip or value is None:
                     continue
-                kind = type(value)
-                # The fast path: a plain value of the type that is held. A name that needs an escape is not in `types`.
-                if kind is float or kind is int:
-                    if types.get(name) == "number" and -1e15 < value < 1e15:
-                        x[name] = value
-                        continue
-                elif kind is str:
-                    if types.get(name) == "text" and not self.kinds.textual:
-                        x[name] = value
-                        continue
-                elif kind is dict:
+                kind = kinds.get(type(value))
+                # The fast path: a value of the type that is held. A name that needs an escape is not in `types`.
+                if kind is not None and types.get(name) is kind and (kind is not number or -1e15 < value < 1e15):
+                    x[name] = value
+                    continue
+                if type(value) is dict:
                     self._nested(document, value, (name,), x)
                     continue
                 found = self.kinds.value(path_text((name,)), value)
@@ -239,10 +240,13 @@ class Mapping:
 
     def _target(self, document: Document, reference: Reference) -> Any:
         path = reference.path or ()
-        value = value_at(document, path)
+        value = document.get(path[0]) if len(path) == 1 else value_at(document, path)
         if value is ABSENT or value is None:
             return None
-        return self.kinds.value(path_text(path), value)
+        kind = self._kinds.get(type(value))
+        if kind is not None and kind is not Kind.NUMBER and self.kinds.all.get(self._target_text) is kind:
+            return value
+        return self.kinds.value(self._target_text, value)
 
     def _id(self, document: Document, reference: Reference, origin: Origin) -> str | int:
         if reference.word == "@place":

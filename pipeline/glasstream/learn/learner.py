@@ -176,7 +176,7 @@ class StreamLearner:
         if len(self._features.names) != self._seen_features:
             self._see_features()
         model = self._model
-        if model is not None and (reason := model.refuses(accepted.event.x)) is not None:
+        if model is not None and (reason := model.refuses(accepted.event.x) or model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
         if model is None and target is not None:
             model = self._first_model(target)
@@ -300,6 +300,8 @@ class StreamLearner:
         """
         seq, (x, said, value), target = label
         model = self._model or self._first_model(target)
+        if (reason := model.refuses_label(target)) is not None:
+            raise ModelRaised(reason)
         row, given = self._features.encode_again(x)
         self.predicted.append((seq, None, Prediction(said, None, value), target, self._learned, None))
         model.learn_late(given, target)

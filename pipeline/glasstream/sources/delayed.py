@@ -7,8 +7,7 @@ from typing import Any
 
 from glasstream.draws import Purpose, below, stream_key
 from glasstream.errors import InputError
-from glasstream.ingest.admission import Task
-from glasstream.sources.source import Event, Look, Source
+from glasstream.sources.source import Derived, Event
 
 _LABEL_DELAY = int(Purpose.LABEL_DELAY)
 _RANDOM = "random:"
@@ -47,35 +46,15 @@ class LabelDelay:
 
 
 @dataclass(slots=True)
-class Delayed:
+class Delayed(Derived):
     """Source whose events come without targets; each target follows later, as a label.
 
     Labels that are due after the last event follow it in the order in which they are due. If two labels are due at
     once, the label of the earlier event comes first.
     """
 
-    source: Source
     delay: LabelDelay
     seed: int
-
-    @property
-    def stream(self) -> str:
-        """Return the stream's name."""
-        return self.source.stream
-
-    @property
-    def notices(self) -> list[str]:
-        """Return the notices of the underlying source."""
-        return self.source.notices
-
-    @property
-    def features(self) -> list[str]:
-        """Return the names of the features of the underlying source."""
-        return self.source.features
-
-    def look(self, task: Task | None) -> Look:
-        """Look at the underlying source."""
-        return self.source.look(task)
 
     def events(self) -> Iterator[Event]:
         """Yield events and labels in order. Call `look` first."""

@@ -41,3 +41,29 @@ class Source(Protocol):
 
     def events(self) -> Iterator[Event]:
         """Yield the events in order. Call `look` first."""
+
+
+@dataclass(slots=True)
+class Derived:
+    """Base of sources that change the events of another source."""
+
+    source: Source
+
+    @property
+    def stream(self) -> str:
+        """Return the stream's name."""
+        return self.source.stream
+
+    @property
+    def notices(self) -> list[str]:
+        """Return the notices of the underlying source."""
+        return self.source.notices
+
+    @property
+    def features(self) -> list[str]:
+        """Return the names of the features. Call `look` first."""
+        return self.source.features
+
+    def look(self, task: Task | None) -> Look:
+        """Look at the underlying source."""
+        return self.source.look(task)

@@ -209,10 +209,11 @@ class Intake:
                     records.append(ProducerRecord(self._events, key, packed.value, self._partition(stream, key)))
         rejected: Counter[tuple[str, str, int]] = Counter()
         records += self._letters(items, misfits, rejected)
-        read = Counter((message.topic, message.partition) for message in messages)
-        made = Counter(
-            "labels" if item.source.labels else "events" for number, item in enumerate(items) if number not in misfits
-        )
+        read = Counter([message[:2] for message in messages])
+        made = Counter(events=len(items) - len(misfits))
+        if self.settings.intake.labels_sources:
+            labels = sum(item.source.labels and number not in misfits for number, item in enumerate(items))
+            made.update(events=-labels, labels=labels)
         self._pending = read, made, rejected
         return records
 

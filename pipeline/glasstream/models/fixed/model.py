@@ -153,31 +153,19 @@ class FixedModel:
         self, columns: Columns, targets: Sequence[str | float | None]
     ) -> list[Prediction | NotLearned | ModelRaised]:
         """Predict each event of a block; see `StreamModel.predict_and_learn`. Nothing is learned."""
-        found: list[Prediction | NotLearned | ModelRaised] = []
-        for prediction, target in zip(self._predictions(columns), targets, strict=True):
-            error = None if target is None or isinstance(prediction, ModelRaised) else self._stranger(target)
-            found.append(prediction if error is None else NotLearned(prediction, error))  # type: ignore[arg-type]
-        return found
+        return [*self._predictions(columns)]
 
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
-        """Check that a label is one of the model's classes. Nothing is learned.
-
-        Raises
-        ------
-        ModelRaised
-            The label is another one, so the event cannot be explained.
-        """
-        error = self._stranger(target)
-        if error is not None:
-            raise error
+        """Learn nothing."""
 
     learn_late = learn
 
-    def _stranger(self, target: str | float) -> ModelRaised | None:
+    def refuses_label(self, target: str | float | None) -> str | None:
+        """Return why a label cannot be one of this model; None if it can."""
         if not isinstance(target, str) or target in self.classes:
             return None
-        return ModelRaised(
-            f"label: expected `y` to be one of the model's classes {', '.join(map(repr, self.classes))}, got "
+        return (
+            f"expected `y` to be one of the model's classes {', '.join(map(repr, self.classes))[:300]}, got "
             f"{target!r:.60}; model.classes renames the classes"
         )
 

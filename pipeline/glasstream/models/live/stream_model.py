@@ -143,6 +143,10 @@ class StreamModel:
         """Return why the model cannot take an event: a model that learns takes any."""
         return None
 
+    def refuses_label(self, target: str | float | None) -> str | None:
+        """Return why a label cannot be one of this model: a model that learns takes any."""
+        return None
+
     @property
     def labels(self) -> dict[Any, str] | None:
         """Return the River model's own class keys and their names; None for regression."""

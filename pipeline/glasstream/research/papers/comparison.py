@@ -11,6 +11,8 @@ from rich.table import Table
 
 HOLDS: Final = 2.0
 """Number of standard errors on the worse side up to which a number holds."""
+FAR: Final = 3.5
+"""Number of standard errors on the worse side beyond which a number is far off."""
 COLUMNS: Final = ("number", "paper", "ours", "spread", "s.e.", "verdict")
 _ERROR_OF_MEDIAN = 1.2533 / 1.349
 """Standard error of a median times the root of the count, divided by the interquartile range (normal distribution)."""
@@ -160,6 +162,6 @@ def tally(rows: Sequence[Row]) -> str:
     """
     compared = [row for row in rows if row.paper is not None and not np.isnan(row.excess)]
     held = sum(row.excess <= HOLDS for row in compared)
-    far = sum(row.excess > 3.5 for row in compared)
-    rest = f"; {far} {'is' if far == 1 else 'are'} off by more than 3.5 standard errors" if far else ""
+    far = sum(row.excess > FAR for row in compared)
+    rest = f"; {far} {'is' if far == 1 else 'are'} off by more than {FAR:g} standard errors" if far else ""
     return f"{held} of {len(compared)} numbers of the paper hold{rest}."

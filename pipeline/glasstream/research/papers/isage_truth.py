@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from river import forest
-from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from glasstream.estimators.isage import IncrementalSAGE
 from glasstream.models.contract.predictor import Floats, Predictor
 from glasstream.research.batch_sage import batch_sage
 from glasstream.research.papers.comparison import Row
 from glasstream.research.papers.experiment import Experiment, Request, Results, values
+from glasstream.research.papers.ipfi_parameters import smoothed
 from glasstream.research.papers.models import StreamLearner
 from glasstream.research.papers.streams import Events, SwitchingStream, generated, switches, switching
 from glasstream.research.papers.tasks import Json
@@ -210,10 +210,8 @@ def _incremental(predictors: Sequence[Predictor], stream: SwitchingStream, windo
         for concept, own in stream.segments()
     ]
     contributions = np.concatenate([part.reshape(-1, stream.rows.shape[1]) for part in parts])
-    raw = lfilter([alpha], [1.0, alpha - 1.0], contributions, axis=0)
-    weights = 1.0 - (1.0 - alpha) ** np.arange(1, 1 + len(raw))
     found = np.full(stream.rows.shape, np.nan)
-    found[len(found) - len(raw) :] = raw / weights[:, None]
+    found[len(found) - len(contributions) :] = smoothed(contributions, alpha)
     return found
 
 

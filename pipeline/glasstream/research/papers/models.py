@@ -90,3 +90,7 @@ class StreamLearner:
         if self._live is None:
             return compile_model(self._river, self._table, self._labels)
         return self._live.compiled(self._table, self._labels)
+
+    def river(self) -> Any:
+        """Return the model as of now as a River model, which must not learn."""
+        return self._river if self._live is None else self._live.to_river()

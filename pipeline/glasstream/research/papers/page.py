@@ -1,18 +1,23 @@
 """The results of an experiment as a section in Markdown, and a page that holds such sections between marks."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from textwrap import fill
 from typing import Final
 
 from glasstream.errors import InputError
-from glasstream.research.papers.comparison import Row, tally, to_markdown
+from glasstream.research.papers.comparison import FAR, HOLDS, Row, tally, to_markdown
 from glasstream.research.papers.experiment import Experiment, Request
 from glasstream.research.papers.tasks import Done, Origin
 
 _NAMES: Final = {
     "python": "Python", "glasstream": "Glasstream", "river": "River", "numpy": "NumPy", "numba": "Numba",
 }  # fmt: skip
+_BEYOND: Final = re.compile(r"(?:worse|differs) by (\S+) s\.e\.")
+"""Verdict of a number that does not hold."""
+ALL: Final = "all"
+"""Name of the marks of the summary of a page."""
 
 
 def section(one: Experiment, request: Request, done: Sequence[Done], rows: Sequence[Row]) -> str:
@@ -29,8 +34,9 @@ def section(one: Experiment, request: Request, done: Sequence[Done], rows: Seque
     rows
         The rows of the table.
     """
-    seeds = {task["seed"] for task, _, _ in done if "seed" in task}
-    size = f"{len(seeds)} repetition{'s'[: len(seeds) != 1]}" if seeds else f"{len(done)} task{'s'[: len(done) != 1]}"
+    count = len({task.get("seed", task.get("split")) for task, _, _ in done})
+    few = f" of {one.repetitions}" if count < one.repetitions and not request.quick else ""
+    size = f"{count}{few} repetition{'s'[: count != 1 or bool(few)]}"
     if one.data:
         size += f" on {', '.join(dict.fromkeys(str(task['data']) for task, _, _ in done))}"
     lines = [tally(rows)]
@@ -79,6 +85,26 @@ def _dates(first: str, last: str) -> str:
         return f"{end.day} {end:%B %Y}"
     same = (begin.year, begin.month) == (end.year, end.month)
     return f"{begin.day}{'' if same else f' {begin:%B %Y}'} to {end.day} {end:%B %Y}"
+
+
+def summary(page: str) -> str:
+    """Return how many of the papers' numbers on a page hold, from the verdicts in its tables.
+
+    Examples
+    --------
+    >>> print(summary("| a | 1 | 1 | | +0 | holds |\\n| b | 1 | 5 | | +4 | worse by 4.0 s.e. |"))
+    1 of 2 numbers of the papers (50.0 %) are beyond 2 standard errors on the worse side, 1 of them beyond 3.5.
+    """
+    excess = []
+    for line in page.splitlines():
+        verdict = line.rstrip("| ").rpartition("|")[2].strip()
+        if verdict in ("holds", "better"):
+            excess.append(0.0)
+        elif found := _BEYOND.fullmatch(verdict):
+            excess.append(float(found[1]))
+    beyond, far = (sum(one > limit for one in excess) for limit in (HOLDS, FAR))
+    share = f"{beyond:,} of {len(excess):,} numbers of the papers ({100 * beyond / max(1, len(excess)):.1f} %)"
+    return f"{share} are beyond {HOLDS:g} standard errors on the worse side, {far:,} of them beyond {FAR:g}."
 
 
 def marks(name: str) -> tuple[str, str]:
