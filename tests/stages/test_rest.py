@@ -68,7 +68,7 @@ def test_checkpoints_are_in_memory_once_while_a_learner_takes_over() -> None:
     end = Position(len(BUSY), 0)
     found = cluster.learner()._checkpoints.restore(records, {"busy": 0}, {"busy": ALL}, end)
     assert not records
-    assert [checkpoint.sealed for checkpoint, _ in found.values()] == [b""]
+    assert [checkpoint.state for checkpoint, _ in found.values()] == [b""]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
