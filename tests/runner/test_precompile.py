@@ -19,6 +19,7 @@ NO_KERNEL = {
     "intake.labels_format",
     "intake.ts_unit",
     "limits.lag",  # who waits for whom
+    "model.absent",  # what a trained model takes for an absent feature
     "notify.form",  # HTTP
     "notify.start",  # where reading begins
     "topics.partitioner",  # Python
