@@ -29,6 +29,7 @@ class CountingWatch:
         importance = np.zeros_like(rows.inputs) if rows.importance is None else rows.importance
         assert rows.inputs.shape == importance.shape == (len(rows.seqs), len(rows.names))
         assert len(rows.target) == len(rows.loss) == len(rows.seqs) and len(rows.kinds) == len(rows.names)
+        assert len(rows.times) in (0, len(rows.seqs))
         for at, seq in enumerate(rows.seqs.tolist()):
             self.count += 1
             values = (np.nansum(rows.inputs[at]), rows.target[at], rows.loss[at], np.sum(importance[at]))
@@ -52,7 +53,7 @@ class CountingWatch:
             status=status,
             row=place[0],
             seq=place[1],
-            onset=Onset(row, max(0, row - 5), row),
+            onset=Onset(row, max(0, row - 5), row, place[1], rows.times[at] if rows.times else None),
             verdict="unclear",
             weight=1.0,
             alternatives=[],

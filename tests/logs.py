@@ -9,9 +9,10 @@ from glasstream.settings import Settings
 
 
 def event(number: int) -> dict:
-    """Return a labelled event of three numbers, a function of its number."""
+    """Return a labelled event of three numbers, a function of its number. Every third one has no time."""
     a, b = (number * 7919 % 1000) / 1000, (number * 104729 % 1000) / 1000
-    return {"id": number, "x": {"a": a, "b": b, "c": a * b}, "y": a + b > 1}
+    ts = 1_767_225_600_000 + 1_000 * number if number % 3 else None
+    return {"id": number, "ts": ts, "x": {"a": a, "b": b, "c": a * b}, "y": a + b > 1}
 
 
 def messages(first: int, end: int, size: int = 20) -> Iterator[bytes]:

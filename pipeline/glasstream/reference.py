@@ -1,6 +1,7 @@
 """The reference pages, generated from the declarations and checked in.
 
-`python -m glasstream.reference` rewrites `ops/docs/all-settings.md`, `ops/docs/topics.md` and `ops/docs/asyncapi.json`.
+`python -m glasstream.reference` rewrites `ops/docs/all-settings.md`, `ops/docs/topics.md` and `ops/docs/asyncapi.json`,
+and in `ops/docs/incidents.md` what to do about each verdict.
 """
 
 import re
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
@@ -15,6 +17,7 @@ from msgspec import Meta, Struct
 
 from glasstream.changes import Changes
 from glasstream.configuration import choices_of
+from glasstream.page.incidents import ADVICE
 from glasstream.settings import Settings
 from glasstream_topics import reference as topics
 
@@ -31,12 +34,23 @@ _KINDS: Final = {int: "whole number", float: "number", bool: "`true` or `false`"
 
 def generate() -> dict[str, bytes]:
     """Return the documents by their file names."""
-    return {"all-settings.md": settings_page().encode(), **topics.generate()}
+    advised = advise((DIRECTORY / "incidents.md").read_text()).encode()
+    return {"all-settings.md": settings_page().encode(), "incidents.md": advised, **topics.generate()}
 
 
 def findings(directory: Path = DIRECTORY) -> list[str]:
     """Return the names of the documents that are out of date."""
     return [name for name, content in generate().items() if (directory / name).read_bytes() != content]
+
+
+def advise(document: str) -> str:
+    """Return the document about incidents with what to do about each verdict, as the page says it."""
+    for verdict, advice in ADVICE.items():
+        head, title, rest = document.partition(f"### {verdict}\n")
+        meaning, mark, rest = rest.partition("*What to do:*")
+        _, gap, rest = rest.partition("\n\n")
+        document = head + title + meaning + fill(f"{mark} {advice}", 120) + gap + rest
+    return document
 
 
 def settings_page() -> str:

@@ -57,6 +57,7 @@ def block(first: int, end: int, kind: str = "ok", epoch: int = 0, watched: bool 
         first_row=first,
         version=1,
         seqs=np.arange(first, end) * 2,
+        times=[None if row % 5 == 0 else 1_000 * row for row in range(first, end)],
         kind=kind,
         names=["c", "a", "b"],
         kinds=[0, 2, 0],
@@ -93,8 +94,10 @@ def single_rows(settings: Settings) -> list[bytes]:
         values = [VALUES[name][row : row + 1] for name in ("inputs", "target", "loss", "ipfi")]
         inputs, target, loss, importance = values
         names, kinds, classes = ["c", "a", "b"], [0, 2, 0], ["no", "yes", "maybe"]
-        seqs = np.array([2 * row])
-        found += watch.update(Rows(row, seqs, names, kinds, inputs, target, classes, loss, "zero_one", importance))
+        seqs, times = np.array([2 * row]), [None if row % 5 == 0 else 1_000 * row]
+        found += watch.update(
+            Rows(row, seqs, times, names, kinds, inputs, target, classes, loss, "zero_one", importance)
+        )
     return [msgspec.json.encode(one) for one in found]
 
 

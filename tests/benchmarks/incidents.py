@@ -1,20 +1,30 @@
 """How many incidents are false, and are the verdicts right?
 
     python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
-    python tests/benchmarks/incidents.py changes [--repetitions 2] [--models tree,forest] [--data ...]
+    python tests/benchmarks/incidents.py correlated|ordered|changes [the same options]
 
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
-with iPFI.
+with iPFI. With `--results FILE`, outcomes are kept in a file, and those that are in it already are not computed again.
 
-`stationary` counts incidents. The last line has them all against the budget, with a 95 % interval (Poisson), and apart
+`stationary` counts incidents. The last lines have them against the budget, with a 95 % interval (Poisson), and apart
 from them those that say that the model got worse on the same data, or relies on other features: on such streams they
 report what the model did to itself.
+
+`correlated` does the same for streams that do not change and whose neighbouring rows are alike: the rank of a row's
+most informative number follows a stationary process with a correlation of `CORRELATIONS` from row to row.
+
+`ordered` does the same for the first or second half of a data set in its own order, if no feature and no label changes
+within that half: its quarters pass a Kolmogorov-Smirnov test, 1 % for all columns together.
 
 `changes` changes the stream at row `AT` in one of several ways, and compares verdicts with `TRUTH`. Its last lines are
 the confusion matrix: a line for each change, with the median delay of the first record in rows, the error of the onset
 (10 %, 50 % and 90 % quantile), and the share of onsets within their interval. `model` and `redundant` put the losses
 and contributions of another model in place of the stream's own from row `AT` on: of a linear model, and of the same
 model where a feature and its copy have changed roles.
+
+For the same streams, the lines "alarms" compare two detectors on all series: the bets, and ADWIN with its δ divided by
+the number of series and of its tests, so that both bound the false alarms of a stream by the budget. They have the
+median delay of the first alarm after the change, the streams without one, and the alarms in 100,000 rows before it.
 
 The settings of the detectors were chosen with the data sets `CHOSEN_ON`; by default, others are reported.
 """
@@ -24,6 +34,7 @@ import csv
 import gzip
 import json
 import multiprocessing
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -35,16 +46,19 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 
 import numpy as np
 import orjson
-from scipy.stats import chi2
+from river.drift import ADWIN
+from scipy.stats import chi2, ks_2samp, norm
 
 from glasstream.configuration import load
+from glasstream.draws import stream_key
+from glasstream.incidents.series import Series
 from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream.runner.reference import Reference
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 CHOSEN_ON = ("adult", "elec2", "eeg_eye_state", "weather_noaa", "bike_hourly", "california_housing")
 REPORTED = (
     "bank_marketing", "higgs_10k", "superconductor_sample", "poker_hand_25k", "wine_white", "cpu_small", "qm9_10k",
@@ -62,6 +76,8 @@ REGRESSIONS = {
 }
 AT, ROWS = 5_000, 8_000
 PER_MESSAGE = 100
+CORRELATIONS = (0.5, 0.9)
+CLOCK, FIRST = 32, 300  # rows between tests of ADWIN, and rows that scale its values
 TRUTH = {
     "nothing": (),
     "swapped": ("feature_broken",),
@@ -116,6 +132,7 @@ class Recorder(Reference):
         return Rows(
             first_row=self.blocks[0].first_row,
             seqs=np.concatenate([block.seqs for block in self.blocks]),
+            times=[],
             names=widest.names,
             kinds=widest.kinds,
             inputs=np.concatenate([_wide(block.values["inputs"], d, np.nan) for block in self.blocks]),
@@ -155,6 +172,32 @@ def value_of(text: str) -> float | str:
 def shuffled(rows: list[Row], count: int, draws: np.random.Generator) -> list[Row]:
     places = np.concatenate([draws.permutation(len(rows)) for _ in range(-(-count // len(rows)))])
     return [rows[place] for place in places[:count]]
+
+
+def correlated(rows: list[Row], count: int, rho: float, draws: np.random.Generator) -> list[Row]:
+    first, _ = informative(rows[:3_000])
+    values = np.array([x.get(first, np.nan) for x, _ in rows], float)
+    order = np.lexsort((draws.random(len(rows)), values))
+    noise = draws.normal(size=count)
+    for row in range(1, count):
+        noise[row] = rho * noise[row - 1] + np.sqrt(1.0 - rho**2) * noise[row]
+    return [rows[order[place]] for place in (norm.cdf(noise) * len(rows)).astype(int)]
+
+
+def stationary_half(rows: list[Row]) -> list[Row]:
+    """Return the first half in which no column changes, or nothing."""
+    middle = len(rows) // 2
+    for half in (rows[:middle], rows[middle:]):
+        columns = [[x.get(name) for x, _ in half] for name in rows[0][0]] + [[value_of(y) for _, y in half]]
+        chances = []
+        for column in columns:
+            codes = {value: code for code, value in enumerate(sorted({str(one) for one in column}))}
+            numbers = [one if isinstance(one, float) else -1e300 if one is None else codes[str(one)] for one in column]
+            quarter = len(numbers) // 2
+            chances.append(ks_2samp(numbers[:quarter], numbers[quarter:]).pvalue)
+        if min(chances) > 0.01 / len(chances):
+            return half
+    return []
 
 
 class Case(NamedTuple):
@@ -285,64 +328,138 @@ class Outcome(NamedTuple):
     onset: int | None
     """Error of its onset, in rows."""
     within: bool | None
+    alarms: dict[str, tuple[int, int | None]] | None = None
+    """By detector: the number of alarms before the change, and the delay of the first one after it."""
+
+
+def alarms(rows: Rows, name: str, seed: int, budget: float) -> dict[str, tuple[int, int | None]]:
+    found = {"bets": alarms_of_bets(rows, name, seed, budget), "ADWIN": alarms_of_adwin(rows, budget)}
+    at = AT - rows.first_row
+    return {
+        detector: (sum(row < at for row in places), next((row - at for row in places if row >= at), None))
+        for detector, places in found.items()
+    }
+
+
+def alarms_of_bets(rows: Rows, name: str, seed: int, budget: float) -> list[int]:
+    """Return the places at which bets exceed their limit. They begin anew after each."""
+    series, key, found, done = Series(budget), stream_key(seed, name), list[int](), 0
+    series.widen(len(rows.names))
+    values, levels = np.column_stack([rows.target, rows.inputs]), np.column_stack([rows.loss, rows.importance])
+    events = np.zeros((len(values), 2), np.int64)
+    while done < len(values):
+        stop = min(len(values), done + series.until_due)
+        done, over = series.feed(0, done, values[:stop], levels[:stop], events, key, (), learn=True)
+        if over is not None:
+            found.append(done - 1)
+            series.forget_bets()
+    return found
+
+
+def alarms_of_adwin(rows: Rows, budget: float) -> list[int]:
+    """Return the places at which one detector of all finds a change. Values are scaled by their first rows."""
+    columns = np.column_stack([rows.target, rows.inputs, rows.loss, rows.importance])
+    low, high = np.nanmin(columns[:FIRST], axis=0), np.nanmax(columns[:FIRST], axis=0)
+    scaled = np.clip((columns - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    delta = budget * CLOCK / 100_000 / columns.shape[1]
+    found: set[int] = set()
+    for column in range(columns.shape[1]):
+        detector, is_level = ADWIN(delta=delta, clock=CLOCK, grace_period=FIRST), column > rows.inputs.shape[1]
+        for place, value in enumerate(np.where(np.isnan(scaled[:, column]), 0.0, scaled[:, column]).tolist()):
+            before = detector.estimation
+            detector.update(value)
+            falls = column == rows.inputs.shape[1] + 1 and detector.estimation < before  # a loss that falls is none
+            if detector.drift_detected and not falls and (not is_level or place >= FIRST):
+                found.add(place)
+    return sorted(found)
 
 
 def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
     kind, name, model, seed, count, budget = task
-    if kind == "stationary":
-        draws = np.random.Generator(np.random.PCG64(seed))
-        rows = Recorder(name, model, seed).rows(shuffled(read(name), count, draws))
+    if kind not in TRUTH:
+        draws, stream = np.random.Generator(np.random.PCG64(seed)), read(name)
+        if kind == "ordered":
+            stream = stationary_half(stream)[:count]
+            if not stream:
+                return Outcome(kind, name, model, seed, 0, [], "", None, None, None)
+        elif kind == "stationary":
+            stream = shuffled(stream, count, draws)
+        else:
+            stream = correlated(stream, count, float(kind.removeprefix("correlated ")), draws)
+        rows = Recorder(name, model, seed).rows(stream)
         found = [one.verdict for one in watched(rows, name, seed, budget) if one.status == "open"]
         return Outcome(kind, name, model, seed, len(rows.loss), found, "", None, None, None)
     rows = rows_of(kind, name, model, seed)
+    raised = alarms(rows, name, seed, budget)
     incidents = defaultdict[int, list[Incident]](list)
     for one in watched(rows, name, seed, budget):
         incidents[one.incident].append(one)
     early = [records[0].verdict for records in incidents.values() if records[0].row < AT]
     late = next((records for records in incidents.values() if records[0].row >= AT), None)
     if late is None:
-        return Outcome(kind, name, model, seed, AT, early, "missed", None, None, None)
+        return Outcome(kind, name, model, seed, AT, early, "missed", None, None, None, raised)
     first, last = late[0], [one for one in late if one.status == "open"][-1]
     within = first.onset.earliest <= AT <= first.onset.latest
-    return Outcome(kind, name, model, seed, AT, early, last.verdict, first.row - AT, first.onset.row - AT, within)
+    onset = first.onset.row - AT
+    return Outcome(kind, name, model, seed, AT, early, last.verdict, first.row - AT, onset, within, raised)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("stationary", "changes"))
+    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes"))
     parser.add_argument("--data", default=",".join(REPORTED))
     parser.add_argument("--models", default="tree,forest")
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--budget", type=float, default=0.5)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--results", type=Path)
     given = parser.parse_args()
-    kinds = ["stationary"] if given.what == "stationary" else list(TRUTH)
+    kinds = {"correlated": [f"correlated {rho}" for rho in CORRELATIONS], "changes": list(TRUTH)}
+    outcomes = kept(given.results)
+    done = {(one.kind, one.data, one.model, one.seed) for one in outcomes}
     tasks = [
         (kind, name, model, seed, given.rows, given.budget)
-        for kind in kinds
+        for seed in range(given.repetitions)
+        for kind in kinds.get(given.what, [given.what])
         for name in given.data.split(",")
         for model in given.models.split(",")
-        for seed in range(given.repetitions)
+        if (kind, name, model, seed) not in done
     ]
-    outcomes = []
     with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as pool:
         for one in pool.map(outcome, tasks):
             outcomes.append(one)
-            print(json.dumps(one._asdict()), flush=True)
-    for line in budget_kept(outcomes, given.budget) if given.what == "stationary" else confusion(outcomes):
-        print(json.dumps(line), flush=True)
+            line = json.dumps(one._asdict())
+            print(line, flush=True)
+            if given.results is not None:
+                with given.results.open("a") as file:
+                    file.write(f"{line}\n")
+    lines = (
+        [*confusion(outcomes), *compared(outcomes)] if given.what == "changes" else budget_kept(outcomes, given.budget)
+    )
+    for summary in lines:
+        print(json.dumps(summary), flush=True)
+
+
+def kept(results: Path | None) -> list[Outcome]:
+    """Return the outcomes of a file."""
+    if results is None or not results.exists():
+        return []
+    return [Outcome(**json.loads(line)) for line in results.read_text().splitlines()]
 
 
 def budget_kept(outcomes: list[Outcome], budget: float) -> Iterator[dict[str, Any]]:
-    for model in [None, *sorted({one.model for one in outcomes})]:
-        chosen = [one for one in outcomes if model in (None, one.model)]
+    groups = {(one.kind, model) for one in outcomes for model in (one.model, "all")}
+    for kind, model in sorted(groups):
+        chosen = [one for one in outcomes if one.kind == kind and model in ("all", one.model) and one.rows]
         rows = sum(one.rows for one in chosen)
         verdicts = [verdict for one in chosen for verdict in one.early]
         others = [verdict for verdict in verdicts if verdict not in OF_THE_MODEL]
         per = 100_000 / rows
         yield {
-            "model": model or "all",
+            "kind": kind,
+            "model": model,
+            "data": len({one.data for one in chosen}),
             "rows": rows,
             "budget": budget,
             "incidents per 100,000 rows": round(len(verdicts) * per, 3),
@@ -351,6 +468,22 @@ def budget_kept(outcomes: list[Outcome], budget: float) -> Iterator[dict[str, An
             "95 % of these": [round(bound * per, 3) for bound in poisson(len(others))],
             "verdicts": dict(Counter(verdicts)),
         }
+
+
+def compared(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
+    for kind in TRUTH:
+        for detector in ("bets", "ADWIN"):
+            chosen = [one.alarms[detector] for one in outcomes if one.kind == kind and one.alarms is not None]
+            delays = [delay for _, delay in chosen if delay is not None]
+            yield {
+                "alarms": kind,
+                "detector": detector,
+                "delay": float(np.median(delays)) if delays else None,
+                "without": len(chosen) - len(delays),
+                "before the change, in 100,000 rows": round(
+                    sum(early for early, _ in chosen) * 100_000 / max(1, AT * len(chosen)), 2
+                ),
+            }
 
 
 def poisson(count: int) -> tuple[float, float]:

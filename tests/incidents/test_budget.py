@@ -20,6 +20,7 @@ def test_a_bet_on_a_uniform_rank_is_fair(bet: int) -> None:
     assert factors.min() > 0.0
 
 
+EVENTS = np.zeros((8_000, 2), np.int64)
 KINDS = {
     "normal": lambda draws, n: draws.normal(size=n),
     "heavy": lambda draws, n: draws.standard_cauchy(size=n),
@@ -42,7 +43,7 @@ def test_values_that_do_not_change_keep_the_budget(kind: str) -> None:
         done = 0
         while done < rows:
             stop = min(rows, done + series.until_due)
-            done, over = series.feed(0, done, values[:stop], np.zeros((stop, 3)), key, (), learn=True)
+            done, over = series.feed(0, done, values[:stop], np.zeros((stop, 3)), EVENTS[:stop], key, (), learn=True)
             if over is not None:
                 alarms += 1
                 series.forget_bets()
@@ -77,7 +78,7 @@ def test_levels_that_do_not_rise_keep_the_budget() -> None:
         done = 0
         while done < rows:
             stop = min(rows, done + series.until_due)
-            done, over = series.feed(0, done, np.zeros((stop, 1)), levels[:stop], key, (), learn=True)
+            done, over = series.feed(0, done, np.zeros((stop, 1)), levels[:stop], EVENTS[:stop], key, (), learn=True)
             if over is not None:
                 alarms += 1
                 series.forget_bets()
@@ -96,3 +97,8 @@ def test_bins_are_the_same_in_both_forms(values: list[float], edges: list[int]) 
     histogram = Histogram(known[: len(edges)], nothing, nothing, nothing, 1)
     array = np.array(values, dtype=np.float64)
     assert histogram.bins(array).tolist() == [betting.bin_of(value, known, len(edges)) for value in values]
+
+
+@given(st.floats(0.0, 1e120), st.floats(-1e120, 1e120))
+def test_at_least_every_fiftieth_row_is_tested(variance: float, covariance: float) -> None:
+    assert 1 <= betting.thinning(variance, covariance) <= 50

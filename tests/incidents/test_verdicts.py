@@ -19,6 +19,7 @@ from tests.incidents.streams import (
     reasoning_moved,
     scaled,
     swapped,
+    time_of,
     watched,
 )
 
@@ -56,6 +57,8 @@ def test_a_change_has_one_incident(
     assert last.onset.earliest - 10 <= FIRST <= last.onset.latest + 10  # nine of ten intervals hold the row
     assert abs(last.onset.row - FIRST) < 60 or change is reasoning_moved
     assert incidents[0].row >= FIRST
+    assert (last.onset.seq, last.onset.ts) == (last.onset.row, time_of(last.onset.row))
+    assert ("UTC" in last.summary) == (last.onset.ts is not None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -74,6 +77,22 @@ def test_no_change_has_no_incident(seed: int) -> None:
 def test_a_budget_of_any_size_has_incidents_with_an_onset(budget: float) -> None:
     for one in watched(changed(swapped, 1), budget=budget):
         assert one.onset.earliest <= one.onset.row <= one.onset.latest <= one.row
+
+
+@pytest.mark.parametrize("lasts", [300, 700])
+def test_a_model_that_recovers_by_itself_has_no_incident(lasts: int) -> None:
+    stream = Stream(1, 8_000)
+    stream.loss[AT : AT + lasts] = np.where(stream.draws.random(lasts) < 0.6, 0.8, 0.1)
+    assert watched(stream) == []
+
+
+def test_an_input_that_breaks_while_the_model_is_worse_is_found_at_once() -> None:
+    stream = Stream(1, 8_000)
+    stream.loss[AT:] = np.where(stream.draws.random(8_000 - AT) < 0.6, 0.8, 0.1)
+    stream.inputs[AT + 500 :, 1] *= 1_000.0
+    first, *_ = watched(stream)
+    assert first.verdict == "feature_broken"
+    assert abs(first.onset.row - FIRST - 500) < 60 and first.row < FIRST + 1_000
 
 
 def test_an_incident_is_over_when_all_is_as_before() -> None:
@@ -130,7 +149,7 @@ def test_many_features_that_move_together_are_one_incident() -> None:
     inputs = draws.normal(size=(9_000, 60))
     inputs[AT:] += 2.0
     rows = Rows(
-        0, np.arange(9_000), [f"f{j}" for j in range(60)], [0] * 60, inputs, draws.random(9_000), [],
+        0, np.arange(9_000), [], [f"f{j}" for j in range(60)], [0] * 60, inputs, draws.random(9_000), [],
         draws.random(9_000), "squared", None,
     )  # fmt: skip
     incidents = list(IncidentWatch("s", 0, 7, 0.5).update(rows))
@@ -156,7 +175,7 @@ def test_an_outlier_hides_no_rise_of_the_loss_and_makes_no_rule() -> None:
     stream.target[1_100] = 1e9
     rows = stream.rows()._replace(classes=[])
     first = next(IncidentWatch("s", 0, 7, 0.5).update(rows))
-    assert first.verdict == "model_replaced" and FIRST < first.row < FIRST + 1_000
+    assert first.verdict == "model_replaced" and FIRST < first.row < FIRST + 1_400
 
 
 def test_inputs_that_move_with_another_rule_of_the_labels_are_not_said_to_hold() -> None:

@@ -92,7 +92,7 @@ def test_the_state_is_bounded(features: int) -> None:
     for first in range(0, 6_000, 300):
         inputs = draws.normal(size=(300, features)) + 5.0 * (first >= 1_500)
         rows = Rows(
-            first, np.arange(first, first + 300), [f"f{j}" for j in range(features)], [0] * features, inputs,
+            first, np.arange(first, first + 300), [], [f"f{j}" for j in range(features)], [0] * features, inputs,
             draws.random(300), [], draws.random(300), "squared", inputs,
         )  # fmt: skip
         list(watch.update(rows))

@@ -25,7 +25,8 @@ def odd(number: int) -> dict[str, Any]:
         x["b"] = "text"
     if number > 70:
         x["late"] = number % 4
-    return {"id": number, "x": x, "y": "abc"[(number % 7 > 3) + (number > 90 and number % 4 == 0)]}
+    label = "abc"[(number % 7 > 3) + (number > 90 and number % 4 == 0)]
+    return {"id": number, "ts": 1_000 * number if number % 5 else None, "x": x, "y": label}
 
 
 EVENTS = [odd(n) for n in range(140)]

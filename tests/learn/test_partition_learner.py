@@ -70,6 +70,7 @@ class Collected:
                     block.draws["ipfi"][i].tobytes(),
                     tuple(block.names),
                     block.staleness,
+                    block.times[i] if block.times else None,
                 )
 
 

@@ -107,7 +107,7 @@ def incident_record(
         status=status,
         row=row,
         seq=row,
-        onset=Onset(onset, max(0, onset - 20), onset + 20),
+        onset=Onset(onset, max(0, onset - 20), onset + 20, onset + 1, 1_767_225_600_000),
         verdict=verdict,
         weight=0.625,
         alternatives=[Alternative("data_moved", 0.25), Alternative("unclear", 0.125)],

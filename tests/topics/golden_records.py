@@ -266,7 +266,7 @@ def incident() -> incidents.Incident:
         status="open",
         row=1_263,
         seq=1_270,
-        onset=incidents.Onset(row=1_200, earliest=1_187, latest=1_211),
+        onset=incidents.Onset(row=1_200, earliest=1_187, latest=1_211, seq=1_207, ts=1_767_225_600_000),
         verdict="feature_broken",
         weight=0.75,
         alternatives=[incidents.Alternative("data_moved", 0.25)],
@@ -402,7 +402,8 @@ def explained() -> contributions.Contributions:
 def watched() -> contributions.Contributions:
     """The same, of a stream that is watched for incidents and whose newest class is not one of the model's yet."""
     rows = {"inputs": np.array([[1.5, 0.0], [np.nan, 2.0], [-0.0, 3.0]]), "target": np.array([0.0, 1.0, 2.0])}
-    return replace(explained(), values={**explained().values, **rows}, new_classes=["maybe"])
+    of = explained()
+    return replace(of, values={**of.values, **rows}, new_classes=["maybe"], times=[1_767_225_600_000, None, 0])
 
 
 def failed() -> contributions.Contributions:
@@ -535,7 +536,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "explain.requests.v1.bin": lambda: requests.encode(block()),
-    "explain.requests.v1.watched.bin": lambda: requests.encode(replace(block(), watched=True)),
+    "explain.requests.v1.watched.bin": lambda: requests.encode(replace(block(), watched=True, times=[None, 7, -1])),
     "explain.requests.v1.flush.bin": _mark_in_requests,
     "explain.requests.v1.reset.bin": lambda: _mark_in_requests(ends=True),
     "contributions.v1.ok.bin": lambda: contributions.encode(explained()),

@@ -14,7 +14,7 @@ def test_the_documents_are_todays() -> None:
 def test_another_document_would_be_found(tmp_path) -> None:
     for name, content in generate().items():
         (tmp_path / name).write_bytes(content.replace(b"importance", b"relevance"))
-    assert findings(tmp_path) == ["all-settings.md", "topics.md", "asyncapi.json"]
+    assert findings(tmp_path) == ["all-settings.md", "incidents.md", "topics.md", "asyncapi.json"]
 
 
 def test_every_field_of_a_public_record_has_a_meaning() -> None:

@@ -16,7 +16,7 @@ VERSION: Final = 1
 TEXT: Final = 2
 """Kind of a feature whose values are codes of texts."""
 
-_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes"))
+_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times"))
 """Fields that are left out of a frame unless they say something."""
 _TEXTS: Final = list[tuple[Natural, list[tuple[Natural, str]]]]
 
@@ -36,6 +36,9 @@ class Block:
         learns nothing.
     seqs
         int64[count]: the rows' events, all different, in the order in which their labels came.
+    times
+        times of the rows' events in milliseconds, None for an event without; empty if none has one, or if the stream is
+        not watched for incidents.
     names, kinds
         name and kind of each slot's feature (0 number, 1 boolean, 2 text).
     classes
@@ -59,6 +62,7 @@ class Block:
     first_row: Natural
     version: Natural
     seqs: Array
+    times: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kinds: list[Annotated[int, msgspec.Meta(ge=0, le=TEXT)]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
@@ -160,6 +164,8 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
     found = frames.mismatch("seqs", block.seqs, "int64", (count,))
     sizes = {"count": count, "d": d, "k": max(1, len(block.classes))}
     found += methods.findings(getattr(block, group), shapes, sizes, group)
+    if len(block.times) not in (0, count):
+        found.append(f"expected the times of {count} rows, or none, got {len(block.times)}")
     if len(set(block.names)) != d or len(block.kinds) != d:
         found.append(f"expected {d} different names and as many kinds, got {block.names} and {block.kinds}")
     if min(block.first_row, block.epoch, block.partition, block.version) < 0:

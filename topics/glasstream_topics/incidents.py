@@ -38,11 +38,16 @@ class Onset(msgspec.Struct, frozen=True):
         the most likely row.
     earliest, latest
         rows between which the change began, in nine of ten incidents.
+    seq, ts
+        the event of that row, and its time in milliseconds since 1970 (UTC); null if the event has none. Records of
+        earlier releases lack both.
     """
 
     row: Natural
     earliest: Natural
     latest: Natural
+    seq: Natural | None = None
+    ts: int | None = None
 
 
 class Affected(msgspec.Struct, frozen=True, omit_defaults=True):

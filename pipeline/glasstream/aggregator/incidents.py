@@ -44,6 +44,7 @@ class Incidents:
             Rows(
                 first_row=first_row,
                 seqs=block.seqs[rows],
+                times=block.times[rows],
                 names=block.names,
                 kinds=block.kinds,
                 inputs=block.values["inputs"][rows],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from glasstream_topics.incidents import Affected, Incident
 
-_COLUMNS = ("stream", "number", "status", "since row", "verdict", "features", "loss")
+_COLUMNS = ("stream", "number", "status", "since row", "time", "verdict", "features", "loss")
 _NUMBERS = ("number", "since row")
 
 
@@ -50,6 +50,8 @@ def _table(found: "list[Incident]") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
+    from glasstream.incidents.summary import utc
+
     table = Table()
     for column in _COLUMNS:
         table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
@@ -59,6 +61,7 @@ def _table(found: "list[Incident]") -> "Table":
             f"{one.incident:,}",
             one.status,
             f"{one.onset.row:,}",
+            "–" if one.onset.ts is None else utc(one.onset.ts),
             VERDICTS.get(one.verdict, one.verdict),
             ", ".join(map(_feature, one.features)) or "–",
             f"{_number(one.loss_before)} → {_number(one.loss_after)} ({one.loss_name})",

@@ -152,6 +152,7 @@ def _answer(
         first_row=block.first_row + rows.start,
         version=block.version,
         seqs=block.seqs[rows],
+        times=block.times[rows],
         kind=kind,
         reason=reason,
         names=block.names,

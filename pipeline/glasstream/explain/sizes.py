@@ -46,9 +46,10 @@ def sizes(block: ExplainRequest) -> Sizes:
     arrays = [block.seqs, block.x, block.y, *block.draws.values()]
     texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
     told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
-    own = _FIELDS + texts + told + sum(array.nbytes + _PADDING for array in arrays)
+    times = _json(block.times)
+    own = _FIELDS + texts + told + times + sum(array.nbytes + _PADDING for array in arrays)
     header = _FIELDS + texts + _json(block.classes)  # once more for the outputs with curves
-    numbers = 8 * block.count * _numbers_of_a_row(block) + _ARRAYS * _PADDING
+    numbers = 8 * block.count * _numbers_of_a_row(block) + _ARRAYS * _PADDING + times
     answer = header + _REASON_BYTES + numbers
     # Runs of failed and explained rows alternate, so every second run has a reason.
     answers = max(1, block.count) * (header + _ARRAYS * _PADDING) + (block.count + 1) // 2 * _REASON_BYTES + numbers
@@ -108,6 +109,7 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
         block,
         first_row=block.first_row + rows.start,
         seqs=block.seqs[rows],
+        times=block.times[rows],
         x=block.x[rows],
         y=block.y[rows],
         new_categories=_needed_categories(block, rows, fields["draws"]),

@@ -116,7 +116,8 @@ def thinning(variance, covariance):  # type: ignore[no-untyped-def]
     """
     if covariance < _CORRELATED * variance or variance <= 0.0:
         return 1
-    return min(_THINNEST, int(np.ceil((variance + covariance) / max(1e-3 * variance, variance - covariance))))
+    ratio = (variance + covariance) / max(1e-3 * variance, variance - covariance)
+    return int(np.ceil(min(_THINNEST, ratio)))  # cut first: after a change of level, the ratio may exceed any integer
 
 
 @kernel

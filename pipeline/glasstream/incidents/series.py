@@ -17,6 +17,7 @@ RESTLESS = 2
 
 _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
 _FEWEST = 60  # rows
+_ORIGINS = ("origin", "level_origin")
 _BUDGET_ROWS = 100_000.0
 _SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}  # of the budget
 
@@ -72,6 +73,7 @@ class Series:
         begin: int,
         values: Floats,
         levels: Floats,
+        events: NDArray[np.int64],
         key: NDArray[np.uint64],
         muted: Collection[Name],
         *,
@@ -81,6 +83,8 @@ class Series:
 
         Parameters
         ----------
+        events
+            (n, 2) number and time of each row's event.
         muted
             Series that raise no alarm.
         learn
@@ -90,7 +94,12 @@ class Series:
         for name in muted:
             prefix, place = _place(name)
             limits[int(prefix != ""), place] = np.inf
-        end = int(betting.feed(first_row, begin, values, levels, learn, key, *limits, *self.arrays.values()))
+        tested = (array for name, array in self.arrays.items() if name not in _ORIGINS)
+        end = int(betting.feed(first_row, begin, values, levels, learn, key, *limits, *tested))
+        for prefix in ("", "level_"):
+            start = self.arrays[prefix + "start"]
+            fresh = start >= first_row + begin
+            self.arrays[prefix + "origin"][fresh] = events[start[fresh] - first_row]
         over = self._over(limits)
         if self.calibrating:
             self.buffer = np.concatenate([self.buffer, values[begin:end, self.calibrating]])
@@ -127,11 +136,15 @@ class Series:
         return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
 
     def starts(self, name: Name) -> NDArray[np.int64]:
-        """Return the first rows of the change that strong bets suggest, strongest first; none if no bet wins."""
+        """Return the first rows of the change that strong bets suggest, each with the number and time of its event.
+
+        The strongest bet comes first. There are none if no bet wins.
+        """
         prefix, place = _place(name)
         best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
         order = np.argsort(-best, kind="stable")
-        return np.asarray(start[order[best[order] > max(1.0, float(best.max()) ** 0.5)]])
+        won = order[best[order] > max(1.0, float(best.max()) ** 0.5)]
+        return np.column_stack([start[won], self.arrays[prefix + "origin"][place, won]])
 
     def forget_bets(self) -> None:
         """Let all bets begin anew."""
@@ -218,7 +231,9 @@ class Series:
 
 
 def _fresh(number: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of series without rows, in the order that `glasstream.incidents.betting.feed` takes."""
+    """Return the arrays of series without rows, in the order that `glasstream.incidents.betting.feed` takes, and the
+    events at which bets began.
+    """
     values, levels = (number, betting.VALUE_BETS), (number, betting.LEVEL_BETS)
     return {
         "edges": np.zeros((number, betting.EDGES)),
@@ -239,6 +254,8 @@ def _fresh(number: int) -> dict[str, NDArray[Any]]:
         "level_wealth": np.zeros(levels),
         "level_best": np.ones(levels),
         "level_start": np.zeros(levels, np.int64),
+        "origin": np.zeros((*values, 2), np.int64),
+        "level_origin": np.zeros((*levels, 2), np.int64),
     }
 
 

@@ -1,7 +1,9 @@
 """One sentence about an incident."""
 
+import numpy as np
+
 from glasstream.incidents.verdict import Judgement
-from glasstream_topics.incidents import Affected
+from glasstream_topics.incidents import Affected, Onset
 
 _FAULTS = {
     "missing": "{} is often missing",
@@ -11,10 +13,20 @@ _FAULTS = {
 }
 
 
-def summary(judgement: Judgement, row: int, loss_name: str, before: float, after: float) -> str:
+def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, after: float) -> str:
     """Return what happened, since when, and what it did to the loss."""
     what, more = _what(judgement)
-    return f"{what} since row {row:,}{more}; {_loss(loss_name, before, after)}."
+    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
+    return f"{what} since row {onset.row:,}{time}{more}; {_loss(loss_name, before, after)}."
+
+
+def utc(ts: int) -> str:
+    """Return a time in milliseconds since 1970 for people.
+
+    >>> utc(1_767_225_840_000)
+    '2026-01-01 00:04 UTC'
+    """
+    return f"{np.datetime_as_string(np.datetime64(ts, 'ms'), unit='m').replace('T', ' ')} UTC"
 
 
 def _what(judgement: Judgement) -> tuple[str, str]:

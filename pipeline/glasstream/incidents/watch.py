@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.draws import stream_key
-from glasstream.incidents.alarm import JUDGED_AGAIN, Alarm, Floats
+from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, Alarm, Floats
 from glasstream.incidents.series import Name, Series
 from glasstream.incidents.summary import summary
 from glasstream.incidents.verdict import Judgement, Level, Sample, judge
@@ -23,10 +23,13 @@ from glasstream_topics.incidents import Incident, Onset
 NORMAL = 2_100
 """Rows after an alarm from which on the change counts as the new normal."""
 
+_LASTING = 1_200
+"""Rows for which the loss must stay high before the model alone is blamed: models that adapt recover sooner."""
 _QUIET = 3
 _LESS = {"concept_moved": "model_replaced"}
 """A verdict, and the one that cannot replace it later, because that one rests on the absence of evidence."""
 _STANDARD_ERRORS = 2.0
+_NO_TIME = np.iinfo(np.int64).min
 
 
 class Rows(NamedTuple):
@@ -35,6 +38,8 @@ class Rows(NamedTuple):
     first_row: int
     seqs: NDArray[np.int64]
     """(n,)"""
+    times: Sequence[int | None]
+    """n times of the events in milliseconds; empty if none has one."""
     names: Sequence[str]
     """d names."""
     kinds: Sequence[int]
@@ -57,6 +62,7 @@ class _Now(NamedTuple):
 
     row: int
     seq: int
+    time: int
     loss_name: str
 
 
@@ -109,17 +115,27 @@ class IncidentWatch:
         levels[:, 0] = rows.loss
         if rows.importance is not None:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
+        times = [_NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
+        events = np.column_stack([rows.seqs, np.array(times, np.int64)])
         done = 0
         while done < len(values):
             begin, alarm = done, self.alarm
             until_due = self.series.until_due if alarm is None else min(self.series.until_due, alarm.until_due)
             stop = min(len(values), done + until_due)
             done, over = self.series.feed(
-                rows.first_row, begin, values[:stop], levels[:stop], self._key, self._muted(), learn=alarm is None
+                rows.first_row,
+                begin,
+                values[:stop],
+                levels[:stop],
+                events,
+                self._key,
+                self._muted(),
+                learn=alarm is None,
             )
-            now = _Now(rows.first_row + done - 1, int(rows.seqs[done - 1]), rows.loss_name)
+            seq, time = events[done - 1].tolist()
+            now = _Now(rows.first_row + done - 1, seq, time, rows.loss_name)
             if over is not None:
-                self.alarm = Alarm.raised(now.row, over.side, self._onset(over, now.row), len(self.names))
+                self.alarm = Alarm.raised(now.row, over.side, self._onset(over, now), len(self.names))
             elif alarm is not None:
                 alarm.gather(values[begin:done], levels[begin:done], self.series)
                 if alarm.due:
@@ -130,15 +146,18 @@ class IncidentWatch:
         if self.alarm is None:
             return ()
         names = self.series.names
-        if self.alarm.side == "reasoning" and self.alarm.judgement is None:
-            return [name for name in names if name.side == "reasoning"]  # the other sides tell more, and sooner
+        side, waits = self.alarm.side, self.alarm.judgement is None
+        if waits and (side == "reasoning" or (side == "loss" and self.alarm.rows >= GATHERED)):
+            return [name for name in names if name.side in ("loss", "reasoning")[side == "reasoning" :]]
         return names
 
-    def _onset(self, over: Name, row: int) -> Onset:
-        starts = [int(start) for start in self.series.starts(over)] or [row]  # under a large budget, no bet need win
-        margin = 3 * (row - starts[0]) // 4 + 5
-        latest = row if over.side == "reasoning" else min(row, max(starts) + margin)  # importance is too noisy
-        return Onset(starts[0], max(0, min(starts) - margin), latest)
+    def _onset(self, over: Name, now: _Now) -> Onset:
+        starts = self.series.starts(over).tolist() or [[now.row, now.seq, now.time]]  # no bet need win a large budget
+        first, seq, time = starts[0]
+        rows = [row for row, *_ in starts]
+        margin = 3 * (now.row - first) // 4 + 5
+        latest = now.row if over.side == "reasoning" else min(now.row, max(rows) + margin)  # importance is too noisy
+        return Onset(first, max(0, min(rows) - margin), latest, seq, None if time == _NO_TIME else time)
 
     def _compare(self, one: Alarm, now: _Now) -> Iterator[Incident]:
         """Judge an alarm or an incident by the gathered rows, or see whether the incident is over."""
@@ -146,11 +165,12 @@ class IncidentWatch:
         first = one.judgement
         if first is None:
             judgement = judge(sample)
-            if judgement is not None:
+            lasts = judgement is not None and judgement.verdict == "model_replaced" and one.rows < _LASTING
+            if judgement is not None and not lasts:
                 self.incidents += 1
                 one.number, one.judgement = self.incidents, judgement
                 yield self._record("open", one, judgement, now)
-            elif one.side != "reasoning" or one.rows >= JUDGED_AGAIN:
+            elif not lasts and (one.side != "reasoning" or one.rows >= JUDGED_AGAIN):
                 # Importance varies so much from row to row that a change of it needs all these rows.
                 self.alarm = None
                 self.series.forget_bets()
@@ -181,7 +201,9 @@ class IncidentWatch:
             loss=levels[0],
             importance=levels[1:],
             strengths={name: self.series.strength(name) for name in names},
-            starts={name: int(next(iter(self.series.starts(name)), one.onset.row)) for name in names},
+            starts={
+                name: next((row for row, *_ in self.series.starts(name).tolist()), one.onset.row) for name in names
+            },
             classes=self.classes,
         )
 
@@ -203,7 +225,7 @@ class IncidentWatch:
             loss_name=now.loss_name,
             loss_before=before,
             loss_after=after,
-            summary=summary(judgement, one.onset.row, now.loss_name, before, after),
+            summary=summary(judgement, one.onset, now.loss_name, before, after),
             evidence=judgement.evidence,
         )
 

@@ -53,6 +53,8 @@ class Unlabelled(NamedTuple):
     label: str | None
     value: float | None
     """The predicted number of a regression."""
+    ts: int | None
+    """Time of the event."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,8 @@ _THIRD_CLASS: Final = (
 )
 _NEVER: Final = 2**62
 """A number of rows that no stream reaches."""
+_LATEST_TS = 253_402_300_799_999
+"""Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
 _CHECKED_ROWS = 10
 """Number of rows on which a model that is not compiled is checked once."""
 
@@ -143,6 +147,7 @@ class StreamLearner:
         self._predictions = predictions.Encoder(settings.epoch, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
+        self._times: list[int | None] = []
         self._targets: list[float] = []
         self._flush_before = False
         self._through_river = False
@@ -189,7 +194,7 @@ class StreamLearner:
         model.learn(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target)
+        self._append(model, row, seq, target, accepted.event.ts)
 
     def step_block(
         self, events: Iterable[tuple[Accepted | tuple[Reason, str], str]]
@@ -249,7 +254,7 @@ class StreamLearner:
             self._note(accepted, event_id, prediction)
             if accepted.target is not None and error is None:
                 learned.append(place)
-                self._count(model, accepted.seq, accepted.target)
+                self._count(model, accepted.seq, accepted.target, accepted.event.ts)
             outcomes.append((accepted.seq, error))
         if learned:
             self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
@@ -284,7 +289,9 @@ class StreamLearner:
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
-                self._wait(event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value))
+                self._wait(
+                    event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value, accepted.event.ts)
+                )
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
         elif self.waiting.begun and accepted.event.id is not None:
@@ -298,7 +305,7 @@ class StreamLearner:
         ModelRaised
             The model raised an error. The event is then not a row.
         """
-        seq, (x, said, value), target = label
+        seq, (x, said, value, ts), target = label
         model = self._model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
@@ -307,7 +314,7 @@ class StreamLearner:
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target)
+        self._append(model, row, seq, target, ts)
 
     def _wait(self, event_id: str, seq: int, kept: Unlabelled) -> None:
         missed = self.waiting.missed
@@ -358,6 +365,7 @@ class StreamLearner:
             self._send(self.rows - explained, block[count - explained :], draws)
         self._buffer.clear(self._buffer.width)
         self._seqs.clear()
+        self._times.clear()
         self._targets.clear()
         self._most_rows = self._rows_of_a_block()
 
@@ -366,6 +374,7 @@ class StreamLearner:
         if model is None:
             return
         explained, width = block.shape
+        watched, times = self.settings.drift.finds_incidents, self._times[-explained:]
         self.outbox.requests.append(
             ExplainRequest(
                 stream=self.stream,
@@ -374,6 +383,7 @@ class StreamLearner:
                 first_row=first_row,
                 version=self._version,
                 seqs=np.array(self._seqs[-explained:], dtype=np.int64),
+                times=times if watched and any(time is not None for time in times) else [],
                 x=block,
                 y=np.array(self._targets[-explained:]),
                 draws=draws,
@@ -385,7 +395,7 @@ class StreamLearner:
                 new_categories=self._new_categories(width),
                 staleness=self._staleness,
                 flush_before=self._flush_before,
-                watched=self.settings.drift.finds_incidents,
+                watched=watched,
                 **self._background.fields(draws, self._features, width),
             )
         )
@@ -407,15 +417,16 @@ class StreamLearner:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
 
-    def _append(self, model: Model, row: Iterable[float], seq: int, target: str | float) -> None:
+    def _append(self, model: Model, row: Iterable[float], seq: int, target: str | float, ts: int | None) -> None:
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
         self._buffer.append(row)
-        self._count(model, seq, target)
+        self._count(model, seq, target, ts)
         self._cut_if_due(model)
 
-    def _count(self, model: Model, seq: int, target: str | float) -> None:
+    def _count(self, model: Model, seq: int, target: str | float, ts: int | None) -> None:
         self._seqs.append(seq)
+        self._times.append(ts if ts is not None and abs(ts) <= _LATEST_TS else None)
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
 

@@ -15,7 +15,8 @@ MOST_BYTES: Final = 512 * 1024
 ADVICE: Final[Mapping[str, str]] = {
     "feature_broken": (
         "Repair the source of the affected features: look for a change of unit, a renamed column, a default value or a "
-        "lost sensor at that time. Until then, do not trust predictions that rely on them."
+        "lost sensor at that time. Until then, do not trust predictions that rely on them. The model has learned from "
+        "the broken values: if its loss does not fall again after the repair, reset the stream."
     ),
     "feature_alive": (
         "Check that the new values are meant to be there. If they are, the model learns them by itself; watch the loss."
@@ -32,19 +33,20 @@ ADVICE: Final[Mapping[str, str]] = {
         "The classes or values to predict became more or less frequent. Check the source of the labels first, then "
         "thresholds and decisions that assume the old shares."
     ),
+    "model_replaced": (
+        "Inputs and labels are as before, and the model is worse and has not recovered. Check whether somebody "
+        "replaced the model, its state or its settings at that time, and whether what it learned since then was right. "
+        "If the model does it by itself, a forest is steadier than one adaptive tree."
+    ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
         "sense and may be used; look for features that repeat each other."
-    ),
-    "model_replaced": (
-        "Inputs and labels are as before, and the model is worse. Check whether somebody replaced the model, its state "
-        "or its settings at that time, and whether what it learned since then was right."
     ),
     "unclear": (
         "The evidence fits no verdict well. Look at the series that changed and at what changed outside at that time."
     ),
 }
-"""What to do about each verdict, in a sentence or two. `ops/docs/incidents.md` has the details."""
+"""What to do about each verdict. `python -m glasstream.reference` writes it into `ops/docs/incidents.md`, too."""
 
 _UNKNOWN = "A newer release wrote this verdict. Look at the series that changed, and update the page."
 

@@ -27,6 +27,7 @@ def outline_part(store: Store) -> dict[str, Any]:
         "left_out": store.left_out,
         "rejected": dict(sorted(store.rejected.items())),
         "damaged": store.damaged,
+        "watched": store.watched,
         "trouble": store.trouble,
         "reading": None if reading.done else {"read": reading.read, "total": reading.total},
     }
@@ -212,6 +213,8 @@ def incident_part(record: Incident) -> dict[str, Any]:
             "row": record.onset.row,
             "earliest": record.onset.earliest,
             "latest": record.onset.latest,
+            "seq": record.onset.seq,
+            "ts": record.onset.ts,
         },
         "verdict": record.verdict,
         "title": _verdict(record.verdict),

@@ -54,7 +54,7 @@ async def _serve(
         loop.add_signal_handler(number, end.set)
     options = settings.page
     topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
-    store = Store(options.streams, options.features, options.listed)
+    store = Store(options.streams, options.features, options.listed, watched=settings.drift.finds_incidents)
     server = PageServer(topics, store, access, options.host, options.port, context)
     try:
         address = await server.start()

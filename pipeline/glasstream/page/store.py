@@ -46,6 +46,8 @@ class Store:
         Number of dead letters by reason, over all streams.
     damaged
         Number of records that cannot be read, or that a newer release wrote.
+    watched
+        Whether the page's settings say that streams are watched for incidents.
     trouble
         Why the page cannot read at the moment; None while it reads.
     """
@@ -59,6 +61,7 @@ class Store:
     left_out: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     damaged: int = 0
+    watched: bool = True
     trouble: str | None = None
     reading: Reading = field(default_factory=Reading)
     _looked: dict[str, float] = field(default_factory=dict)

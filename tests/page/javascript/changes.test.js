@@ -68,7 +68,7 @@ test("the telling alarm is the one whose curves differ most, or the first if non
 });
 
 test("alarms of an incident are one group, however far apart they are, and do not join others", () => {
-  const onset = { row: 5000, earliest: 4900, latest: 5050 };
+  const onset = { row: 5000, earliest: 4900, latest: 5050, seq: 5000, ts: null };
   const seqs = [4899, 4900, 5200, 9000, 9001];
   const alarms = seqs.map((seq) => alarm({ seq: seq + 10, row: seq, width: 10 }));
   const closed = incident({ incident: 7, status: "over", row: 9000, onset });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { merged } from "../../../pipeline/glasstream/page/static/feed.js";
 import {
+  began,
   Choices,
   calm,
   fault,
@@ -27,7 +28,7 @@ function storage() {
   };
 }
 
-const ONSET = { row: 100, earliest: 90, latest: 110 };
+const ONSET = { row: 100, earliest: 90, latest: 110, seq: null, ts: null };
 const INCIDENTS = [
   incident({ incident: 1, status: "open", verdict: "data_moved", title: "data moved" }),
   incident({ incident: 2, status: "over", verdict: "unclear", title: "unclear" }),
@@ -99,7 +100,7 @@ test("an alarm belongs to the latest incident that was going on", () => {
     [undefined, 1, 1, undefined],
   );
   assert.equal(owned([{ incident: 1, status: "open", row: 110 }], 99_999), 1);
-  const later = { incident: 2, status: "open", onset: { row: 150, earliest: 140, latest: 160 } };
+  const later = { incident: 2, status: "open", onset: { ...ONSET, row: 150, earliest: 140, latest: 160 } };
   assert.deepEqual(
     [139, 140].map((row) => owned([over, later], row)),
     [1, 2],
@@ -113,6 +114,10 @@ test("what an incident is comes in words, not by colour alone", () => {
   assert.equal(when(incident({ onset: ONSET })), "since row 100 (between 90 and 110)");
   const sure = { ...ONSET, earliest: 100, latest: 100 };
   assert.equal(when(incident({ status: "over", row: 2000, onset: sure })), "since row 100, until row 2,000");
+  assert.equal(began(ONSET), "");
+  assert.equal(began({ ...ONSET, seq: 1207 }), "event 1,207, without a time");
+  const known = { ...ONSET, seq: 1207, ts: Date.UTC(2026, 0, 1, 0, 4) };
+  assert.equal(began(known, "UTC"), "event 1,207, 1 Jan 2026, 00:04:00 UTC");
   const nothing = { feature: "age", other: null, factor: null };
   assert.equal(fault({ ...nothing, fault: "scaled", factor: 1000 }), "age: multiplied by 1,000");
   assert.equal(fault({ ...nothing, fault: "swapped", other: "loan" }), "age: has the values of loan");
@@ -123,6 +128,7 @@ test("what an incident is comes in words, not by colour alone", () => {
 test("without incidents one line says over how many rows, or why nothing can be said yet", () => {
   const rows = { importance: importance({ row: 1233 }) };
   assert.equal(calm(merged(null, state(rows))), "No incident was published in 1,234 rows.");
+  assert.match(calm(merged(null, state({ ...rows, watched: false }))), /drift.budget is 0/);
   assert.match(calm(merged(null, state({}))), /no row has been explained/);
   assert.match(calm(merged(null, state({ ...rows, reading: { read: 1, total: 2 } }))), /Reading back/);
 });

@@ -6,7 +6,15 @@
  */
 
 /** @type {Outline} */
-export const OUTLINE = { streams: ["s"], left_out: 0, rejected: {}, damaged: 0, trouble: null, reading: null };
+export const OUTLINE = {
+  streams: ["s"],
+  left_out: 0,
+  rejected: {},
+  damaged: 0,
+  watched: true,
+  trouble: null,
+  reading: null,
+};
 
 /**
  * @param {number} width
@@ -92,7 +100,7 @@ export const incident = (parts) => ({
   incident: 1,
   status: "open",
   row: parts.onset?.row ?? 0,
-  onset: { row: 0, earliest: 0, latest: 0 },
+  onset: { row: 0, earliest: 0, latest: 0, seq: null, ts: null },
   verdict: "data_moved",
   title: "data moved, concept held",
   weight: 0.75,

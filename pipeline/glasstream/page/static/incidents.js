@@ -84,6 +84,18 @@ export function when({ onset, status, row }) {
   return `since row ${count(onset.row)}${between}${until}`;
 }
 
+/**
+ * The event with which an incident began, and its time in the reader's time zone; empty if it is not known.
+ * @param {Incident["onset"]} onset
+ * @param {string} [zone] time zone; that of the browser if it is not given
+ */
+export function began({ seq, ts }, zone) {
+  if (seq === null) return "";
+  if (ts === null) return `event ${count(seq)}, without a time`;
+  const time = new Date(ts).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long", timeZone: zone });
+  return `event ${count(seq)}, ${time}`;
+}
+
 /** @type {Record<string, (affected: Affected) => string>} */
 const FAULTS = {
   missing: () => "more values are missing",
@@ -110,6 +122,7 @@ export function fault(affected) {
  */
 export function calm(data) {
   if (data.reading) return "Reading back what is on the topics.";
+  if (!data.watched) return "Streams are not watched for incidents: drift.budget is 0.";
   if (data.epoch === null) return "Waiting for the stream.";
   const last = data.importance?.last;
   return last
@@ -200,7 +213,7 @@ export class IncidentsPanel {
     this.standing.textContent = standing?.text ?? "";
     this.calm.hidden = data.incidents.length > 0;
     this.calm.textContent = calm(data);
-    this.calm.title = "If drift.budget is 0, the aggregator does not watch for incidents";
+    this.calm.title = data.watched ? "" : "The page's own settings say so";
     const left = data.epoch === null ? 0 : (data.incidents_total ?? 0) - data.incidents.length;
     this.more.hidden = left <= 0;
     this.more.textContent = `${count(left)} earlier incidents are not shown; \`glasstream incidents\` lists all.`;
@@ -281,6 +294,8 @@ export class IncidentsPanel {
     };
     const more = piece("code", "", `ops/docs/incidents.md#${verdict}`);
     fact("what to do", `${incident.advice} More: `).append(more);
+    const first = began(incident.onset);
+    if (first) fact("began with", first, "The event, and its time in your time zone");
     const ranked = [{ title, weight: incident.weight }, ...incident.alternatives];
     fact("verdict", ranked.map((one) => `${one.title} ${percent(one.weight)}`).join(" · "), WEIGHT);
     if (incident.features.length) fact("features", incident.features.map(fault).join("; "));

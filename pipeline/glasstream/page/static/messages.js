@@ -38,6 +38,7 @@
  * @property {number} left_out records of streams beyond the bound
  * @property {Record<string, number>} rejected dead letters by reason
  * @property {number} damaged records that cannot be read
+ * @property {boolean} watched whether the server's settings say that streams are watched for incidents
  * @property {string | null} trouble why the server cannot read on
  * @property {{read: number, total: number} | null} reading how much has been read back; null when all has been
  */
@@ -211,7 +212,7 @@
  * @property {number} incident its number
  * @property {string} status `open`, `over` or `normal`
  * @property {number} row row at which it had this status
- * @property {{row: number, earliest: number, latest: number}} onset
+ * @property {Onset} onset
  * @property {string} verdict
  * @property {string} title the verdict for people
  * @property {number} weight
@@ -223,6 +224,15 @@
  * @property {string} summary
  * @property {Evidence[]} evidence strongest first
  * @property {string} advice what to do
+ */
+
+/**
+ * @typedef {object} Onset
+ * @property {number} row
+ * @property {number} earliest
+ * @property {number} latest
+ * @property {number | null} seq event of the row
+ * @property {number | null} ts its time in milliseconds since 1970
  */
 
 /** @typedef {{feature: string, fault: string | null, other: string | null, factor: number | null}} Affected */
