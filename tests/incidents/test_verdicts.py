@@ -86,6 +86,14 @@ def test_a_model_that_recovers_by_itself_has_no_incident(lasts: int) -> None:
     assert watched(stream) == []
 
 
+def test_a_model_that_is_as_bad_as_it_has_been_before_has_no_incident() -> None:
+    """Its loss rises for good, but not beyond what 600 rows of it had on average while it learned."""
+    stream = Stream(1, 8_000)
+    stream.loss[:1_200] = np.where(stream.draws.random(1_200) < 0.8, 0.8, 0.1)
+    stream.loss[AT:] = np.where(stream.draws.random(8_000 - AT) < 0.4, 0.8, 0.1)
+    assert watched(stream) == []
+
+
 def test_an_input_that_breaks_while_the_model_is_worse_is_found_at_once() -> None:
     stream = Stream(1, 8_000)
     stream.loss[AT:] = np.where(stream.draws.random(8_000 - AT) < 0.6, 0.8, 0.1)

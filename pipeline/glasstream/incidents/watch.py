@@ -10,11 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.draws import stream_key
 from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, Alarm, Floats
+from glasstream.incidents.past import Past
 from glasstream.incidents.series import Name, Series
 from glasstream.incidents.summary import summary
 from glasstream.incidents.verdict import Judgement, Level, Sample, judge
@@ -24,7 +26,7 @@ NORMAL = 2_100
 """Rows after an alarm from which on the change counts as the new normal."""
 
 _LASTING = 1_200
-"""Rows for which the loss must stay high before the model alone is blamed: models that adapt recover sooner."""
+"""Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""
 _QUIET = 3
 _LESS = {"concept_moved": "model_replaced"}
 """A verdict, and the one that cannot replace it later, because that one rests on the absence of evidence."""
@@ -88,6 +90,8 @@ class IncidentWatch:
     """Whether the labels are classes."""
     incidents: int = 0
     """Number of incidents so far."""
+    past: Past = field(default_factory=Past)
+    """The loss while no alarm was under way, since the newest change that became normal."""
     series: Series = field(init=False)
     alarm: Alarm | None = None
     """The open incident, or an alarm whose rows are being gathered."""
@@ -132,6 +136,8 @@ class IncidentWatch:
                 self._muted(),
                 learn=alarm is None,
             )
+            if alarm is None:
+                self.past.add(levels[begin:done, 0])
             seq, time = events[done - 1].tolist()
             now = _Now(rows.first_row + done - 1, seq, time, rows.loss_name)
             if over is not None:
@@ -165,7 +171,10 @@ class IncidentWatch:
         first = one.judgement
         if first is None:
             judgement = judge(sample)
-            lasts = judgement is not None and judgement.verdict == "model_replaced" and one.rows < _LASTING
+            of_the_model = judgement is not None and judgement.verdict == "model_replaced"
+            if of_the_model and one.rows >= JUDGED_AGAIN and not self.past.exceeded(sample.loss.after):
+                judgement, of_the_model = None, False
+            lasts = of_the_model and one.rows < _LASTING
             if judgement is not None and not lasts:
                 self.incidents += 1
                 one.number, one.judgement = self.incidents, judgement
@@ -186,6 +195,8 @@ class IncidentWatch:
                 yield self._record(status, one, first, now)
                 answers = first.verdict == "concept_moved"  # the loss also falls because the model has learned them
                 self.series.renew(first.changed if status == "normal" else (), answers=answers)
+                if status == "normal":
+                    self.past = Past()
                 self.alarm = None
 
     def _sample(self, one: Alarm) -> Sample:
@@ -244,6 +255,7 @@ class IncidentWatch:
             "incidents": self.incidents,
             "calibrating": self.series.calibrating,
             "moves": list(self.series.moves.items()),
+            "past": msgspec.to_builtins(self.past),
         }
         arrays = {"buffer": self.series.buffer, **self.series.arrays}
         if self.alarm is not None:
@@ -262,6 +274,7 @@ class IncidentWatch:
         self.names, self.kinds = [str(name) for name in meta["names"]], [int(kind) for kind in meta["kinds"]]
         self.classes = bool(meta["classes"])
         self.incidents = int(meta["incidents"])
+        self.past = msgspec.convert(meta["past"], Past)
         self.series.widen(len(self.names))
         self.series.calibrating = [int(place) for place in meta["calibrating"]]
         self.series.moves = {int(slot): int(moves) for slot, moves in meta["moves"]}
