@@ -316,11 +316,11 @@ def test_the_newest_record_of_an_incident_counts_and_a_new_epoch_begins_anew() -
 def test_the_onset_is_sent_whole_and_whether_streams_are_watched() -> None:
     known = store()
     put(known, "incidents", incident_record(200, 1))
-    message = sent(Viewer(known, View()))
+    message = sent(Viewer(Rows(known), View("s")))
     assert message is not None and message["watched"] is True
     (one,) = message["incidents"]
     assert one["onset"] == {"row": 150, "earliest": 130, "latest": 170, "seq": 151, "ts": 1_767_225_600_000}
-    assert (sent(Viewer(Store(1, 1, watched=False), View())) or {})["watched"] is False
+    assert (sent(Viewer(Rows(Store(1, 1, 1, watched=False)), View())) or {})["watched"] is False
 
 
 def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> None:
