@@ -290,7 +290,9 @@ class StreamLearner:
             self.unlabelled += 1
             if accepted.event.id is not None:
                 self._wait(
-                    event_id, seq, Unlabelled(accepted.event.x, prediction.label, prediction.value, accepted.event.ts)
+                    event_id,
+                    seq,
+                    Unlabelled(accepted.event.x, prediction.label, prediction.value, _time(accepted.event.ts)),
                 )
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
@@ -426,7 +428,7 @@ class StreamLearner:
 
     def _count(self, model: Model, seq: int, target: str | float, ts: int | None) -> None:
         self._seqs.append(seq)
-        self._times.append(ts if ts is not None and abs(ts) <= _LATEST_TS else None)
+        self._times.append(_time(ts))
         self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
         self.rows += 1
 
@@ -662,3 +664,8 @@ class StreamLearner:
         if line not in self._said:
             self._said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
+
+
+def _time(ts: int | None) -> int | None:
+    """Return the time of an event; None if it has none, or one that no calendar has."""
+    return ts if ts is not None and abs(ts) <= _LATEST_TS else None

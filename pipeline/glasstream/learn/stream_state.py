@@ -92,6 +92,7 @@ class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
     x: list[tuple[str, Value]]  # pairs, because a frame sorts the keys of an object
     label: str | None
     value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+    ts: int | None
 
 
 class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -260,7 +261,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
 
 
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
-    return None if kept is None else _Unlabelled([*kept.x.items()], kept.label, kept.value)
+    return None if kept is None else _Unlabelled([*kept.x.items()], kept.label, kept.value, kept.ts)
 
 
 def _distinct(texts: Sequence[str], most: int, size: int, what: str) -> None:
@@ -318,7 +319,7 @@ def _waiting(found: _Data, seqs: int, features: FeatureTable, settings: Settings
     events: OrderedDict[str, tuple[int, Unlabelled | None]] = OrderedDict()
     trial = deepcopy(features)
     for event_id, seq, kept in found.waited:
-        unlabelled = None if kept is None else Unlabelled(dict(kept.x), kept.label, kept.value)
+        unlabelled = None if kept is None else Unlabelled(dict(kept.x), kept.label, kept.value, kept.ts)
         events[event_id] = seq, unlabelled
         if unlabelled is not None:
             trial.encode_again(unlabelled.x)
