@@ -149,7 +149,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 def to_markdown(rows: Sequence[Row]) -> str:
     """Return the table as Markdown."""
-    lines = [" | ".join(COLUMNS), "|".join("---" if c in ("number", "verdict") else "---:" for c in COLUMNS)]
+    lines = [" | ".join(COLUMNS), " | ".join("---" if c in ("number", "verdict") else "---:" for c in COLUMNS)]
     lines += [" | ".join(cells(row)) for row in rows]
     return "".join(f"| {line} |\n" for line in lines)
 
@@ -159,8 +159,12 @@ def tally(rows: Sequence[Row]) -> str:
 
     >>> tally([Row("a", [0.9, 1.1], 1.0), Row("b", [2.0, 2.01], 1.0)])
     '1 of 2 numbers of the paper hold; 1 is off by more than 3.5 standard errors.'
+    >>> tally([Row("a", [0.9], 1.0)])
+    'No number is compared with the paper, because that takes two repetitions.'
     """
     compared = [row for row in rows if row.paper is not None and not np.isnan(row.excess)]
+    if not compared:
+        return "No number is compared with the paper, because that takes two repetitions."
     held = sum(row.excess <= HOLDS for row in compared)
     far = sum(row.excess > FAR for row in compared)
     rest = f"; {far} {'is' if far == 1 else 'are'} off by more than {FAR:g} standard errors" if far else ""
