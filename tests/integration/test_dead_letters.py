@@ -113,7 +113,7 @@ def test_dead_letters_are_mended_and_sent_again_once(deploy: Deploy, monkeypatch
 def halve_known(given: object) -> object:
     """Both elements of the array mended."""
     mended = halve(given)
-    return {key: mended[key] for key in ("id", "x", "y")} if isinstance(mended, dict) else mended
+    return {key: mended[key] for key in ("id", "ts", "x", "y")} if isinstance(mended, dict) else mended
 
 
 def raising(given: object) -> object:
