@@ -122,7 +122,7 @@ def _completed(settings: Settings, findings: list[str]) -> Settings:
         data = content(model.name, model.digest)
         task = model.task or parse(data, model.features, model.classes).task.value
     except ModelError as error:
-        findings.append(f"{error} (a stage other than the learner can do without the file if model.task is set)")
+        findings.append(f"{error}; the file is {model.name!r}, and stages other than the learner need only model.task")
         return settings
     completed = msgspec.structs.replace(model, task=task, digest=digest(data))
     return msgspec.structs.replace(settings, model=completed)

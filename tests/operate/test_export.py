@@ -39,11 +39,14 @@ def test_both_forms_hold_what_a_reader_returns(
     result = exported(broker, tmp_path / "rows.parquet", "importance")
     assert result.stdout == f"{len(expected):,} rows written to {tmp_path / 'rows.parquet'}\n"
     assert result.stderr == "skipped records of test.importance that cannot be read: 1\n"
-    exported(broker, tmp_path / "rows.csv", "test.importance", "--to", "csv")
+    exported(broker, tmp_path / "rows.csv", "test.importance")
     for read in (pd.read_parquet(tmp_path / "rows.parquet"), pd.read_csv(tmp_path / "rows.csv")):
         pd.testing.assert_frame_equal(read, expected, check_dtype=False, check_categorical=False)
     exported(broker, tmp_path / "one.parquet", "importance", "--stream", "other")
     assert {*pd.read_parquet(tmp_path / "one.parquet")["row"]} == {7}
+    nothing = exported(broker, tmp_path / "none", "importance", "--stream", "x")
+    assert nothing.stderr.endswith("importance has no records of 'x'\n")
+    (tmp_path / "none").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.parquet", "rows.csv", "rows.parquet"]
 
 

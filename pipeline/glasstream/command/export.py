@@ -22,20 +22,21 @@ _TOPICS = "predictions, importance, effects, drift, incidents and novelty"
     "--to",
     "form",
     type=click.Choice(["csv", "parquet"]),
-    default="parquet",
-    show_default=True,
-    help="Format of the file.",
+    help="Format of the file. By default, that of its suffix, or parquet.",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @click.option("--stream", "streams", multiple=True, help="Only records of this stream. Can be repeated.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
-def export(topic: str, form: str, out: Path, streams: tuple[str, ...], data: Path | None, **common: Any) -> int:
+def export(topic: str, form: str | None, out: Path, streams: tuple[str, ...], data: Path | None, **common: Any) -> int:
     """Write the current records of a public topic to a file."""
     from glasstream.command.expect import reached
     from glasstream.operate.export import export as write
 
     with reached(load_settings(common), data) as settings:
-        count = write(settings, topic, out, form, streams, lambda line: say(line, err=True))
+        chosen = form or ("csv" if out.suffix.lower() == ".csv" else "parquet")
+        count = write(settings, topic, out, chosen, streams, lambda line: say(line, err=True))
+    if not count:
+        say(f"{topic} has no records{' of ' + ', '.join(map(repr, streams)) if streams else ''}", err=True)
     click.echo(f"{count:,} rows written to {out}")
     return 0

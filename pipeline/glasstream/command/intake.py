@@ -50,6 +50,8 @@ def try_topic(topic: str | None, target: str | None, messages: int, **common: An
         say(f"    {mark}{name} = {_quoted(value)}{note}")
     if "target" not in trial.proposal and not chosen.target:
         say("    # target: no field has the name of a target; without one, events have no labels")
+    for name, path in trial.lacking.items():
+        say(f"\nno message has the field {path!r} of intake.{name}: the table above lists the fields")
     say(f"\nevents: {trial.made:,}")
     for stream, event in trial.events:
         say(f"    {stream}: {event}")

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from glasstream.changes import ChangesNothing
 from glasstream.errors import SettingsError
 from glasstream.intake.fields import Features, parse_features, parse_kinds, parse_reference
+from glasstream_topics import ALL, labels
 
 FORMATS = ("json", "json-lines", "csv", "avro", "protobuf", "json-schema")
 Format = Literal["json", "json-lines", "csv", "avro", "protobuf", "json-schema"]
@@ -117,15 +118,24 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if found:
             raise SettingsError(found)
 
-    def expect_complete(self) -> None:
-        """Check that nothing is missing that the intake needs.
+    def expect_usable(self, prefix: str) -> None:
+        """Check that nothing is missing that the intake needs, and that it does not read what this deployment writes.
+
+        Parameters
+        ----------
+        prefix
+            Prefix of the topics of this deployment.
 
         Raises
         ------
         SettingsError
-            Something is.
+            Something is missing, or a topic is one of this deployment's own.
         """
         found = [] if self.sources or self.labels_sources else ["topics: expected the topics to read, got none"]
+        own = {prefix + topic.name for topic in ALL if topic is not labels.TOPIC}
+        for name, topics in (("topics", self.sources), ("labels_topics", self.labels_sources)):
+            if written := sorted(own.intersection(topics)):
+                found.append(f"{name}: expected topics of other programs, got {', '.join(written)} of this deployment")
         if self.labels_topics is not None:
             found += self._wrong_labels()
         for one in sorted({self.format, self.labels_format or self.format}):

@@ -10,8 +10,8 @@ import orjson
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from glasstream.errors import BrokerError, InputError
-from glasstream.intake.fields import Kind
+from glasstream.errors import BrokerError, InputError, TopicError
+from glasstream.intake.fields import ABSENT, Kind, path_text, value_at
 from glasstream.intake.mapping import Mapping as EventMapping
 from glasstream.intake.mapping import event_rules, make_kinds
 from glasstream.intake.misfit import Misfit
@@ -64,6 +64,8 @@ class Trial:
         Number of messages that were read, and of the documents in them.
     fields
         Fields that the mapping uses.
+    lacking
+        Fields that a setting names and no document has, by the name of the setting.
     proposal
         Settings that are proposed, by name.
     events
@@ -77,6 +79,7 @@ class Trial:
     messages: int = 0
     documents: int = 0
     fields: list[FieldOfSample] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
     proposal: dict[str, str] = field(default_factory=dict)
     events: list[tuple[str, str]] = field(default_factory=list)
     made: int = 0
@@ -98,7 +101,7 @@ def attempt(settings: Settings, count: int) -> Trial:
     intake = settings.intake
     if not intake.sources:
         raise InputError("--topic: expected the name of a topic, got none; or set intake.topics")
-    intake.expect_complete()
+    intake.expect_usable(settings.prefix)
     messages = [message for name in intake.sources for message in _sample(settings, name, count)]
     if not messages:
         raise InputError(f"expected messages on {', '.join(intake.sources)}, found none; send some, and try again")
@@ -114,10 +117,16 @@ def attempt(settings: Settings, count: int) -> Trial:
         documents += [one for one in found if not isinstance(one, Misfit)]
     trial.documents = len(documents)
     kinds = make_kinds(intake, labels=False)
-    mapping = EventMapping(event_rules(intake, settings.limits.stream_bytes), kinds)
+    rules = event_rules(intake, settings.limits.stream_bytes)
+    mapping = EventMapping(rules, kinds)
     values = [pair for document in documents for pair in mapping.values(document)]
     kinds.hold(kinds.inferred(values, settings.limits.features))
     trial.fields = _fields(values, kinds.all)
+    named = {"target": rules.target, "id": rules.id, "ts": rules.ts, "stream": rules.stream}
+    for name, reference in named.items():
+        path = None if reference is None else reference.path
+        if path is not None and documents and all(value_at(one, path) is ABSENT for one in documents):
+            trial.lacking[name] = path_text(path)
     trial.proposal = _proposal(settings, trial.fields)
     tried = msgspec.structs.replace(
         settings,
@@ -137,7 +146,10 @@ _DISTINCT = 1_000
 
 def _sample(settings: Settings, name: str, count: int) -> list[SourceMessage]:
     link = connection(settings)
-    check_topics(link, {name: None})
+    try:
+        check_topics(link, {name: None})
+    except TopicError as error:
+        raise TopicError(f"expected to find and read the topic {name}: {str(error).partition('. Check')[0]}") from error
     try:
         partitions = AdminClient(link.client()).list_topics(name, timeout=10).topics[name].partitions
     except KafkaException as error:

@@ -182,7 +182,7 @@ def _intake(settings: Settings, key: Key | None) -> Relay:
     from glasstream.stages.schemas import format_maker
 
     intake = settings.intake
-    intake.expect_complete()
+    intake.expect_usable(settings.prefix)
     link, presence = connection(settings), options("intake", settings)
     held = HeldTypes(link, presence, topic(settings, progress_intake.TOPIC.name))
     worker = Intake(settings, format_maker(intake, os.environ), held)

@@ -162,7 +162,9 @@ def parse(data: bytes, names: str | None = None, classes: str | None = None) -> 
         model = onnx.load_model_from_string(data)
         graph = model.graph
     except Exception as error:
-        raise ModelError(f"model.name: expected an ONNX file, got: {error}") from error
+        raise ModelError(
+            f"model.name: expected an ONNX file, got one that cannot be read ({error}); export the model again"
+        ) from error
     if not graph.node:
         raise ModelError("model.name: expected an ONNX file with operators, got none")
     _check(onnx, model)
