@@ -44,8 +44,8 @@ ALTERNATE: Final = 20
 DETECTOR: Final = 21
 ERROR_COUNT: Final = 22
 FLOATS: Final = 22
-"""Of a forest of classifiers: the number of classes whose weights are floats, which a split has given to the node. They
-come before the classes that it met later, whose weights are integers, as those of bagging are.
+"""Number of classes of a node whose weights are floats, in a forest of classifiers. A split has given them to the node.
+They come before the classes that it met later, whose weights are integers, as those of bagging are.
 """
 ERROR_MEAN: Final = 23
 
