@@ -1,1 +1,1 @@
-"""What the intake makes of messages of any topic: documents, their fields, and events."""
+"""Mapping of the messages of any topic to events: formats, fields, types and packing."""

@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 class Origin(NamedTuple):
-    """Where a document comes from."""
+    """Position, key and time of the message that holds a document."""
 
     topic: str
     partition: int
