@@ -121,9 +121,7 @@ def create(
         name for name, future in futures.items() if _done(future, f"create {name}", KafkaError.TOPIC_ALREADY_EXISTS)
     ]
     # The controller answers before all brokers know the topics. Without this wait, the next request could miss them.
-    listed = _await(
-        admin, lambda present: all(_has_leaders(present.get(name)) for name in futures), "lists the topics", timeout
-    )
+    listed = _await_topics(admin, prefix, timeout).topics
     if created:
         copies = {name: replication if replication > 0 else _copies(listed[name]) for name in created}
         _alter(admin, {name: {_IN_SYNC: str(least_in_sync(count))} for name, count in copies.items()}, timeout)
@@ -133,17 +131,18 @@ def create(
 def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S) -> dict[str, int]:
     """Return the replica count of each topic that has fewer than three replicas on a cluster of three or more brokers.
 
+    All topics must exist: a broker that does not list one of them is behind the others, and is asked again.
+
     Raises
     ------
     TopicError
-        the broker does not answer within `timeout` seconds.
+        the broker does not list all topics, or does not answer, within `timeout` seconds.
     """
-    metadata = _metadata(admin, timeout)
-    if len(metadata.brokers) < SAFE_COPIES:
+    cluster = _await_topics(admin, prefix, timeout)
+    if len(cluster.brokers) < SAFE_COPIES:
         return {}
-    names = [name for topic in ALL if (name := topic.full_name(prefix)) in metadata.topics]
-    copies = {name: _copies(metadata.topics[name]) for name in names if metadata.topics[name].error is None}
-    return {name: count for name, count in copies.items() if count < SAFE_COPIES}
+    names = [topic.full_name(prefix) for topic in ALL]
+    return {name: copies for name in names if (copies := _copies(cluster.topics[name])) < SAFE_COPIES}
 
 
 def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[str]:
@@ -159,7 +158,7 @@ def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[
     deleted = [
         name for name, future in futures.items() if _done(future, f"delete {name}", KafkaError.UNKNOWN_TOPIC_OR_PART)
     ]
-    _await(admin, lambda present: not any(name in present for name in names), "forgets the topics", timeout)
+    _await(admin, lambda cluster: not any(name in cluster.topics for name in names), "forgets the topics", timeout)
     return deleted
 
 
@@ -234,12 +233,6 @@ def _metadata(admin: AdminClient, timeout: float) -> Any:
         raise TopicError(f"list topics: {error.args[0].str()}; check the broker's address and that it runs") from error
 
 
-def _present(admin: AdminClient, timeout: float) -> Mapping[str, Any]:
-    """Return the broker's metadata of each topic that it lists."""
-    present: Mapping[str, Any] = _metadata(admin, timeout).topics
-    return present
-
-
 def _copies(metadata: Any) -> int:
     """Return the smallest number of replicas of any partition."""
     return min(len(partition.replicas) for partition in metadata.partitions.values())
@@ -261,28 +254,37 @@ def _alter(admin: AdminClient, configs: Overrides, timeout: float) -> None:
         _result(future, f"configure {resource.name}")
 
 
-def _has_leaders(metadata: Any) -> bool:
+def _has_leaders(topic: Any) -> bool:
     """Return whether a listed topic accepts writes."""
     return (
-        metadata is not None
-        and metadata.error is None
-        and all(partition.leader >= 0 for partition in metadata.partitions.values())
+        topic is not None
+        and topic.error is None
+        and bool(topic.partitions)
+        and all(partition.leader >= 0 for partition in topic.partitions.values())
     )
 
 
-def _await(
-    admin: AdminClient, condition: Callable[[Mapping[str, Any]], bool], what: str, timeout: float
-) -> Mapping[str, Any]:
-    """Poll the broker's topics until they fulfil a condition, and return them.
+def _await_topics(admin: AdminClient, prefix: str, timeout: float) -> Any:
+    """Poll a broker's metadata until it lists all topics with leaders, and return them."""
+    names = [topic.full_name(prefix) for topic in ALL]
+
+    def listed(cluster: Any) -> bool:
+        return all(_has_leaders(cluster.topics.get(name)) for name in names)
+
+    return _await(admin, listed, "lists the topics", timeout)
+
+
+def _await(admin: AdminClient, condition: Callable[[Any], bool], what: str, timeout: float) -> Any:
+    """Poll a broker's metadata until they fulfil a condition, and return them.
 
     Brokers learn of a change one after the other, and the next request may go to another broker.
     """
     deadline = time.monotonic() + timeout
-    while not condition(present := _present(admin, timeout)):
+    while not condition(cluster := _metadata(admin, timeout)):
         if time.monotonic() > deadline:
             raise TopicError(f"expected that the broker {what} within {timeout:g} s; it does not: look at its log")
         time.sleep(_POLL_S)
-    return present
+    return cluster
 
 
 def _configs(admin: AdminClient, names: Iterable[str], timeout: float) -> dict[str, dict[str, str]]:
