@@ -10,6 +10,7 @@ import pytest
 from glasstream.configuration import load
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.stream_state import reason_for_key
 from glasstream.settings import Settings
 from glasstream_topics import events
 from tests.fixed.exports import FRAME, TEXT, described, exported, known_texts
@@ -182,3 +183,10 @@ def test_texts_that_encoders_know_have_their_codes_before_the_first_event(tmp_pa
     texts = known_texts(described("encoded forest"))
     assert texts[4] == ["far", "here", "there"]
     assert [len(one) for one in texts] == [0, 0, 0, 0, 3, 0]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_key_is_needed_only_for_what_onnxruntime_evaluates(tmp_path: Path, kind: str) -> None:
+    reason = reason_for_key(settings(tmp_path, MODELS[kind]))
+    assert (reason is None) == (kind == "translated")
+    assert reason is None or "onnxruntime evaluates the model, so its snapshot is sealed: the operator" in reason

@@ -16,7 +16,7 @@ from glasstream.errors import AuthenticationError, ModelError, StateError
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.checkpoint import KIND, newly_sealed, opened, saved, verified
 from glasstream.learn.partition import PartitionLearner
-from glasstream.learn.stream_state import StreamState, reason_for_pickle
+from glasstream.learn.stream_state import StreamState, reason_for_key
 from glasstream.learn.stream_state import encode as encode_state
 from glasstream.models.codec.authentication import Key, seal
 from glasstream.settings import Settings
@@ -68,7 +68,7 @@ for _n in range(24):
 
 def key_of(settings: Settings) -> Key | None:
     """A key only where a pickle needs one."""
-    return KEY if reason_for_pickle(settings) else None
+    return KEY if reason_for_key(settings) else None
 
 
 def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected, list[Checkpoint]]:
@@ -294,7 +294,7 @@ def test_there_is_no_pickle_without_a_key_and_none_of_what_cannot_be_pickled() -
     ],
 )
 def test_a_key_is_needed_only_for_what_stays_in_river(variant: str, why: str | None) -> None:
-    reason = reason_for_pickle(load(assignments=[*BASE, *METHODS, *VARIANTS[variant]]))
+    reason = reason_for_key(load(assignments=[*BASE, *METHODS, *VARIANTS[variant]]))
     assert reason is None if why is None else str(reason).startswith(why)
 
 

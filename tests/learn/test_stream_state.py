@@ -6,6 +6,9 @@ import tracemalloc
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from glasstream.settings import Settings
 from glasstream_topics import frames
 from glasstream_topics.checkpoints import Checkpoint
 from tests.examples import some
+from tests.fixed.exports import FRAME, exported
 from tests.late_labels import apart, delays
 from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import BASE, Collected, message
@@ -32,10 +36,11 @@ MODELS = {
     "tree": ["model.name=tree"],
     "forest": ["model.name=forest", "ipdp.grid=extremes", "snapshot.target=0.05"],
     "regression": ["model.name=tree"],
+    "trained": ["explain.reservoir=10"],
 }
 every_model = pytest.mark.parametrize("model", MODELS)
 some_models = pytest.mark.parametrize(
-    "model", some([("three classes",), ("regression",)], [(name,) for name in MODELS])
+    "model", some([("three classes",), ("regression",), ("trained",)], [(name,) for name in MODELS])
 )
 READING = mutations.Bound(40, 2**22)
 """Memory to read a state: in proportion to its bytes, and what the settings of the stream take in any case."""
@@ -49,6 +54,9 @@ def log_of(model: str) -> list[Message]:
         x: dict[str, object] = {"a": source.gauss(0, 1), "b": number % 3, "on": number % 4 == 0}
         if number % 5:
             x["town"] = f"t{source.randrange(2 + number // 30)}"
+        if model == "trained":
+            x |= {name: float(FRAME.iloc[number][name]) for name in ("a", "b", "c", "d", "visits")}
+            x["town"] = FRAME.iloc[number]["town"] if number % 5 else f"new {number % 3}"
         if number > 70:
             x["late"] = source.choice((None, 1.5, "a text instead"))
         label: object = "yes" if x["a"] > 0 else "no"  # type: ignore[operator]
@@ -62,7 +70,16 @@ def log_of(model: str) -> list[Message]:
 
 
 def settings_of(model: str) -> Settings:
-    return load(assignments=[*BASE, "explain.methods=ipfi,isage,ipdp", "snapshot.shortest=10", *MODELS[model]])
+    of = [*MODELS[model], *([f"model.name={trained()}"] if model == "trained" else [])]
+    return load(assignments=[*BASE, "explain.methods=ipfi,isage,ipdp", "snapshot.shortest=10", *of])
+
+
+@cache
+def trained() -> Path:
+    """Return the ONNX file of a model with texts that it knows."""
+    path = Path(mkdtemp()) / "trained.onnx"
+    path.write_bytes(exported("encoded forest"))
+    return path
 
 
 def made(model: str, messages: int, *, at_rest: bool = True) -> Checkpoint:

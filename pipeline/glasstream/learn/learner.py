@@ -92,7 +92,7 @@ _THIRD_CLASS: Final = (
     "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
     "start with one"
 )
-_NEVER: Final = 2**62
+NEVER: Final = 2**53
 """A number of rows that no stream reaches."""
 _LATEST_TS = 253_402_300_799_999
 """Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
@@ -541,8 +541,8 @@ class StreamLearner:
     def _snapshot(self, model: Model) -> None:
         predictor = self._predictor(model)
         if not model.learns:
-            self._through_river, self._next_due = not predictor.compiled, _NEVER
-            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, _NEVER))
+            self._through_river, self._next_due = not predictor.compiled, NEVER
+            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, NEVER))
             return
         if isinstance(predictor, GenericPredictor) and not self._through_river:
             self._check_function(predictor)
@@ -588,7 +588,7 @@ class StreamLearner:
         model = make_model(self.settings, task)
         if isinstance(model, FixedModel):
             self._features = model.table(self.settings.limits)
-            self._known_categories = [len(codes) for codes in self._features.categories]
+            self._known_categories = model.known
             self._say("the model is already trained, and learns nothing")
             if model.generic is not None:
                 self._say(f"the model is explained through onnxruntime, not in compiled code: {model.generic}")

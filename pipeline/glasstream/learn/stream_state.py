@@ -2,7 +2,8 @@
 
 Plain data are JSON values and arrays in a frame (`glasstream_topics.frames`). Reading them executes nothing. Everything
 that settings determine is not written but made anew, and everything that a kernel or the learner relies on is checked.
-A state is plain if its model learns in compiled code and no method keeps trees of River (`isage.removal=conditional`).
+A state is plain if its model learns in compiled code, or is already trained, and no method keeps trees of River
+(`isage.removal=conditional`).
 """
 
 from collections import OrderedDict
@@ -22,11 +23,13 @@ from glasstream.ingest.admission import CLASSES_BYTES, Task
 from glasstream.ingest.decode import Rejected
 from glasstream.ingest.features import NAMES_BYTES, FeatureCounts, FeatureTable, Kind
 from glasstream.ingest.waiting import Waiting
-from glasstream.learn.learner import NEWEST, Unlabelled, tells_model
+from glasstream.learn.learner import NEVER, NEWEST, Unlabelled, tells_model
+from glasstream.learn.make_model import fixed_model
 from glasstream.learning import families
 from glasstream.models.codec import serialization
 from glasstream.models.contract.arrays import Array, require
 from glasstream.models.contract.predictor import Predictor
+from glasstream.models.fixed.model import FixedModel
 from glasstream.models.live.catalogue import takes_text
 from glasstream.models.live.stream_model import StreamModel
 from glasstream.settings import Settings
@@ -124,18 +127,32 @@ class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     joined: _Count
     missed: _Count
     model: tuple[str, _Texts] | None
-    """Family of the model, and the classes that it has learned."""
+    """Family of the model, and the classes that it has learned. A trained model is not part of the state."""
     at_rest: bool
     newest: dict[str, Any] | None
     """The newest snapshot of a compiled model, if the state was taken at rest."""
 
 
-def reason_for_pickle(settings: Settings) -> str | None:
-    """Return why states under these settings cannot be plain data, or None if all of them are."""
+def reason_for_key(settings: Settings) -> str | None:
+    """Return why a learner needs an HMAC key under these settings; None if it needs none."""
     if not settings.model.learns:
-        return "the state of a stream with a trained model is pickled"
+        try:
+            generic = fixed_model(settings).generic
+        except ModelError:
+            generic = None  # the learner reports it
+        if generic is not None:
+            return f"onnxruntime evaluates the model, so its snapshot is sealed: {generic}"
+    reason = _reason_for_pickle(settings) if settings.checkpoint.seconds else None
+    if reason is None:
+        return None
+    return f"{reason}, so checkpoints are pickles; with checkpoint.seconds=0, there are none, and a restart learns anew"
+
+
+def _reason_for_pickle(settings: Settings) -> str | None:
     if "isage" in settings.explain.names and settings.isage.removal == "conditional":
         return "isage.removal=conditional keeps trees of River"
+    if not settings.model.learns:
+        return None
     for task in possible_tasks(settings.model.chosen_task, settings.explain.loss):
         try:
             model = StreamModel(settings.model.factory(settings.seed), task, settings.model.many_classes)
@@ -151,8 +168,7 @@ def encode(state: StreamState) -> bytes | None:
     of = state.learner
     model: StreamModel | None = of["_model"]
     rows = of["_background"].state(of["rows"])
-    trained = model is None and of["_loss"]  # a model that learns nothing, which is not in the state
-    if rows is None or trained or (model is not None and model.live is None):
+    if rows is None or (model is not None and model.live is None):
         return None
     arrays: dict[str, Array] = {_BACKGROUND + name: array for name, array in rows.items()}
     learned = None
@@ -224,20 +240,25 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
             body = array.tobytes()
         else:
             parts[group + slash][rest] = array
-    require(settings.model.learns, "a model that is trained already", _OF)
     _check_admission(found, settings)
-    features = _features(found, settings)
+    fixed = None if settings.model.learns else fixed_model(settings)
+    features = _features(found, settings, fixed)
     background = Background(settings, stream)
     background.restore(parts[_BACKGROUND], rows, features)
-    model = _model(found, body, features, settings)
-    require(min(rows, 1) <= found.version <= rows <= seqs, "a snapshot of an earlier row", _OF)
-    require(rows < found.next_due, "a later row for the next snapshot", _OF)
+    model = None
+    if fixed is None:
+        model = _model(found, body, features, settings)
+        require(min(rows, 1) <= found.version <= rows <= seqs, "a snapshot of an earlier row", _OF)
+        require(rows < found.next_due, "a later row for the next snapshot", _OF)
+    else:
+        require(rows <= seqs and found.model is None and body is None, "no model that learns", _OF)
+        _check_fixed(found, rows, fixed)
     learner: dict[str, Any] = {
         "rows": rows,
         "seqs": seqs,
         "unlabelled": found.unlabelled,
         "_features": features,
-        "_loss": loss_for(model.task, settings.explain.loss) if model is not None else "",
+        "_loss": loss_for(found.task, settings.explain.loss) if found.task is not None else "",
         "_scored": found.scored,
         "_score": found.score,
         "_background": background,
@@ -278,7 +299,7 @@ def _check_admission(found: _Data, settings: Settings) -> None:
     _distinct(found.classes, settings.limits.classes, CLASSES_BYTES, "distinct classes within the limits")
 
 
-def _features(found: _Data, settings: Settings) -> FeatureTable:
+def _features(found: _Data, settings: Settings, fixed: FixedModel | None) -> FeatureTable:
     names, kinds, categories, limits = found.names, found.kinds, found.categories, settings.limits
     _distinct(names, limits.features, NAMES_BYTES, "distinct names of features within the limits")
     require(len(names) == len(kinds) == len(categories), "a kind and categories for each feature", _OF)
@@ -289,7 +310,22 @@ def _features(found: _Data, settings: Settings) -> FeatureTable:
     features.counts = FeatureCounts(found.retyped, found.over_limit)
     if found.task is not None:
         features.model_takes_text = takes_text(settings.model.name, found.task)
+    if fixed is not None:
+        own = fixed.table(limits)
+        features.declared = count = own.declared
+        begin = [list(codes)[: len(known)] for codes, known in zip(categories, own.categories, strict=False)]
+        same = (names[:count], kinds[:count], begin) == (own.names, own.kinds, [list(one) for one in own.categories])
+        require(same, "the features of the model first, with the texts that it knows", _OF)
     return features
+
+
+def _check_fixed(found: _Data, rows: int, fixed: FixedModel) -> None:
+    """Check what the first row of a stream with a trained model settles: there is one snapshot, of version 0."""
+    require(found.version == 0 and found.staleness is None, "version 0 of a model that learns nothing", _OF)
+    require(found.known_categories == fixed.known, "the number of texts that the model knows", _OF)
+    due, through_river = (NEVER, not fixed.predictor.compiled) if rows else (1, False)
+    require((found.next_due, found.through_river) == (due, through_river), "one snapshot, at the first row", _OF)
+    require(not found.at_rest, "no snapshot of a model that is at hand", _OF)
 
 
 def _model(found: _Data, body: bytes | None, features: FeatureTable, settings: Settings) -> StreamModel | None:

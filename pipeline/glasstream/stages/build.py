@@ -67,19 +67,18 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
 
 
 def _learner(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.learn.stream_state import reason_for_pickle
+    from glasstream.learn.stream_state import reason_for_key
     from glasstream.learn.warm_up import warm_up
     from glasstream.stages import learner
     from glasstream.stages.learner import LearnerTask
 
     progress = AggregatorProgress()
     link, presence = connection(settings), options("learner", settings)
-    if settings.checkpoint.seconds and key is None and (reason := reason_for_pickle(settings)) is not None:
+    if key is None and (reason := reason_for_key(settings)) is not None:
         raise SettingsError(
             [
-                f"GLASSTREAM_HMAC_KEY is not set, but checkpoints need a key, because {reason}. Set it, or "
-                "GLASSTREAM_HMAC_KEY_FILE, to the same key for all workers (`openssl rand -hex 32` prints a new one); "
-                "or set checkpoint.seconds=0: a restart then learns everything again"
+                f"GLASSTREAM_HMAC_KEY is not set, and the learner does not start without a key: {reason}. Set it, or "
+                "GLASSTREAM_HMAC_KEY_FILE, to the same key for all workers (`openssl rand -hex 32` prints a new one)"
             ]
         )
 

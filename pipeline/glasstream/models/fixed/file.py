@@ -195,8 +195,8 @@ def parse(data: bytes, names: str | None = None, classes: str | None = None) -> 
     return OnnxFile(model, inputs, Task.CLASSIFICATION, label, table, keys, texts)
 
 
-def expect_within(file: OnnxFile, limits: IngestLimits) -> None:
-    """Check that a stream may have the features and classes of a model.
+def expect_within(file: OnnxFile, texts: Sequence[Sequence[str]], limits: IngestLimits) -> None:
+    """Check that a stream may have the features and classes of a model, and the texts that its encoders know.
 
     Raises
     ------
@@ -206,6 +206,7 @@ def expect_within(file: OnnxFile, limits: IngestLimits) -> None:
     for setting, what, count, most in (
         ("limits.features", "features", len(file.features), limits.features),
         ("limits.classes", "classes", len(file.classes), limits.classes),
+        ("limits.categories", "texts of a feature", max(map(len, texts)), limits.categories),
     ):
         if count > most:
             raise ModelError(f"{setting}: the model has {count} {what}, and a stream may have {most}; raise {setting}")

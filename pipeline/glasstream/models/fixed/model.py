@@ -82,7 +82,7 @@ class FixedModel:
 
     def __init__(self, loaded: Loaded, limits: IngestLimits, absent: str | None = None) -> None:
         self._file, self.predictor, self._texts, self.generic = loaded
-        expect_within(self._file, limits)
+        expect_within(self._file, self._texts, limits)
         self.task = self._file.task
         self.classes = {name: place for place, name in enumerate(self._file.classes)}
         self._absent = absent
@@ -95,6 +95,11 @@ class FixedModel:
     def features(self) -> Sequence[str]:
         """Names of the features that the model takes."""
         return self._file.features
+
+    @property
+    def known(self) -> list[int]:
+        """Number of texts of each feature that the encoders of the model know."""
+        return [len(texts) for texts in self._texts]
 
     def table(self, limits: IngestLimits) -> FeatureTable:
         """Return the features of a stream before its first event: those of the model, with their texts."""

@@ -69,11 +69,11 @@ def _key(context: DoctorContext) -> list[Finding]:
     except SettingsError as error:
         return [*found, fail(check, str(error), "give all stages one key, from `openssl rand -hex 32`")]
     if key is None:
-        from glasstream.learn.stream_state import reason_for_pickle  # imports River, for which a key leaves no need
+        from glasstream.learn.stream_state import reason_for_key  # imports River, for which a key leaves no need
 
-        reason = reason_for_pickle(context.settings) if context.settings.checkpoint.seconds else None
+        reason = reason_for_key(context.settings)
         if reason is not None:
-            do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE, or checkpoint.seconds=0"
+            do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE"
             return [*found, fail(check, f"there is none, and the learner does not start without one: {reason}", do)]
         return [*found, ok(check, "none; saved state is not authenticated, so only trusted clients may write it")]
     if len(key[0]) < _GOOD_KEY_BYTES:
