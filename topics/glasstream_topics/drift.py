@@ -42,8 +42,12 @@ class Drift(Shown, msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, row
-        the row that raised the alarm.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    row
+        row that raised the alarm.
     seq
         the event of this row.
     signal
@@ -53,10 +57,14 @@ class Drift(Shown, msgspec.Struct, frozen=True):
         the feature that changed; null for the loss.
     method
         the method whose values changed; null for the loss.
-    model_version, coverage
-        as in `importance`.
-    before, after
-        mean of the watched values before and after the change, as the detector sees it.
+    model_version
+        version of the model that explained the row.
+    coverage
+        explained rows divided by the rows that could have been explained, from t0 on.
+    before
+        mean of the watched values before the change, as the detector sees it.
+    after
+        mean of the `width` values after the change.
     width
         number of values after the change.
     curve_before

@@ -23,8 +23,12 @@ class Effect(Shown, msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, row
-        the newest row in the estimate.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    row
+        newest row in the estimate.
     seq
         the event of this row.
     feature
@@ -49,8 +53,10 @@ class Effect(Shown, msgspec.Struct, frozen=True):
         curves of the last single rows, oldest first; null if none are kept.
     n
         number of rows in the estimate.
-    coverage, model_version
-        as in `importance`.
+    coverage
+        explained rows divided by the rows that could have been explained, from t0 on.
+    model_version
+        version of the model that explained the row.
     """
 
     schema_version: Literal[1]

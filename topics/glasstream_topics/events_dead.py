@@ -5,6 +5,7 @@ large, the letter states its size instead. No letter is refused for its size. He
 decimal, `rejected` as JSON.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Literal
@@ -27,6 +28,9 @@ ORIGIN_BYTES: Final = 64 * KIB
 DETAIL_BYTES: Final = 4_000
 LISTED: Final = 1_000
 """Largest number of elements in the header `rejected`. If more are rejected, `rejected_count` has their number."""
+
+NOT_LISTED: Final = "not_listed"
+"""What stands for the reasons of elements beyond `LISTED` in a count."""
 
 KEY_BYTES: Final = 1_024
 """A letter with a value always keeps a key up to this size. No stream name is longer."""
@@ -82,8 +86,12 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
         epoch of the learner that rejected the message.
     reason
         a code of `Reason`.
-    topic, partition, offset
-        where the message was received.
+    topic
+        topic on which the message was received.
+    partition
+        partition on which it was received.
+    offset
+        its offset there.
     time
         when it was rejected, in milliseconds since 1970.
     detail
@@ -111,6 +119,18 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     omitted_bytes: Natural | None = None
     rejected_count: Natural | None = None
     omitted_key_bytes: Natural | None = None
+
+    def reasons(self) -> Counter[str]:
+        """Count the rejected elements by reason. A message that was rejected as a whole counts as one element.
+
+        Elements beyond those that `rejected` lists count as `not_listed`.
+        """
+        if self.rejected is None:
+            return Counter([self.reason])
+        reasons = Counter(reason for _, reason in self.rejected)
+        if self.rejected_count is not None:
+            reasons[NOT_LISTED] = self.rejected_count - len(self.rejected)
+        return reasons
 
 
 TOPIC: Final = Topic(

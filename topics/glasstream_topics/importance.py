@@ -39,8 +39,10 @@ class Feature(msgspec.Struct, frozen=True):
         smoothed contributions, without this correction.
     variance
         smoothed variance of the contributions.
-    low, high
-        bounds of the interval of `value`; null if there is none.
+    low
+        lower bound of the interval of `value`; null if there is none.
+    high
+        upper bound of this interval; null if there is none.
     rank
         1 for the largest value; equal values are ranked by name.
     """
@@ -58,8 +60,12 @@ class Importance(Shown, msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, row
-        the newest row in the estimate.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    row
+        newest row in the estimate.
     seq
         the event of this row.
     method
@@ -84,9 +90,12 @@ class Importance(Shown, msgspec.Struct, frozen=True):
         how far the explanations of that version can be from those of the snapshot before it, in units of the loss: the
         largest bound over the features (Fumagalli et al. 2023, Theorem 4), or for other losses the measured distance
         between predictions; null if it was not measured.
-    marginal_loss, model_loss, total
-        iSAGE only: the smoothed loss of the mean prediction, the smoothed loss of the model, and their difference. The
-        features' values add up to this difference.
+    marginal_loss
+        iSAGE only: smoothed loss of the mean prediction.
+    model_loss
+        iSAGE only: smoothed loss of the model.
+    total
+        iSAGE only: `marginal_loss` - `model_loss`. The features' values add up to it.
     features
         importance of each feature, by name.
     """

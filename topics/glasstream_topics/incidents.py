@@ -36,11 +36,14 @@ class Onset(msgspec.Struct, frozen=True):
     ----------
     row
         the most likely row.
-    earliest, latest
-        rows between which the change began, in nine of ten incidents.
-    seq, ts
-        the event of that row, and its time in milliseconds since 1970 (UTC); null if the event has none. Records of
-        earlier releases lack both.
+    earliest
+        row from which on the change began, in nine of ten incidents.
+    latest
+        row up to which the change had begun, in nine of ten incidents.
+    seq
+        the event of that row. Records of earlier releases lack it.
+    ts
+        time of this event in milliseconds since 1970 (UTC); null if it has none. Records of earlier releases lack it.
     """
 
     row: Natural
@@ -86,9 +89,11 @@ class Evidence(msgspec.Struct, frozen=True):
         first row of the change in this series.
     strength
         logarithm to base 10 of the evidence against "nothing has changed".
-    before, after
-        the series before and after the change: median of a number; share of the former most frequent category or
-        class; mean loss or importance.
+    before
+        the series before the change: median of a number; share of the former most frequent category or class; mean
+        loss or importance.
+    after
+        the same of the series after the change.
     """
 
     side: str
@@ -111,13 +116,19 @@ class Incident(Shown, msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, incident
-        the incident: it is number `incident` of its stream in this epoch, from 1.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    incident
+        number of the incident in its stream and epoch, from 1.
     status
         `open`; `over`: what changed is as it was before; or `normal`: the change has lasted so long that it is what
         later rows are compared with.
-    row, seq
-        the row at which this record was published, and its event.
+    row
+        row at which this record was published.
+    seq
+        the event of this row.
     onset
         when the change began.
     verdict
@@ -131,8 +142,11 @@ class Incident(Shown, msgspec.Struct, frozen=True):
         the features affected, most affected first; at most ten.
     loss_name
         name of the loss.
-    loss_before, loss_after
-        mean loss before the change and since; null if it is not known.
+    loss_before
+        mean loss of the earlier rows with which the rows since the alarm are compared; null if it is not known.
+    loss_after
+        mean loss of the rows since the alarm or, once these are 600, of the newest of them, at most 150; null if it
+        is not known.
     summary
         one sentence for people.
     evidence

@@ -16,8 +16,10 @@ class Alarm(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    before, after
-        share of flagged events before and after the change, as the detector sees it.
+    before
+        share of flagged events before the change, as the detector sees it.
+    after
+        share of flagged events after the change.
     width
         number of events after the change, up to and including this one.
     """
@@ -32,8 +34,14 @@ class Novelty(Shown, msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    epoch, stream, seq, id
-        the event, as in `predictions`.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    seq
+        number of the event among the accepted events of its stream in this epoch.
+    id
+        id of the event, or partition-offset-index of its place in `events` if it has none.
     indicator
         distance between the map's prediction at the event and the mean of its nearest reference events (Patron et al.
         2024, section 4.5), in units of the target, or in log-odds for classes. With several classes, the largest of

@@ -35,8 +35,12 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes
     ----------
-    stream, epoch, seq
-        the event: number `seq` among the accepted events of its stream in this epoch.
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream begins anew.
+    stream
+        name of the stream: the key of its messages.
+    seq
+        number of the event among the accepted events of its stream in this epoch.
     id
         id of the event, or partition-offset-index of its place in `events` if it has none.
     prediction
@@ -46,8 +50,10 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
         see `others`.
     target
         class or number; null for an event without a label. A late label changes no record.
-    loss, loss_name
-        loss of this prediction and its name; the loss is null without prediction or target.
+    loss
+        loss of this prediction; null without prediction or target.
+    loss_name
+        name of the loss.
     metric
         running metric over all labels up to this event, late labels included.
     model_version
