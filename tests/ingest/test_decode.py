@@ -66,6 +66,18 @@ def test_a_bad_message_is_rejected_whole_with_its_reason(value: bytes | None, re
     assert ("not valid JSON" if reason is Reason.NOT_JSON else "expected") in decoded.rejected[0].detail
 
 
+@pytest.mark.parametrize("number", ["NaN", "-NaN", "nan", "Infinity", "-Infinity", "1e400", "-1e400"])
+@pytest.mark.parametrize("around", ['{{"x": {{"a": {}}}}}', '[{{"x": {{"note": "NaN", "a": {}}}}}]'])
+def test_only_what_is_no_number_of_json_gets_the_advice_to_send_null(number: str, around: str) -> None:
+    def advised(text: str) -> bool:
+        (rejected,) = decode(text.encode(), LIMIT).rejected
+        assert rejected.reason is Reason.NOT_JSON
+        return "send null instead" in rejected.detail
+
+    assert advised(around.format(number))
+    assert not any(map(advised, (around.format('"NaN"')[:-1], around.format("None"), around.format("'NaN'"), "")))
+
+
 def test_a_message_over_the_limit_is_rejected_unread() -> None:
     assert reasons(b"[" + b" " * 100 + b"]", limit=100) == [(None, Reason.TOO_LARGE)]
     assert reasons(orjson.dumps(GOOD), limit=len(orjson.dumps(GOOD))) == []

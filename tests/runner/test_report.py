@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from glasstream.learn.dead_letters import DeadLetter
 from glasstream.runner.report import Report
-from glasstream_topics import drift, importance, novelty, predictions
+from glasstream_topics import drift, events_dead, importance, novelty, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
@@ -155,13 +156,36 @@ def test_an_interrupted_run_says_that_its_results_are_partial() -> None:
     assert "interrupted after 1,200 of 9,000 events; the results are partial" in shown.getvalue()
 
 
-def test_a_divergence_is_said_once_for_a_stream() -> None:
+def test_a_divergence_is_said_once_and_before_all_results() -> None:
     one, shown = report(1_000)
-    one.add("predictions", [prediction(seq, 4.0, 1e3 if seq < 50 else 10.0) for seq in range(100)])
+    one.add("predictions", [prediction(seq, 4.0, None, predicted=4e3 if seq < 50 else 4.0) for seq in range(99)])
     assert shown.getvalue() == "", "the first predictions may be far off"
-    one.add("predictions", [prediction(seq, 4.0, 1e100) for seq in range(100, 103)])
-    assert shown.getvalue().count("s: the model diverges: its mean absolute error, 1e+100") == 1
-    assert "Scale the target" in shown.getvalue()
+    one.add("predictions", [prediction(seq, 4.0, None, predicted=1e100) for seq in range(99, 350)])
+    assert shown.getvalue().count("s: warning: the model diverges: its mean absolute error, ") == 1
+    assert "the largest target, 4. Its importances, " in shown.getvalue()
+    one.add("importance", [estimate(99, {"a": 1e200})])
+    shown.truncate(0)
+    one.table(1.0)
+    assert shown.getvalue().lstrip("\0").startswith("s: warning: the model diverges: ")
+
+
+def test_dead_letters_are_counted_with_their_events() -> None:
+    def letter(reason: str, rejected: list[tuple[int, str]] | None = None) -> bytes:
+        said = events_dead.headers(
+            epoch=0, reason=reason, topic="events", partition=0, offset=0, time=0, detail="why", rejected=rejected
+        )
+        return DeadLetter(0, b"s", None, tuple(said)).as_json()
+
+    one, shown = report(200)
+    one.add("predictions", [prediction(0, 1.0, 0.5)])
+    one.add("importance", [estimate(99, {"a": 0.5})])
+    one.table(1.0)
+    assert "dead letters: 0\n" in shown.getvalue()
+    one.add("events.dead", [letter("rejected_elements", [(n, "bad_id" if n else "no_x") for n in range(5)])])
+    one.add("events.dead", [letter("rejected_elements", [(n, "no_x") for n in range(1_500)]), letter("not_json")])
+    one.table(1.0)
+    counts = "no_x 1,001, not_listed 500, bad_id 4, not_json 1"
+    assert f"dead letters: 3 with 1,506 rejected events ({counts}); the first: why\n" in shown.getvalue()
 
 
 def test_the_rate_is_that_since_the_line_before() -> None:

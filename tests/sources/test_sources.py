@@ -78,6 +78,10 @@ def test_rows_limits(tmp_path: Path) -> None:
         ("a,y\n", "expected rows below the header, got none"),
         ("a,b\n1,2\n", "has no column 'y'; its columns are a, b"),
         (
+            ",".join(f"measurement_{number}" for number in range(100)) + ",target\n",
+            "measurement_2, … (95 more) …, measurement_98, measurement_99, target; name one of them with --target",
+        ),
+        (
             "a;b;y\n1;2;3\n",
             "its columns are a;b;y; the columns seem to be separated by ';'; write the file with commas",
         ),

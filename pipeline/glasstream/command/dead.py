@@ -67,7 +67,7 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     found: dict[tuple[str, str], dict[str, Any]] = {}
     with _letters(common, data, Wanted(stream, reason)) as (_, letters):
         for letter in letters:
-            for why, elements in _reasons(letter).items():
+            for why, elements in letter.said.reasons().items():
                 key = letter.stream, why
                 row = found.setdefault(key, {"letters": 0, "elements": 0, "newest": "", "time": 0})
                 row["letters"] += 1
@@ -200,13 +200,6 @@ def _letters(
         closing(letters(settings, wanted, lambda line: say(line, err=True))) as found,
     ):
         yield settings, found
-
-
-def _reasons(letter: "Letter") -> dict[str, int]:
-    """Count the elements of a letter by reason. A message that is not an array counts as one element."""
-    from collections import Counter
-
-    return dict(Counter(why for _, why in letter.said.rejected)) if letter.said.rejected else {letter.said.reason: 1}
 
 
 def _lines(letter: "Letter") -> list[str]:

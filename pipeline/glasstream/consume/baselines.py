@@ -9,7 +9,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,10 @@ ROLLING: Final = 1_000
 """Number of the newest events that the area under the ROC curve is computed from."""
 _LEAST_PROBABILITY: Final = 1e-15
 """Smallest probability in a log loss, so that one event cannot make it infinite; as in River."""
+_DIVERGED: Final = 100.0
+"""Ratio of the mean absolute error to the largest label that is divergence. A model that predicts 0 has at most 1."""
+_DIVERGED_EVENTS: Final = 100
+"""Number of events before the first verdict, because the first predictions may be far off and recover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Standing:
         whose record gives this probability. A record names at most 100 classes.
     roc_auc
         area under the ROC curve over at most `ROLLING` of the newest of these events, if they have two classes.
+    largest
+        largest absolute value of all labels so far; None for classes.
     """
 
     events: int
@@ -58,6 +64,7 @@ class Standing:
     log_loss: float | None = None
     log_loss_events: int = 0
     roc_auc: float | None = None
+    largest: float | None = None
 
     @property
     def of_classes(self) -> bool:
@@ -69,6 +76,17 @@ class Standing:
         """Whether the model is better than both baselines."""
         best = max(self.constant, self.no_change) if self.of_classes else min(self.constant, self.no_change)
         return self.model > best if self.of_classes else self.model < best
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the errors of a regression model have left the scale of its labels, so that nothing explains it.
+
+        >>> Standing(100, 900.0, 2.0, 3.0, None, largest=8.0).diverged
+        True
+        >>> Standing(99, 900.0, 2.0, 3.0, None, largest=8.0).diverged
+        False
+        """
+        return self.events >= _DIVERGED_EVENTS and self.model > _DIVERGED * (self.largest or inf)
 
     @property
     def kappa_m(self) -> float | None:
@@ -116,6 +134,7 @@ class Baselines:
         self._scored: deque[_Scored | None] = deque(maxlen=ROLLING if recent is None else min(recent, ROLLING))
         self._labels = 0
         self._mean = 0.0
+        self._largest: float | None = None
         self._before: Label | None = None
 
     def add(
@@ -152,17 +171,18 @@ class Baselines:
             return
         self._labels += 1
         self._mean += (target - mean) / self._labels
+        self._largest = max(self._largest or 0.0, abs(target))
         if isinstance(prediction, float | int) and isinstance(before, float | int):
             self._append(_Row(None, abs(prediction - target), abs(mean - target), abs(before - target), None))
 
     def standing(self) -> Standing | None:
         """Return the comparison, or None before the first event that counts."""
         if self._recent is None:
-            return self._all.standing(self._scored)
+            return self._all.standing(self._scored, self._largest)
         sums = _Sums()  # afresh: a difference of sums would keep the rounding of large numbers that have left
         for row in self._recent:
             sums.add(row)
-        return sums.standing(self._scored)
+        return sums.standing(self._scored, self._largest)
 
     def _append(self, row: "_Row") -> None:
         if self._recent is None:
@@ -214,7 +234,7 @@ class CompactBaselines(Baselines):
         events = len(values)
         model, constant, no_change = (float(total) / events for total in values.sum(axis=0))
         if not self._counts:
-            return Standing(events, model, constant, no_change, None)
+            return Standing(events, model, constant, no_change, None, largest=self._largest)
         count, name = max((count, self._names[code]) for code, count in self._counts.items())
         return Standing(events, model, count / events, no_change, name)
 
@@ -287,12 +307,12 @@ class _Sums:
             self._log_loss += row.log_loss
             self._log_loss_events += 1
 
-    def standing(self, scored: Iterable[_Scored | None]) -> Standing | None:
+    def standing(self, scored: Iterable[_Scored | None], largest: float | None) -> Standing | None:
         if not self._events:
             return None
         model, constant, no_change = (total / self._events for total in self._sums)
         if not self._classes:
-            return Standing(self._events, model, constant, no_change, None)
+            return Standing(self._events, model, constant, no_change, None, largest=largest)
         count, name = max((count, name) for name, count in self._classes.items())
         return Standing(
             self._events,

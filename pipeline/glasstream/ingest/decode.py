@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from glasstream.ingest.json_advice import json_advice
 from glasstream_topics import events
 from glasstream_topics.errors import RecordError
 from glasstream_topics.events import LARGEST, Event
@@ -124,7 +125,6 @@ def _each(value: bytes) -> Decoded:
 
 
 _SPACE = b" \t\r\n"
-_NO_JSON = "not valid JSON: {}. NaN, Infinity and numbers beyond a double are not JSON; send null instead"
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 
@@ -159,8 +159,8 @@ def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as found:
-        error = found
-    return Reason.NOT_JSON, _NO_JSON.format(error)
+        return Reason.NOT_JSON, f"not valid JSON: {found}{json_advice(found)}"
+    return Reason.NOT_JSON, f"not valid JSON: {error}"
 
 
 def _examine(element: Any) -> Event | Label | tuple[Reason, str]:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from glasstream.ingest.json_advice import json_advice
 from glasstream.intake.misfit import Misfit, shown
 from glasstream.intake.settings import IntakeSettings
 from glasstream_topics.events_dead import Reason
@@ -103,7 +104,7 @@ def _json(value: bytes) -> Any:
         _text(value)
         raise Misfit(
             Reason.NOT_JSON,
-            f"expected JSON, got {shown(value)}: {error}; NaN and Infinity are not JSON, send null instead",
+            f"expected JSON, got {shown(value)}: {error}{json_advice(error)}",
         ) from error
 
 

@@ -50,6 +50,7 @@ def row_part(summary: Summary) -> dict[str, Any]:
             "no_change": standing.no_change,
             "most_frequent": standing.most_frequent,
             "beaten": standing.beaten,
+            "diverged": standing.diverged,
         },
         "method": label_of(summary.method),
         "leading": summary.leading,
@@ -105,7 +106,7 @@ def quality_part(history: StreamHistory) -> dict[str, Any]:
 
 def _standing(standing: Standing) -> dict[str, Any]:
     kappas = {"kappa_m": standing.kappa_m, "kappa_temporal": standing.kappa_temporal}
-    return {**asdict(standing), **kappas, "beaten": standing.beaten}
+    return {**asdict(standing), **kappas, "beaten": standing.beaten, "diverged": standing.diverged}
 
 
 def importance_part(method: Method, name: str, points: Sequence[Point], names: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from glasstream.consume.baselines import ROLLING, Baselines, Standing
 from glasstream.errors import InputError
-from glasstream.runner.divergence import Divergence
 from glasstream.runner.tables import History, effects_table, importance_table, number
 from glasstream_topics import drift, effects, events_dead, importance, incidents, novelty, predictions
 from glasstream_topics.drift import Drift
@@ -26,6 +25,8 @@ _LEADING = 4
 """Number of features to name in a progress line."""
 _HISTORY = 400
 """Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
+_CHECKED = 100
+"""Number of events after which to look whether the model diverges."""
 
 
 class _Predicted(msgspec.Struct):
@@ -78,7 +79,8 @@ class _Stream:
     predicted: int = 0
     unlabelled: int = 0
     metric: Metric | None = None
-    divergence: Divergence = field(default_factory=Divergence)
+    diverged: bool = False
+    """Whether the user has been told that the model diverges."""
     baselines: Baselines = field(default_factory=Baselines)
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
@@ -133,7 +135,9 @@ class Report:
         self._total = total
         self._streams: dict[str, _Stream] = {}
         self._predicted = 0
-        self._dead: Counter[str] = Counter()
+        self._letters = 0
+        self._rejected: Counter[str] = Counter()
+        """Number of rejected events by reason; a letter has those of one message."""
         self._example = ""
         self._shown_at: float | None = None
         self._shown_count = 0
@@ -185,9 +189,9 @@ class Report:
         """
         for name, stream in sorted(self._streams.items()):
             self._table(name, stream, seconds)
-        if self._dead:
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._dead.most_common())
-            self._say(f"dead letters: {self._dead.total():,} ({reasons}); the first: {self._example}")
+        if self._letters:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._rejected.most_common())
+            self._say(f"dead letters: {self._dead()} ({reasons}); the first: {self._example}")
         if interrupted_after is not None:
             self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
         if not self._streams:
@@ -208,6 +212,8 @@ class Report:
             self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{few}")
             self._tell_novelty(stream)
             return
+        # First of all, because nothing below holds for such a model.
+        self._tell_divergence(name, stream.baselines.standing())
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
@@ -219,7 +225,7 @@ class Report:
         n, coverage = stream.explained()
         self._say(
             f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
-            f"dead letters: {self._dead.total()}"
+            f"dead letters: {self._dead()}"
         )
         if stream.learned_nothing():
             self._say("the model was trained before the stream began, and learned nothing from it")
@@ -238,6 +244,19 @@ class Report:
             self._say("incidents: none")
         count = len(stream.alarms)
         self._say(f"{count:,} drift alarm{'' if count == 1 else 's'} in the topic drift", style="dim")
+
+    def _tell_divergence(self, name: str, standing: Standing | None) -> bool:
+        """Print a warning if the model has diverged, and return whether it has."""
+        if standing is None or not standing.diverged:
+            return False
+        self._say(
+            f"{name}: warning: the model diverges: its mean absolute error, {standing.model:.3g}, is far beyond the "
+            f"largest target, {standing.largest:.3g}. Its importances, effects, drift alarms and incidents mean "
+            "nothing. Scale the target, use another model, or lower the learning rate in a model of your own "
+            "(--model PACKAGE.MODULE:FACTORY)",
+            style="yellow",
+        )
+        return True
 
     def _tell_standing(self, standing: Standing | None) -> None:
         """Print how good the baselines are. A model that does not beat them explains little."""
@@ -289,15 +308,13 @@ class Report:
         self._predicted += 1
         stream = self._stream(prediction.stream, prediction.epoch)
         stream.predicted += 1
-        stream.metric = metric = prediction.metric
+        stream.metric = prediction.metric
         cut = bool(bytes(prediction.others))
         stream.baselines.add(prediction.prediction, prediction.target, prediction.probabilities, cut=cut)
         if prediction.target is None:
             stream.unlabelled += 1
-        elif isinstance(prediction.target, float) and metric.value is not None:
-            told = stream.divergence.see(prediction.target, metric.value)
-            if told:
-                self._say(f"{prediction.stream}: {told}", style="yellow")
+        elif isinstance(prediction.target, float) and not stream.diverged and stream.predicted % _CHECKED == 0:
+            stream.diverged = self._tell_divergence(prediction.stream, stream.baselines.standing())
 
     def _add_importance(self, record: Importance) -> None:
         methods = self._stream(record.stream, record.epoch).methods
@@ -313,8 +330,16 @@ class Report:
         self._stream(incident.stream, incident.epoch).incidents[incident.incident] = incident
 
     def _add_letter(self, letter: dict[str, str]) -> None:
-        self._dead[letter["reason"]] += 1
+        self._letters += 1
+        fields = events_dead.DeadLetter.__struct_fields__
+        headers = [(name, letter[name].encode()) for name in fields if name in letter]
+        self._rejected.update(events_dead.decode(headers).reasons())
         self._example = self._example or letter.get("detail", "")
+
+    def _dead(self) -> str:
+        """Return the number of rejected messages and, if there are any, of the events in them."""
+        many = self._rejected.total()
+        return f"{self._letters:,} with {many:,} rejected event{'' if many == 1 else 's'}" if many else "0"
 
     def _of_total(self) -> str:
         return f" of {self._total:,}" if self._total else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
 from glasstream.sources import cells
+from glasstream.sources.listing import listed
 from glasstream.sources.source import Event, Look
 
 LOOK = 1_000
@@ -199,9 +200,7 @@ class CsvFile:
             todo = "name one of them with --target"
             if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
                 todo = f"the columns seem to be separated by {other!r}; write the file with commas"
-            raise InputError(
-                f"{self.path} has no column {self.target!r}; its columns are {', '.join(header)[:200]}; {todo}"
-            )
+            raise InputError(f"{self.path} has no column {self.target!r}; its columns are {listed(header)}; {todo}")
         if len(header) < 2:
             raise InputError(f"{self.path}: expected at least one column beside the target, got none")
         return header

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
 from glasstream.sources.changes import Change
+from glasstream.sources.listing import listed
 from glasstream.sources.source import Derived, Event, Look
 
 
@@ -28,7 +29,7 @@ class Swapped(Derived):
         known = self.features
         for name in self.swapped:
             if name not in known:
-                raise InputError(f"--swap: expected two of {', '.join(known)[:200]}, got {name!r}")
+                raise InputError(f"--swap: expected two of {listed(known)}, got {name!r}")
         return look
 
     def events(self) -> Iterator[Event]:

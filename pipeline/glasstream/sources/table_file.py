@@ -11,6 +11,7 @@ from glasstream.gbmap.table import Table
 from glasstream.ingest.admission import Task, label
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.sources.csv_file import CsvFile
+from glasstream.sources.listing import listed
 
 MOST_CATEGORIES = 100
 """Largest number of distinct texts in a column. Each text becomes a feature of its own."""
@@ -48,9 +49,7 @@ def read_table(
     source = CsvFile(path, target, path.name.partition(".")[0], rows)
     look = source.look(task)
     if unknown := sorted(set(categories) - set(source.features)):
-        raise InputError(
-            f"{path}: expected columns of categories among {', '.join(source.features)[:200]}, got {unknown[0]!r}"
-        )
+        raise InputError(f"{path}: expected columns of categories among {listed(source.features)}, got {unknown[0]!r}")
     features = FeatureTable()
     read: list[list[float]] = []
     found: list[str | float] = []

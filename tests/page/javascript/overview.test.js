@@ -17,6 +17,7 @@ const shares = (parts) => ({
   no_change: 0.5,
   most_frequent: "no",
   beaten: true,
+  diverged: false,
   ...parts,
 });
 

@@ -3,7 +3,16 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { beside, standingSentence } from "../../../pipeline/glasstream/page/static/quality.js";
 
-const NONE = { kappa_m: null, kappa_temporal: null, balanced: null, log_loss: null, log_loss_events: 0, roc_auc: null };
+const NONE = {
+  diverged: false,
+  largest: null,
+  kappa_m: null,
+  kappa_temporal: null,
+  balanced: null,
+  log_loss: null,
+  log_loss_events: 0,
+  roc_auc: null,
+};
 const KAPPAS = { ...NONE, kappa_m: -1 / 3, kappa_temporal: 0.6, balanced: 0.5 };
 const SHARES = {
   ...KAPPAS,
@@ -26,6 +35,8 @@ test("a model that is no better than its best baseline is called so, whichever t
   const numbers = { events: 10, model: 2, constant: 3, no_change: 1.5, most_frequent: null, beaten: false, ...NONE };
   const text = "The model is no better than a baseline (mean absolute error in the last 10 events: the model 2, ";
   assert.equal(standingSentence(numbers)?.text, `${text}the previous value 1.5).`);
+  const diverged = standingSentence({ ...numbers, model: 2e11, diverged: true })?.text ?? "";
+  assert.match(diverged, /^The model has diverged, so its explanations, alarms and incidents mean nothing \(/);
 });
 
 test("a model that beats its baselines stands beside the best of them", () => {

@@ -56,7 +56,7 @@ test("coverage below 99.9 % is marked as bad", () => {
 
 test("rejected input is summed over all reasons, and the tooltip lists them", () => {
   const { value, kind, title } = said(state({ rejected: { not_json: 1200, no_features: 1 } }))["rejected input"];
-  assert.deepEqual([value, kind, title], ["1,201", "warn", "not_json: 1,200\nno_features: 1"]);
+  assert.deepEqual([value, kind, title], ["1,201", "warn", "Messages on events.dead\nnot_json: 1,200\nno_features: 1"]);
 });
 
 test("the age of the newest record of any topic is shown", () => {

@@ -88,12 +88,16 @@
  * @property {number | null} log_loss
  * @property {number} log_loss_events events whose record names the probability of the right class
  * @property {number | null} roc_auc of two classes
+ * @property {number | null} largest largest absolute value of all labels so far; null for classes
  * @property {boolean} beaten whether the model is better than both baselines
+ * @property {boolean} diverged whether the errors of a regression model have left the scale of the labels
  */
 
 /**
  * What the overview tells of a model beside its baselines.
- * @typedef {Pick<Standing, "events" | "model" | "constant" | "no_change" | "most_frequent" | "beaten">} Compared
+ * @typedef {Pick<
+ *   Standing, "events" | "model" | "constant" | "no_change" | "most_frequent" | "beaten" | "diverged"
+ * >} Compared
  */
 
 /**

@@ -39,11 +39,12 @@ export function sizeOf(standing, value) {
  */
 export function standingSentence(standing) {
   if (!standing) return null;
-  const { events, beaten, model, most_frequent } = standing;
+  const { events, beaten, diverged, model, most_frequent } = standing;
   const { name, value } = best(standing);
   const over = `${most_frequent !== null ? "right" : "mean absolute error"} in the last ${count(events)} events`;
   const numbers = `(${over}: the model ${sizeOf(standing, model)}, ${name} ${sizeOf(standing, value)})`;
-  const verdict = beaten ? "The model is better than its baselines" : `The model is no better than a baseline`;
+  let verdict = beaten ? "The model is better than its baselines" : "The model is no better than a baseline";
+  if (diverged) verdict = "The model has diverged, so its explanations, alarms and incidents mean nothing";
   return { beaten, text: `${verdict} ${numbers}.` };
 }
 

@@ -52,9 +52,8 @@ export function entries(data, link, now) {
   }
   const rejected = Object.entries(data?.rejected ?? {});
   const total = rejected.reduce((sum, [, one]) => sum + one, 0);
-  const reasons = rejected.map(([reason, one]) => `${reason}: ${count(one)}`).join("\n");
-  if (total) add("rejected input", count(total), "warn", reasons);
-  else add("rejected input", count(total), "", "Messages on events.dead");
+  const reasons = rejected.map(([reason, one]) => `${reason}: ${count(one)}`);
+  add("rejected input", count(total), total ? "warn" : "", ["Messages on events.dead", ...reasons].join("\n"));
   return list;
 }
 
