@@ -22,7 +22,8 @@ start, then `rate` predictions a second in turn, while so many viewers follow th
 - `rss_mib`: resident size of the server at the end
 - `cpu_share_alone`, `cpu_share`: of a core, of the server without viewers and with them (goal: at most 0.5 more)
 - `messages`, `mib`: what all viewers received
-- `open_s`: from opening a stream whose history is not kept until it is there, read back from all these records
+- `open_s`: from opening a stream whose history is not kept until all its importance records are there, read back from
+  all these records; null if the history is kept
 - `build_ms`: CPU time in which this process builds the rows of all streams, each with 1,000 events, and encodes them
 """
 
@@ -210,17 +211,24 @@ def measure_overview(options: argparse.Namespace, stack: ExitStack) -> dict[str,
                 if line.startswith(b"data: ") and json.loads(line[6:])["reading"] is None:
                     return
 
-    async def opened(name: str) -> float:
-        begun = time.monotonic()
+    async def opened(name: str) -> float | None:
+        """Seconds until all records of a stream are there; None if its history was kept, so that nothing is read."""
+        begun, messages = time.monotonic(), 0
         url = f"{address}events"
         async with (
             aiohttp.ClientSession(read_bufsize=2**22) as session,
             session.get(url, params={"stream": name}) as answer,
         ):
             async for line in answer.content:
-                if line.startswith(b"data: ") and json.loads(line[6:])["epoch"] is not None:
-                    break
-        return round(time.monotonic() - begun, 2)
+                if not line.startswith(b"data: "):
+                    continue
+                messages += 1
+                state = json.loads(line[6:])
+                if state.get("epoch") is not None and messages == 1:
+                    return None
+                if state.get("importance", {}).get("records", 0) >= begin // 100:
+                    return round(time.monotonic() - begun, 2)
+        raise RuntimeError(f"expected the history of {name}, got the end of the stream after {messages} messages")
 
     asyncio.run(settled())
     alone, *_ = asyncio.run(load(0, options.minutes * 30))
