@@ -22,7 +22,7 @@ _TOPICS = "predictions, importance, effects, drift, incidents and novelty"
     "--to",
     "form",
     type=click.Choice(["csv", "parquet"]),
-    help="Format of the file. By default, that of its suffix, or parquet.",
+    help="Format of the file.  [default: derived from its suffix, else parquet]",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @click.option("--stream", "streams", multiple=True, help="Only records of this stream. Can be repeated.")

@@ -23,7 +23,9 @@ def intake() -> None:
 @intake.command(name="try", short_help="Show the events that messages of a topic would become.")
 @click.option("--topic", help="Full name of the topic. It sets intake.topics.")
 @click.option("--target", help="Field with the target. It sets intake.target.")
-@click.option("--messages", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Number to read.")
+@click.option(
+    "--messages", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Number of messages to read."
+)
 @settings_options()
 def try_topic(topic: str | None, target: str | None, messages: int, **common: Any) -> int:
     """Show what the intake would make of the newest messages of a topic, and propose settings. Write nothing.

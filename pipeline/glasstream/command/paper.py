@@ -119,7 +119,7 @@ def write(page: Path, results: Path) -> int:
 
     The results of an experiment replace the text between the lines `<!-- results of NAME -->` and `<!-- end of NAME
     -->` of the page. Experiments without stored results stay as they are. The lines `<!-- results of all -->` and `<!--
-    end of all -->`, if the page has them, hold the share of all its numbers that do not hold.
+    end of all -->`, if the page has them, show the share of all its numbers that do not hold.
     """
     from glasstream.errors import InputError
     from glasstream.research.papers.page import ALL, marks, summary, with_sections
