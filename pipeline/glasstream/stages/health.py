@@ -1,7 +1,9 @@
 """Health of a stage, as `glasstream.health` publishes it."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
@@ -13,28 +15,49 @@ from glasstream.transport.stage import Stage
 from glasstream.transport.worker import ExitCode
 
 Samples = Callable[[], Iterable[Sample]]
+_Source = TypeVar("_Source", bound=Stage | Relay)
 
 
-class StageHealth:
-    """The health of a stage, as `HealthServer` asks for it.
+class _Health(ABC, Generic[_Source]):
+    """The health of a stage or a relay, as `HealthServer` asks for it.
 
     Parameters
     ----------
-    stage
-        The stage.
+    source
+        The stage or relay.
     samples
         Function that returns the metrics of this kind of stage.
     """
 
-    def __init__(self, stage: Stage, samples: Samples) -> None:
-        self._stage = stage
+    def __init__(self, source: _Source, samples: Samples) -> None:
+        self._source = source
         self._samples = samples
         self._started = time.time()
 
     def trouble(self) -> str | None:
         """Return why the stage ends, or None if it does not."""
-        failure = self._stage.failure
+        failure = self._source.failure
         return None if failure is None else f"{type(failure).__name__}: {failure}"
+
+    @abstractmethod
+    def unready(self) -> str | None:
+        """Return why the stage makes no progress, or None if it does."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics that every stage has, then those of this kind of stage."""
+        yield Sample(catalogue.READY, float(self.trouble() is None and self.unready() is None))
+        yield Sample(catalogue.STARTED, self._started)
+        yield from self._places()
+        yield from self._source.steps.samples()
+        yield from self._samples()
+
+    @abstractmethod
+    def _places(self) -> Iterator[Sample]:
+        """Yield the metrics of the partitions that the stage reads."""
+
+
+class StageHealth(_Health[Stage]):
+    """The health of a stage. Places are partitions."""
 
     def unready(self) -> str | None:
         """Return why the stage makes no progress, or None if it does.
@@ -42,7 +65,7 @@ class StageHealth:
         The reasons are: the stage starts, its group rebalances, brokers are away, a partition is stalled, or nobody
         owns a partition. A worker without partitions is ready as long as other workers own all of them.
         """
-        stage = self._stage
+        stage = self._source
         if stage.view.silent is not None:
             return f"brokers do not answer: {stage.view.silent}"
         if not stage.settled:
@@ -53,11 +76,8 @@ class StageHealth:
             reasons.append(stage.view.unready)
         return "; ".join(reasons) or None
 
-    def samples(self) -> Iterator[Sample]:
-        """Yield the metrics that every stage has, then those of this kind of stage."""
-        stage = self._stage
-        yield Sample(catalogue.READY, float(self.trouble() is None and self.unready() is None))
-        yield Sample(catalogue.STARTED, self._started)
+    def _places(self) -> Iterator[Sample]:
+        stage = self._source
         yield Sample(catalogue.READ_AGAIN, stage.lost)
         for lane in stage.lanes.values():
             place = (str(lane.partition),)
@@ -71,40 +91,17 @@ class StageHealth:
             known = [end for end in ends if end is not None]
             if known:
                 yield Sample(catalogue.INPUT_LAG, max(0, max(known) - used), place)
-        yield from stage.steps.samples()
-        yield from self._samples()
 
 
-class RelayHealth:
-    """The health of a relay, as `HealthServer` asks for it.
-
-    Parameters
-    ----------
-    relay
-        The relay.
-    samples
-        Function that returns the metrics of this kind of stage.
-    """
-
-    def __init__(self, relay: Relay, samples: Samples) -> None:
-        self._relay = relay
-        self._samples = samples
-        self._started = time.time()
-
-    def trouble(self) -> str | None:
-        """Return why the stage ends, or None if it does not."""
-        failure = self._relay.failure
-        return None if failure is None else f"{type(failure).__name__}: {failure}"
+class RelayHealth(_Health[Relay]):
+    """The health of a relay. Places are ``topic[partition]``."""
 
     def unready(self) -> str | None:
-        """Return why the stage makes no progress, or None if it does."""
-        return self._relay.unready()
+        """Return why the relay makes no progress, or None if it does."""
+        return self._source.unready()
 
-    def samples(self) -> Iterator[Sample]:
-        """Yield the metrics that every stage has, then those of this kind of stage. Places are ``topic[partition]``."""
-        relay = self._relay
-        yield Sample(catalogue.READY, float(self.trouble() is None and self.unready() is None))
-        yield Sample(catalogue.STARTED, self._started)
+    def _places(self) -> Iterator[Sample]:
+        relay = self._source
         for (topic, partition), position in list(relay.positions.items()):
             place = (f"{topic}[{partition}]",)
             stalled = relay.waits is not None or (topic, partition) in relay.stalls
@@ -113,8 +110,6 @@ class RelayHealth:
             end = relay.ends.get((topic, partition))
             if end is not None:
                 yield Sample(catalogue.INPUT_LAG, max(0, end - position), place)
-        yield from relay.steps.samples()
-        yield from self._samples()
 
 
 def watch_over(stage: Stage | Relay, settings: Settings, samples: Samples) -> None:
