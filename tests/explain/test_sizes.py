@@ -6,7 +6,6 @@ import numpy as np
 import orjson
 import pytest
 from hypothesis import example, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from glasstream.background.background import Background
@@ -20,6 +19,7 @@ from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream_topics import contributions, requests
 from glasstream_topics.requests import ExplainRequest
+from tests.examples import examples
 
 BASE = ("topics.events=1", "explain.reservoir=5", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0")
 
@@ -79,7 +79,7 @@ def stream(rows: int, numbers: int, texts: int, classes: int, text: str) -> list
     failing=st.sampled_from([0, 2, 3]),
 )
 @example(methods="ipfi", model="linear", shape=(60, 6, 0, 0), text="é" * 12, more="snapshot.cadence=100", failing=2)
-@examples(max_examples=60)
+@examples(60)
 def test_the_bounds_hold(
     methods: str, model: str, shape: tuple[int, int, int, int], text: str, more: str, failing: int
 ) -> None:

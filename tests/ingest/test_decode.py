@@ -2,7 +2,7 @@
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.ingest.admission import CLASSES_BYTES, Accepted, Admission, Task, label
@@ -12,6 +12,7 @@ from glasstream.ingest.waiting import Joined, Waiting
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
+from tests.examples import examples
 
 LIMIT = 1024 * 1024
 GOOD = {"x": {"a": 1, "b": "text", "c": True, "d": None}, "y": 1, "id": "one", "ts": 5}
@@ -188,7 +189,7 @@ def outcome(value: str, place: int) -> object:
 
 
 @given(ELEMENTS, st.lists(ELEMENTS | st.just(DEEP), max_size=4), st.lists(ELEMENTS, max_size=4))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_one_event_is_judged_alike_in_any_company(element: str, before: list[str], after: list[str]) -> None:
     alone = outcome(f"[{element}]", 0)
     assert outcome("[" + " , ".join([*before, element, *after]) + "]", len(before)) == alone

@@ -1,7 +1,7 @@
 """A dead letter never fails because of its size, and what it leaves out it says."""
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.configuration import load
@@ -12,6 +12,7 @@ from glasstream.learn.partition import PartitionLearner
 from glasstream.transport.connection import MAX_RECORD_BYTES
 from glasstream_topics import events_dead
 from glasstream_topics.events_dead import KEY_BYTES, LISTED, MAX_LETTER_BYTES, ORIGIN_BYTES, Reason
+from tests.examples import examples
 
 BROKERS_DEFAULT = 1_048_588
 """Kafka's own max.message.bytes, for a batch with all that is in it."""
@@ -40,7 +41,7 @@ sizes = st.one_of(st.none(), st.integers(0, 3 * KEY_BYTES), st.integers(0, 9 * 1
     st.integers(0, 3 * LISTED),
     st.integers(ORIGIN_BYTES, MAX_LETTER_BYTES) | st.sampled_from([ORIGIN_BYTES, 4 * 1024 * 1024, MAX_LETTER_BYTES]),
 )
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_message_gives_a_letter_within_the_bound(
     key: int | None, value: int | None, details: list[str], elements: int, limit: int
 ) -> None:

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from glasstream.configuration import load
@@ -21,6 +20,7 @@ from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import checkpoints, chunks, contributions, progress_aggregator, progress_novelty, snapshots
 from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
 from tests.aggregator.test_stream_aggregator import ROWS, block
+from tests.examples import examples
 
 SETTINGS = load(
     assignments=["explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "publish.every=10", "topics.events=1"]
@@ -87,7 +87,7 @@ def one_stream_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     crashes=st.sets(st.integers(1, 30), max_size=4),
     every=st.integers(1, 9),
 )
-@hypothesis_settings(max_examples=20, deadline=None)
+@examples(20)
 @pytest.mark.usefixtures("one_stream_a_commit")
 def test_streams_that_are_committed_in_turn_say_what_they_say_alone(
     order: list[int], crashes: set[int], every: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glasstream.configuration import load
@@ -21,6 +21,7 @@ from glasstream.stages.learner import LearnerTask
 from glasstream.stages.standstill import LONGEST
 from glasstream.transport.records import ConsumerRecord, Outputs
 from glasstream_topics import events
+from tests.examples import examples
 from tests.logs import event
 
 KEY = b"a key of sixteen bytes"
@@ -217,7 +218,7 @@ losses = st.sets(st.tuples(st.sampled_from(QUEUES), st.integers(0, 60)), max_siz
 @given(losses, st.sampled_from(["0", "0.000001"]), st.integers(1, 15))
 @example({("explain.requests", n) for n in range(30)}, "0", 1)
 @example({("explain.requests", n) for n in range(30)}, "0.000001", 2)
-@settings(max_examples=8)
+@examples(8)
 def test_a_successor_sends_again_what_its_predecessor_has_sent(
     drops: set[tuple[str, int]], seconds: str, kill: int
 ) -> None:

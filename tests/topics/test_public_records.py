@@ -7,11 +7,12 @@ import jsonschema
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream_topics import events, events_dead, importance, predictions, schema
 from glasstream_topics.errors import RecordError
+from tests.examples import examples
 from tests.topics.golden_records import GOLDEN, checked_in
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -274,7 +275,7 @@ def test_a_dead_letter_without_its_headers_is_a_record_error() -> None:
     count=st.integers(0, 3 * events_dead.LISTED),
     topic=st.text(alphabet="t", min_size=1, max_size=249),
 )
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_headers_of_a_letter_are_bounded_and_say_what_they_leave_out(
     detail: str, repeated: int, count: int, topic: str
 ) -> None:
