@@ -1,4 +1,4 @@
-"""Advice for texts that are not JSON, by what is at the place of the mistake."""
+"""Advice for texts that are not JSON, derived from what is at the place of the mistake."""
 
 import re
 

@@ -26,7 +26,7 @@ _LEADING = 4
 _HISTORY = 400
 """Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
 _CHECKED = 100
-"""Number of events after which to look whether the model diverges."""
+"""Number of events between two checks whether the model diverges."""
 
 
 class _Predicted(msgspec.Struct):
