@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from glasstream.runner.monitor import PUBLIC, Monitor
@@ -23,6 +23,8 @@ OFTEN = ("checkpoint.seconds=0.001", "checkpoint.share=1")
 """Settings that write a checkpoint at nearly every snapshot, however fast the machine learns."""
 ROOT = Path(__file__).resolve().parents[1]
 HMAC_KEY = "tests-" * 4
+READERS = {"explain.requests": "explainer-1", "contributions": "aggregator-1"}
+"""The worker that reads each queue, where there is one of each stage."""
 
 
 def wait_for(what: str, condition: Callable[[], object], deadline: float = DEADLINE) -> None:
@@ -144,3 +146,42 @@ def checkpoint_keys(deployment: Deployment, partition: int) -> list[checkpoints.
     name = f"{deployment.settings.prefix}checkpoints"
     keys = [checkpoints.Key.decode(key) for key in read_to_end(connection(deployment.settings), name, partition, 30.0)]
     return sorted(keys, key=lambda key: key.version, reverse=True)
+
+
+def ends(deployment: Deployment, topic: str) -> dict[TopicPartition, int]:
+    """Return where the partitions of a queue end."""
+    link, name = connection(deployment.settings), deployment.settings.prefix + topic
+    count = deployment.settings.topics.requests if topic == "explain.requests" else deployment.settings.topics.events
+    return {TopicPartition(name, number): watermarks(link, name, number, 30.0)[1] for number in range(count)}
+
+
+def make_a_hole(deployment: Deployment, topic: str, values: list[bytes], rows: int, *, deleted: bool = True) -> float:
+    """Delete from a queue all that its stopped reader has not read; return the seconds until all rows are aggregated.
+
+    Parameters
+    ----------
+    deployment
+        Workers that run, and have aggregated all rows that were sent.
+    topic
+        A queue of `READERS`.
+    values
+        Messages that are sent while the reader is stopped.
+    rows
+        Number of rows that are then sent in all.
+    deleted
+        Whether anything is deleted.
+    """
+    before = sum(ends(deployment, topic).values())
+    reader = deployment.workers[READERS[topic]]
+    reader.send_signal(signal.SIGSTOP)
+    deployment.send(*values)
+    wait_for(f"{rows} rows learned", lambda: deployment.poll().progress.rows.get("s", 0) >= rows)
+    wait_for(f"more {topic}", lambda: sum(ends(deployment, topic).values()) > before)
+    places = [TopicPartition(place.topic, place.partition, end) for place, end in ends(deployment, topic).items()]
+    begun = time.monotonic()
+    if deleted:
+        for future in deployment.admin.delete_records(places).values():
+            future.result()
+    reader.send_signal(signal.SIGCONT)
+    wait_for(f"{rows} rows aggregated", lambda: deployment.aggregated("s") >= rows)
+    return time.monotonic() - begun

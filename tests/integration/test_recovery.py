@@ -12,11 +12,11 @@ from confluent_kafka.admin import NewTopic
 
 from glasstream.transport.connection import connection
 from glasstream.transport.input_topic import TopicIdentity
-from glasstream.transport.progress import read_to_end, watermarks
+from glasstream.transport.progress import read_to_end
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress_learner import LearnerPartitionProgress
-from tests.deployment import SETTINGS, Deployment, assert_same, wait_for
+from tests.deployment import SETTINGS, Deployment, assert_same, make_a_hole, wait_for
 from tests.logs import messages, reference
 
 Deploy = Callable[..., Deployment]
@@ -41,32 +41,11 @@ def test_killed_workers_have_successors_that_go_on_exactly_and_what_the_queues_l
             deployment.kill(victim)
             deployment.start(victim.split("-")[0], victim)
     wait_for("4,000 rows aggregated", lambda: deployment.aggregated("s") >= 4_000)
-    make_a_hole(deployment, "explain.requests", "explainer-1", first, 4_600)
-    make_a_hole(deployment, "contributions", "aggregator-1", second, 5_200)
+    make_a_hole(deployment, "explain.requests", first, 4_600)
+    make_a_hole(deployment, "contributions", second, 5_200)
     deployment.wait_published("s", 5_199)
     assert_same(deployment, expected)
     assert deployment.log("learner-1").count("requests and their snapshots again") >= 2, deployment.log("learner-1")
-
-
-def make_a_hole(deployment: Deployment, topic: str, reader: str, values: list[bytes], rows: int) -> None:
-    """Remove from a queue all that its sleeping reader has not read, and wait until so many rows are aggregated."""
-    before = ends(deployment, topic)
-    deployment.workers[reader].send_signal(signal.SIGSTOP)
-    deployment.send(*values)
-    wait_for(f"{rows} rows learned", lambda: deployment.poll().progress.rows.get("s", 0) >= rows)
-    wait_for(f"more {topic}", lambda: sum(ends(deployment, topic).values()) > sum(before.values()))
-    places = [TopicPartition(place.topic, place.partition, end) for place, end in ends(deployment, topic).items()]
-    for future in deployment.admin.delete_records(places).values():
-        future.result()
-    deployment.workers[reader].send_signal(signal.SIGCONT)
-    wait_for(f"{rows} rows aggregated", lambda: deployment.aggregated("s") >= rows)
-
-
-def ends(deployment: Deployment, topic: str) -> dict[TopicPartition, int]:
-    """Return where the partitions of a queue end."""
-    link, name = connection(deployment.settings), deployment.settings.prefix + topic
-    count = deployment.settings.topics.requests if topic == "explain.requests" else deployment.settings.topics.events
-    return {TopicPartition(name, number): watermarks(link, name, number, 30.0)[1] for number in range(count)}
 
 
 def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deploy) -> None:
