@@ -6,36 +6,48 @@ from operator import attrgetter
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from glasstream_topics import frames, methods
 from glasstream_topics.contract import Natural, StreamName
 from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
+from glasstream_topics.methods import EFFECTS, LABELLED
 
 VERSION: Final = 1
 TEXT: Final = 2
 """Kind of a feature whose values are codes of texts."""
 
-_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times"))
+_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times", "parts", "row"))
 """Fields that are left out of a frame unless they say something."""
 _TEXTS: Final = list[tuple[Natural, list[tuple[Natural, str]]]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Block:
-    """Rows of one stream: `count` rows with `d` features.
+    """Entries of one stream: `count` rows with `d` features.
+
+    Without `explain.unlabelled`, entries are the rows of the stream, with all parts of their explanation and with their
+    numbers. With it, an event without a label is an entry for its effects, a late label is an entry for the importance,
+    and an event with its label is one entry for both. The arrays of a part have only the entries of this part.
 
     Attributes
     ----------
     stream, epoch, partition
         the rows' stream, its epoch, and its partition of `events`.
     first_row
-        number of the first row; the other rows follow without gaps.
+        number of the first entry; the others follow without gaps.
+    parts
+        the parts of each entry's explanation, `EFFECTS`, `LABELLED` or their sum; empty where every entry has both and
+        is a row, as without `explain.unlabelled`.
+    row
+        number of the first row at or after the first entry; 0 if `parts` is empty, as it is then `first_row`.
     version
-        version of the model to explain with, at most `first_row`: it has learned no row of the block. 0 is a model that
-        learns nothing.
+        version of the model to explain with, at most the first row: it has learned no row of the block. 0 is a model
+        that learns nothing.
     seqs
-        int64[count]: the rows' events, all different, in the order in which their labels came.
+        int64[count]: the entries' events, all different in each part; of rows in the order in which their labels came.
     times
         times of the rows' events in milliseconds, None for an event without; empty if none has one, or if the stream is
         not watched for incidents.
@@ -62,6 +74,8 @@ class Block:
     first_row: Natural
     version: Natural
     seqs: Array
+    parts: list[Annotated[int, msgspec.Meta(ge=EFFECTS, le=EFFECTS | LABELLED)]] = field(default_factory=list)
+    row: Natural = 0
     times: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kinds: list[Annotated[int, msgspec.Meta(ge=0, le=TEXT)]] = field(default_factory=list)
@@ -74,8 +88,27 @@ class Block:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
+        """Number of entries."""
         return len(self.seqs)
+
+    def has(self, part: int) -> NDArray[np.bool_]:
+        """Return the (count,) mask of the entries that have a part."""
+        if not self.parts:
+            return np.ones(self.count, np.bool_)
+        return (np.array(self.parts) & part) != 0
+
+    def within(self, part: int, entries: slice) -> slice:
+        """Return the places of some entries in the arrays of a part."""
+        if not self.parts:
+            return entries
+        mask = self.has(part)
+        begin = int(mask[: entries.start].sum())
+        return slice(begin, begin + int(mask[entries].sum()))
+
+    def numbering(self, entries: slice) -> dict[str, Any]:
+        """Return `first_row`, `row` and `parts` of a block of only these entries."""
+        row = self.row + self.within(LABELLED, slice(0, entries.start)).stop if self.parts else 0
+        return {"first_row": self.first_row + entries.start, "row": row, "parts": self.parts[entries]}
 
 
 B = TypeVar("B", bound=Block)
@@ -162,7 +195,10 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
     """Return how a block contradicts itself; `group` is the field whose arrays must have these shapes."""
     count, d = block.count, len(block.names)
     found = frames.mismatch("seqs", block.seqs, "int64", (count,))
-    sizes = {"count": count, "d": d, "k": max(1, len(block.classes))}
+    if len(block.parts) not in (0, count) or not all(EFFECTS <= one <= EFFECTS | LABELLED for one in block.parts):
+        return [*found, f"expected the parts of {count} entries, or none, got {block.parts}"]
+    sizes = {"d": d, "k": max(1, len(block.classes))}
+    sizes |= {"rows": int(block.has(LABELLED).sum()), "events": int(block.has(EFFECTS).sum())}
     found += methods.findings(getattr(block, group), shapes, sizes, group)
     if len(block.times) not in (0, count):
         found.append(f"expected the times of {count} rows, or none, got {len(block.times)}")
@@ -176,12 +212,14 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
     if block.ends and count:
         found.append(f"expected no rows where a stream ends, got {count}")
     if not found and count:
-        if block.version > block.first_row:
+        row = block.row if block.parts else block.first_row
+        if block.version > row:
             found.append(
-                f"expected a model version of at most the first row {block.first_row}, got {block.version}: it would "
-                "have learned what it explains"
+                f"expected a model version of at most the first row {row}, got {block.version}: it would have learned "
+                "what it explains"
             )
-        found += frames.repeated("seqs", block.seqs)
+        for part in (EFFECTS, LABELLED) if block.parts else (LABELLED,):
+            found += frames.repeated("seqs", block.seqs[block.has(part)])
     return found
 
 

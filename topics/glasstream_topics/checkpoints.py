@@ -62,7 +62,8 @@ class Checkpoint:
     stream, epoch
         the stream and its epoch.
     rows, seqs
-        number of rows learned and of events accepted when the state was saved.
+        number of rows learned and of events accepted when the state was saved. With `explain.unlabelled`, `rows` is the
+        number of the next entry.
     offset, used
         where the stream resumes in its partition of `events`: the message, and the number of its events that are used.
     fingerprint

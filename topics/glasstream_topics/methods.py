@@ -1,7 +1,8 @@
 """The explanation methods, and the arrays that each one reads from a block and returns for it, by name.
 
-A shape is a tuple of ``count`` (rows of the block), ``d`` (features), ``k`` (classes, or the one number of a
-regression), ``points`` (of a grid), ``outputs`` (with curves), and None for any size.
+A shape is a tuple of ``rows`` (entries of the block with a label), ``events`` (entries with effects), ``d`` (features),
+``k`` (classes, or the one number of a regression), ``points`` (of a grid), ``outputs`` (with curves), and None for any
+size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,11 @@ MOST_OUTPUTS: Final = 10
 LARGEST: Final = 1e125
 """Largest absolute value of a number. Fourth powers of larger values are too close to overflow."""
 _LARGEST_SQUARED: Final = 1e63  # limit for numbers that the loss squares
+EFFECTS: Final = 1
+"""Part of an entry's explanation that needs no label."""
+LABELLED: Final = 2
+"""Part of an entry's explanation that needs the label: importance, loss and what is watched for incidents."""
+_COUNTS: Final = ("rows", "events")
 _SQUARES: Final = ("squared", "brier")
 _OF_NUMBERS: Final = ("squared", "absolute")
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts
@@ -54,6 +60,8 @@ class Method:
         Names of the values that not every loss has.
     gaps
         Whether values may be NaN; otherwise all numbers must be within ±`LARGEST`.
+    part
+        The part of an entry's explanation that the method makes: `EFFECTS` if it needs no label.
     """
 
     name: str
@@ -65,11 +73,12 @@ class Method:
     check_values: "Callable[[Contributions], Iterable[str]]" = lambda _: ()
     optional: frozenset[str] = frozenset()
     gaps: bool = False
+    part: int = LABELLED
 
     @property
     def per_feature(self) -> bool:
         """Whether the method returns one contribution per row and feature."""
-        return self.values[self.name][1] == ("count", "d")
+        return self.values[self.name][1] == ("rows", "d")
 
 
 def _ipfi_draws(request: "ExplainRequest") -> Iterator[str]:
@@ -129,22 +138,22 @@ METHODS: Final[Mapping[str, Method]] = {
             name="ipfi",
             label="iPFI",
             meaning="rise of the {loss} loss when the feature's value is taken from another recent row",
-            draws={"ipfi": ("float64", ("count", None, "d"))},
-            values={"ipfi": ("float64", ("count", "d"))},
+            draws={"ipfi": ("float64", ("rows", None, "d"))},
+            values={"ipfi": ("float64", ("rows", "d"))},
             check_draws=_ipfi_draws,
         ),
         Method(
             name="isage",
             label="iSAGE",
             meaning="the feature's share of what the model gains over its mean prediction, in {loss} loss",
-            draws={"isage": ("float64", ("count", None, None, "d")), "isage.order": ("int64", ("count", "d"))},
+            draws={"isage": ("float64", ("rows", None, None, "d")), "isage.order": ("int64", ("rows", "d"))},
             values={
-                "isage": ("float64", ("count", "d")),
-                "isage.first": ("int64", ("count",)),
-                "isage.model_loss": ("float64", ("count",)),
-                "isage.prediction": ("float64", ("count", "k")),
-                "isage.target": ("float64", ("count",)),
-                "isage.remainder": ("float64", ("count", "d")),
+                "isage": ("float64", ("rows", "d")),
+                "isage.first": ("int64", ("rows",)),
+                "isage.model_loss": ("float64", ("rows",)),
+                "isage.prediction": ("float64", ("rows", "k")),
+                "isage.target": ("float64", ("rows",)),
+                "isage.remainder": ("float64", ("rows", "d")),
             },
             optional=frozenset({"isage.remainder"}),
             check_draws=_isage_draws,
@@ -161,11 +170,12 @@ METHODS: Final[Mapping[str, Method]] = {
                 "ipdp.value": ("float64", (None,)),
             },
             values={
-                "ipdp": ("float64", ("count", "d", "points", "outputs")),
-                "ipdp.points": ("float64", ("count", "points", "d")),
+                "ipdp": ("float64", ("events", "d", "points", "outputs")),
+                "ipdp.points": ("float64", ("events", "points", "d")),
             },
             check_values=_ipdp_values,
             gaps=True,
+            part=EFFECTS,
         ),
     )
 }
@@ -179,10 +189,10 @@ output, and the points at which they were evaluated."""
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""
 
-LOSS: Final[Mapping[str, Shape]] = {"loss": ("float64", ("count",))}
+LOSS: Final[Mapping[str, Shape]] = {"loss": ("float64", ("rows",))}
 """The loss of the model, which all contributions have."""
 
-WATCHED: Final[Mapping[str, Shape]] = {"inputs": ("float64", ("count", "d")), "target": ("float64", ("count",))}
+WATCHED: Final[Mapping[str, Shape]] = {"inputs": ("float64", ("rows", "d")), "target": ("float64", ("rows",))}
 """What contributions repeat of the rows if they are watched for incidents: the values of the features (NaN where one is
 absent, codes of texts), and the label (the index of a class, or the number)."""
 
@@ -242,7 +252,7 @@ def numbers_of_a_row(methods: Iterable[str], sizes: Mapping[str, int], *, watche
     """
     arrays = [LOSS, *([WATCHED] if watched else []), *(METHODS[name].values for name in methods)]
     shapes = (shape for group in arrays for shape in group.values())
-    return sum(prod(sizes[str(dim)] for dim in dims if dim != "count") for _, dims in shapes)
+    return sum(prod(sizes[str(dim)] for dim in dims if dim not in _COUNTS) for _, dims in shapes)
 
 
 def findings(

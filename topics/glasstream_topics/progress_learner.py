@@ -78,6 +78,8 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
         running counters by name, such as events without a label.
     stalled
         why the aggregator is stuck on the stream, what was done and what to check; empty while it makes progress.
+    entries
+        number of the next entry, with `explain.unlabelled`; None without, as it is then `rows`.
     """
 
     stream: str
@@ -89,7 +91,13 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
     snapshots: dict[str, Natural] = {}
     counts: dict[str, int] = {}
     stalled: str = ""
+    entries: Natural | None = None
     schema_version: Literal[1] = VERSION
+
+    @property
+    def next_entry(self) -> int:
+        """Number of the next entry that the aggregator will get."""
+        return self.rows if self.entries is None else self.entries
 
 
 class Restored(progress.Restored[LearnerPartitionProgress, LearnerStreamProgress]):

@@ -16,6 +16,7 @@ from glasstream_topics import blocks, frames, methods
 from glasstream_topics.blocks import TEXT, VERSION, Block
 from glasstream_topics.contract import QUEUE, Natural, Topic
 from glasstream_topics.frames import Array
+from glasstream_topics.methods import LABELLED
 from glasstream_topics.murmur2 import murmur2_partition
 
 TOPIC: Final = Topic(
@@ -63,7 +64,8 @@ class ExplainRequest(Block):
     x
         float64[count, d], NaN if a feature is absent.
     y
-        float64[count]: index into `classes`, or the target number.
+        float64[count]: index into `classes`, or the target number; not used, and usually NaN, in an entry without a
+        label.
     draws
         what the methods compare the rows with, by the names and shapes of `glasstream_topics.methods.TAKEN`.
     task
@@ -107,7 +109,7 @@ flush_item: Final = partial(ExplainRequest, version=0, seqs=np.empty(0, np.int64
 def refused(block: ExplainRequest, reason: str) -> ExplainRequest:
     """Return a block that the explainer answers as failed: the same rows, with a reason instead of their data."""
     kept = ["stream", "epoch", "partition", "first_row", "version", "seqs", "task", "loss", "staleness", "flush_before"]
-    fields = {name: getattr(block, name) for name in kept}
+    fields = {name: getattr(block, name) for name in (*kept, "parts", "row")}
     return ExplainRequest(**fields, x=np.empty((block.count, 0)), y=np.zeros(block.count), refused=reason)
 
 
@@ -180,10 +182,10 @@ def _check_rows(request: ExplainRequest) -> list[str]:
     if len(set(request.classes)) != len(request.classes) or (request.task == "regression" and request.classes):
         findings.append(f"expected different classes, none for regression, got {request.classes}")
     if request.task == "classification":
-        y = request.y
+        y = request.y[request.has(LABELLED)]
         if not bool(((y >= 0) & (y < len(request.classes)) & (y == np.floor(y))).all()):
             findings.append(f"expected labels that are indices of {len(request.classes)} classes")
-    elif not bool(np.isfinite(request.y).all()):
+    elif not bool(np.isfinite(request.y[request.has(LABELLED)]).all()):
         findings.append("expected finite labels")
     for method in methods.methods_of(request.draws):
         findings += method.check_draws(request)

@@ -19,6 +19,7 @@ from glasstream.settings import Settings
 from glasstream_topics import drift
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.drift import CurveFields
+from glasstream_topics.methods import EFFECTS, LABELLED, METHODS
 
 EVERY, KEPT = 1_000, 4
 """With α = 0.001, the default, a smoothed curve looks back on about 1,000 rows."""
@@ -32,6 +33,8 @@ class _Kept(NamedTuple):
     row: int
     """The newest in the curves."""
     curves: Curves
+    learned: int
+    """The newest labelled row by then; the same row, unless effects need no label."""
 
 
 @dataclass(slots=True)
@@ -53,19 +56,22 @@ class Alarms:
         block: Contributions,
         rows: slice,
         signals: Mapping[str, Signals],
-        before: HasCurves | None,
+        curves_at: Callable[[int], HasCurves] | None,
         moment: Callable[[int], Moment],
-    ) -> Iterator[OutputRecord]:
-        """Feed rows of a block to the detectors.
+        part: int,
+    ) -> Iterator[tuple[int, OutputRecord]]:
+        """Feed rows of a block to the detectors, and yield what they find, each with the index of its row.
 
         Parameters
         ----------
         signals
             What the methods returned for these rows, by the name of the method.
-        before
-            The curves before these rows; None if no method has any.
+        curves_at
+            Function that returns the curves as of the i-th row; None if no method has any.
         moment
             Function that returns the moment of the i-th row, for its records.
+        part
+            Part of the explanation that all of these rows have: `LABELLED`, `EFFECTS`, or both.
         """
         watched = [
             self._watched(signal, method, said)
@@ -73,24 +79,29 @@ class Alarms:
             for signal in self.settings.drift.signals
             if signal in said
         ]
-        if "loss" in self.settings.drift.signals:
+        if "loss" in self.settings.drift.signals and part & LABELLED:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
-        for found in self.watch.feed(watched):
+        series = None if part == LABELLED | EFFECTS else self._series(len(block.names))
+        for found in self.watch.feed(watched, series):
             at = found.alarm.row
-            if before is not None:
-                curves = before.copy()
-                curves.update(block, slice(rows.start, rows.start + at + 1))
+            if curves_at is not None:
+                curves = curves_at(at)
                 if not self._tells(found, curves):
                     continue
-                yield self._record(found, moment(at), curves.named_curves())
+                yield at, self._record(found, moment(at), curves.named_curves(), part)
             else:
-                yield self._record(found, moment(at), {})
+                yield at, self._record(found, moment(at), {}, part)
 
-    def keep(self, methods: Sequence[MethodAggregator], row: int) -> None:
-        """Keep the curves if they are due; `row` is the newest aggregated row."""
-        if (row + 1) % EVERY == 0:
-            now = [_Kept(row, method.named_curves()) for method in methods if isinstance(method, HasCurves)]
-            self.kept = [*self.kept, *now][-KEPT:]
+    def _series(self, width: int) -> int:
+        """Return how many series of a stream with `width` features are watched in all."""
+        names = self.settings.explain.names
+        columns = {"loss": 1, "importance": width * sum(METHODS[name].part == LABELLED for name in names)}
+        return sum(columns.get(signal, width) for signal in self.settings.drift.signals)
+
+    def keep(self, methods: Sequence[MethodAggregator], row: int, learned: int) -> None:
+        """Keep the curves as of a row, when `learned` is the newest labelled row."""
+        now = [_Kept(row, method.named_curves(), learned) for method in methods if isinstance(method, HasCurves)]
+        self.kept = [*self.kept, *now][-KEPT:]
 
     def _watched(self, signal: str, method: str, said: Mapping[str, NDArray[Any]]) -> WatchedSignal:
         curve_importance = signal == "pd_importance"  # what is smoothed there is the curve, not its importance
@@ -104,10 +115,10 @@ class Alarms:
         change = abs(found.alarm.after - found.alarm.before)
         return change >= self.settings.drift.min_change * curves.total_importance(squares=squares)
 
-    def _record(self, found: Detection, moment: Moment, now: Curves) -> OutputRecord:
+    def _record(self, found: Detection, moment: Moment, now: Curves, part: int) -> OutputRecord:
         alarm = found.alarm
         change = moment.row - alarm.width + 1
-        older = [kept for kept in self.kept if kept.row < change] or self.kept[:1]
+        older = [kept for kept in self.kept if (kept.row if part & EFFECTS else kept.learned) < change] or self.kept[:1]
         is_loss = found.signal == "loss"
         before, after = (None, None) if is_loss else _pair(
             older[-1].curves.get(alarm.series, []) if older else [], now.get(alarm.series, [])
@@ -138,7 +149,7 @@ class Alarms:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
         meta, arrays = self.watch.state()
-        kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()]] for one in self.kept]
+        kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()], one.learned] for one in self.kept]
         return {"detectors": meta, "kept": kept}, arrays
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -153,7 +164,10 @@ class Alarms:
             raise StateError("drift detectors: expected their state, got none: it is of a version without; start anew")
         own = meta["drift"]
         self.watch.restore(own["detectors"], arrays)
-        self.kept = [_Kept(int(row), {int(slot): curves for slot, curves in held}) for row, held in own["kept"]]
+        self.kept = [
+            _Kept(int(row), {int(slot): curves for slot, curves in held}, int(learned))
+            for row, held, learned in own["kept"]
+        ]
 
 
 def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:

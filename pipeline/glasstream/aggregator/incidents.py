@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.errors import StateError
@@ -12,6 +13,7 @@ from glasstream.methods.method import OutputRecord, Signals
 from glasstream.settings import Settings
 from glasstream_topics import incidents
 from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import LABELLED
 
 
 @dataclass(slots=True)
@@ -34,17 +36,20 @@ class Incidents:
 
         Parameters
         ----------
+        rows
+            Places of the rows among those of the block that have a label.
         first_row
             Number of the first of these rows.
         signals
             What the methods returned for these rows, by the name of the method. The first importance is watched.
         """
+        places = np.flatnonzero(block.has(LABELLED))[rows]
         importance = (values["importance"] for values in signals.values() if "importance" in values)
         found = self.watch.update(
             Rows(
                 first_row=first_row,
-                seqs=block.seqs[rows],
-                times=block.times[rows],
+                seqs=block.seqs[places],
+                times=[block.times[place] for place in places] if block.times else [],
                 names=block.names,
                 kinds=block.kinds,
                 inputs=block.values["inputs"][rows],

@@ -5,20 +5,23 @@ aggregated are dropped, a block that contains some of them is trimmed, and a blo
 the last block of an epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator.alarms import EVERY, Alarms
 from glasstream.aggregator.incidents import Incidents
+from glasstream.aggregator.timeline import BOTH, Span, Timeline
 from glasstream.errors import StateError
 from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.errors import FrameError
+from glasstream_topics.methods import EFFECTS, LABELLED, METHODS
 
 
 @dataclass(slots=True)
@@ -45,15 +48,15 @@ class StreamAggregator:
     settings: Settings
     next_row: int
     methods: list[MethodAggregator]
+    timelines: list[Timeline]
+    """The numbering of rows, first; with `explain.unlabelled`, then that of events."""
     alarms: Alarms | None = None
     """Drift detectors; None if no signal is watched."""
     incidents: Incidents | None = None
     """Incidents; None if the stream is not watched for any."""
     explained: int = 0
     published_row: int = -1
-    """Row at which records were last due. Records exist only if a row had been explained by then."""
-    seq: int = 0
-    """`seq` of the newest aggregated row."""
+    """Entry at which records were last due. Records exist only if a row had been explained by then."""
     version: int = 0
     """Version of the model that explained the newest aggregated row."""
     loss: str = ""
@@ -75,11 +78,15 @@ class StreamAggregator:
         """Return the aggregator of a new stream. Its first row is t0."""
         methods = [REGISTRY[name].aggregator(settings) for name in settings.explain.names]
         first_row = settings.explain.first_row
-        return cls(stream, settings, first_row, methods, Alarms.empty(settings), Incidents.empty(stream, settings))
+        timelines = [Timeline(BOTH, first_row - 1)]
+        if settings.explain.unlabelled:
+            timelines = [Timeline(LABELLED, first_row - 1), Timeline(EFFECTS, -1)]
+        alarms, incidents = Alarms.empty(settings), Incidents.empty(stream, settings)
+        return cls(stream, settings, first_row, methods, timelines, alarms, incidents)
 
     @property
     def coverage(self) -> float:
-        """Explained rows divided by the rows that could have been explained; 1 before the first."""
+        """Explained entries divided by those that could have been explained; 1 before the first."""
         explainable = self.next_row - self.settings.explain.first_row
         return self.explained / explainable if explainable else 1.0
 
@@ -101,6 +108,11 @@ class StreamAggregator:
         FrameError
             The block's features contradict those of earlier blocks, so it does not belong to this stream.
         """
+        if block.count and bool(block.parts) != self.settings.explain.unlabelled:
+            raise FrameError(
+                f"contributions of stream {block.stream!r}, first row {block.first_row}: expected the parts of every "
+                "entry with explain.unlabelled, and none without; give all stages the same settings"
+            )
         self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
         if block.first_row > self.next_row:
             held = self._waiting.get(block.first_row)
@@ -127,68 +139,95 @@ class StreamAggregator:
         skip = self.next_row - block.first_row
         if skip >= block.count:
             return
-        seqs = block.seqs[skip:]
         if len(block.names) > len(self.names):
             self.names = list(block.names)
         self.version = block.version
         self.loss = block.loss
         self.staleness = block.staleness
+        spans = [timeline.span(block, skip) for timeline in self.timelines]
+        due = [span.due(self.settings.publish.every) for span in spans]
+        kept = [span.due(EVERY) for span in spans]
+        cuts = np.logical_or.reduce([*due, *kept])
+        cuts[-1] = True
         done = 0
-        while done < len(seqs):
-            due = self.settings.publish.every - self.next_row % self.settings.publish.every
-            due = min(due, EVERY - self.next_row % EVERY)
-            step = min(due, len(seqs) - done)
+        for end in (np.flatnonzero(cuts) + 1).tolist():
+            entries = slice(done, end)
             if block.kind == "ok":
-                self._enter(block, slice(skip + done, skip + done + step))
-                self.explained += step
+                self._enter(block, skip, entries, spans)
+                self.explained += end - done
             else:
-                self.failed += step
-            done += step
-            self.next_row += step
-            self.seq = int(seqs[done - 1])
+                self.failed += end - done
+            self.next_row += end - done
+            done = end
+            for timeline, span, keeps in zip(self.timelines, spans, kept, strict=True):
+                timeline.advance(span, entries)
+                if self.alarms is not None and timeline.part & EFFECTS and keeps[end - 1]:
+                    self.alarms.keep(self.methods, timeline.row, self.timelines[0].row)
+            for timeline, publishes in zip(self.timelines, due, strict=True):
+                if publishes[end - 1]:
+                    self._publish(timeline)
+
+    def _enter(self, block: Contributions, skip: int, entries: slice, spans: Sequence[Span]) -> None:
+        """Add the next entries to every method, and watch them. Entries count from `skip` on, as in the spans."""
+        found: list[tuple[int, OutputRecord]] = []
+        first, explained = self.next_row - entries.start, self.explained - entries.start
+        inside = slice(skip + entries.start, skip + entries.stop)
+        before = None
+        if self.alarms is not None:
+            before = next((method.copy() for method in self.methods if isinstance(method, HasCurves)), None)
+        for timeline, span in zip(self.timelines, spans, strict=True):
+            part = timeline.part
+            own = block.within(part, inside)
+            if own.start == own.stop:
+                continue
+            places = (entries.start + np.flatnonzero(span.mask[entries])).tolist()
+            methods = [method for method in self.methods if METHODS[method.name].part & part]
+            signals = {method.name: method.update(block, own) for method in methods}
+
+            def curves_at(index: int, places: Sequence[int] = places, before: HasCurves | None = before) -> HasCurves:
+                assert before is not None
+                curves = before.copy()
+                shown = block.within(EFFECTS, slice(inside.start, skip + places[index] + 1))
+                if shown.start < shown.stop:
+                    curves.update(block, shown)
+                return curves
+
+            def moment(index: int, places: Sequence[int] = places, span: Span = span) -> Moment:
+                at = places[index]
+                return self._moment(int(span.rows[at]), int(span.seqs[at]), explained + at + 1, first + at)
+
             if self.alarms is not None:
-                self.alarms.keep(self.methods, self.next_row - 1)
-            if self.next_row % self.settings.publish.every == 0:
-                self._publish()
+                alarms = self.alarms.update(block, own, signals, before and curves_at, moment, part)
+                found += ((places[index], record) for index, record in alarms)
+            if self.incidents is not None and part & LABELLED:
+                self.records.extend(self.incidents.update(block, own, int(span.rows[places[0]]), signals))
+        self.records.extend(record for _, record in sorted(found, key=lambda one: one[0]))
 
-    def _enter(self, block: Contributions, rows: slice) -> None:
-        """Add the next rows to every method, and watch them."""
-        first, explained = self.next_row, self.explained
-        curves = None
-        if self.alarms is not None:
-            curves = next((method.copy() for method in self.methods if isinstance(method, HasCurves)), None)
-        signals = {method.name: method.update(block, rows) for method in self.methods}
-
-        def moment(place: int) -> Moment:
-            return self._moment(first + place, int(block.seqs[rows.start + place]), explained + place + 1)
-
-        if self.alarms is not None:
-            self.records.extend(self.alarms.update(block, rows, signals, curves, moment))
-        if self.incidents is not None:
-            self.records.extend(self.incidents.update(block, rows, first, signals))
-
-    def _moment(self, row: int, seq: int, explained: int) -> Moment:
+    def _moment(self, row: int, seq: int, explained: int, entry: int) -> Moment:
         return Moment(
             stream=self.stream,
             row=row,
             seq=seq,
             version=self.version,
-            coverage=explained / (row + 1 - self.settings.explain.first_row),
+            coverage=explained / (entry + 1 - self.settings.explain.first_row),
             loss=self.loss,
             staleness=self.staleness,
             names=self.names,
         )
 
     def _publish_if_new(self) -> None:
-        if self.published_row != self.next_row - 1 and self.next_row > self.settings.explain.first_row:
-            self._publish()
+        if self.next_row > self.settings.explain.first_row:
+            for timeline in self.timelines:
+                if timeline.published != timeline.row:
+                    self._publish(timeline)
+            self.published_row = self.next_row - 1
 
-    def _publish(self) -> None:
-        """Publish the records of every method as of the newest aggregated row, unless no row has been explained yet."""
-        row = self.published_row = self.next_row - 1
-        moment = self._moment(row, self.seq, self.explained)
+    def _publish(self, timeline: Timeline) -> None:
+        """Publish the records of every method of a timeline as of its newest row, unless none has been explained."""
+        timeline.published, self.published_row = timeline.row, self.next_row - 1
+        moment = self._moment(timeline.row, timeline.seq, self.explained, self.next_row - 1)
         for method in self.methods:
-            if method.count:
+            if method.count and METHODS[method.name].part & timeline.part:
                 self.records.extend(method.records(moment))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -198,7 +237,7 @@ class StreamAggregator:
             "published_row": self.published_row,
             "explained": self.explained,
             "failed": self.failed,
-            "seq": self.seq,
+            "timelines": [[timeline.row, timeline.seq, timeline.published] for timeline in self.timelines],
             "version": self.version,
             "loss": self.loss,
             "staleness": self.staleness,
@@ -240,7 +279,8 @@ class StreamAggregator:
             restored.next_row = int(meta["next_row"])
             restored.explained = int(meta["explained"])
             restored.published_row = int(meta["published_row"])
-            restored.seq = int(meta["seq"])
+            for timeline, (row, seq, published) in zip(restored.timelines, meta["timelines"], strict=True):
+                timeline.row, timeline.seq, timeline.published = int(row), int(seq), int(published)
             restored.version = int(meta["version"])
             restored.loss = str(meta["loss"])
             restored.staleness = None if meta["staleness"] is None else float(meta["staleness"])

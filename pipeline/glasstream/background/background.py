@@ -17,7 +17,7 @@ from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Passing
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
-from glasstream_topics.methods import MOST_OUTPUTS, numbers_of_a_row
+from glasstream_topics.methods import LABELLED, METHODS, MOST_OUTPUTS, numbers_of_a_row
 
 _RESERVOIR: Final = "reservoir"
 """Name of the rows held in the state; other names begin with that of a method."""
@@ -47,9 +47,11 @@ class Background:
         self.wanted = together([method.wanted for method in self.methods.values()])
 
     def pass_through(
-        self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int
+        self, block: NDArray[np.float64], kinds: Sequence[Kind], first_row: int, events: Passing | None = None
     ) -> dict[str, NDArray[Any]]:
         """Return what the rows of a block are explained with, under the names of `glasstream_topics.methods.TAKEN`.
+
+        A method of which no row is explained has no arrays if the events are given.
 
         Parameters
         ----------
@@ -59,17 +61,26 @@ class Background:
             Kinds of the d features.
         first_row
             Number of the block's first row. Rows below t0 enter and draw nothing.
+        events
+            What passes through the methods that need no label; None for the rows themselves.
         """
         rows = Passing(block, kinds, first_row, self._start)
         drawn = self._reservoir.serve(block, first_row, self._start, self.wanted)
-        return {name: array for method in self.methods.values() for name, array in method.draw(rows, drawn).items()}
+        draws: dict[str, NDArray[Any]] = {}
+        for name, method in self.methods.items():
+            passing = rows if events is None or METHODS[name].part == LABELLED else events
+            own = method.draw(passing, drawn)
+            if events is None or passing.explained:
+                draws |= own
+        return draws
 
     def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
         """Return the fields of `ExplainRequest` that only some methods need."""
         return {
             name: value
-            for method in self.methods.values()
-            for name, value in method.fields(draws, features, width).items()
+            for method, drawing in self.methods.items()
+            if METHODS[method].draws.keys() <= draws.keys()
+            for name, value in drawing.fields(draws, features, width).items()
         }
 
     def held(self, rows: int) -> NDArray[np.float64]:

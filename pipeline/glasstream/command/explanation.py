@@ -154,7 +154,7 @@ def _target(one: Explained) -> str | float:
 
 def _rows(one: Explained, name: str, array: np.typing.NDArray[Any]) -> Any:
     """Return the draws for the event (numbers and text codes), or those of the whole block if they are not by row."""
-    return array[one.at] if TAKEN[name][1][0] == "count" else array
+    return array[one.at] if TAKEN[name][1][0] == "rows" else array
 
 
 def _per_feature(one: Explained) -> list[str]:

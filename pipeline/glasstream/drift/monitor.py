@@ -84,14 +84,20 @@ class DriftMonitor:
     smoothed: dict[str, Smoothed] = field(default_factory=dict)
     """Smoothing by ``signal/method``, for signals that are smoothed before detection."""
 
-    def feed(self, watched: Sequence[WatchedSignal]) -> list[Detection]:
+    def feed(self, watched: Sequence[WatchedSignal], series: int | None = None) -> list[Detection]:
         """Feed rows in order. All watched signals must have the same rows.
+
+        Parameters
+        ----------
+        series
+            Number of columns that are watched in all; None if these signals are all.
 
         Returns
         -------
         Alarms, ordered by row, then by `watched` and its columns.
         """
-        parameters = self.settings.parameters(self.seed, sum(one.values.shape[1] for one in watched))
+        series = sum(one.values.shape[1] for one in watched) if series is None else series
+        parameters = self.settings.parameters(self.seed, series)
         found = []
         for order, one in enumerate(watched):
             name, values = f"{one.signal}/{one.method}", one.values

@@ -1,5 +1,6 @@
 """Explain a block with the model that it names and return contributions. Explainers have no state and need no order."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from glasstream.models.contract.predictor import Predictor
 from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.methods import LARGEST, methods_of
+from glasstream_topics.methods import LABELLED, LARGEST, LOSS, METHODS, WATCHED, method_of, methods_of
 from glasstream_topics.requests import ExplainRequest
 
 Given = dict[str, NDArray[Any]]
@@ -51,7 +52,7 @@ def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contribu
     reason = ""
     try:
         given = request.explain(slice(0, block.count))
-        failed = ~_finite(given)
+        failed = ~_finite(block, given)
     except Exception as error:  # noqa: BLE001 - a user's model may raise anything; the stream goes on
         reason = f"{type(error).__name__}: {error}"[:REASON]
         given, failed = request.row_by_row()
@@ -78,13 +79,30 @@ class _Request:
         self.outputs = ipdp.outputs(predictor) if block.grid is not None else ()
         self.targets = _targets(block, predictor)
         methods = methods_of(block.draws)
-        self._explainers = [REGISTRY[method.name].explainer(block, predictor, self.targets) for method in methods]
+        self._explainers = [
+            (method.part, REGISTRY[method.name].explainer(*self._of(method.part))) for method in methods
+        ]
+
+    def _of(self, part: int) -> tuple[ExplainRequest, Predictor, NDArray[np.float64]]:
+        """Return the entries that have a part as a block of their own, the model, and their targets."""
+        block, targets = self.block, self.targets
+        if block.parts:
+            mask = block.has(part)
+            block = replace(block, seqs=block.seqs[mask], x=block.x[mask], y=block.y[mask], times=[], parts=[])
+            targets = targets[mask]
+        return block, self.predictor, targets
 
     def explain(self, rows: slice) -> Given:
-        """Return the results for a part of the rows."""
-        given: Given = {"loss": self._loss(self.block.x[rows], self.targets[rows])}
-        for explainer in self._explainers:
-            given |= explainer(rows)
+        """Return the results for some entries, without those of the methods for which none of them has its part."""
+        block, given = self.block, Given()
+        labelled = block.has(LABELLED)[rows]
+        given["loss"] = np.empty(0)
+        if labelled.any():
+            given["loss"] = self._loss(block.x[rows][labelled], self.targets[rows][labelled])
+        for part, explainer in self._explainers:
+            own = block.within(part, rows)
+            if own.start < own.stop:
+                given |= explainer(own)
         return given
 
     def _loss(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -93,7 +111,8 @@ class _Request:
 
     def _watched(self) -> Given:
         """Return the rows as the answer repeats them. The model's classes are the first of the block's."""
-        return {"inputs": self.block.x, "target": self.block.y} if self.block.watched else {}
+        labelled = self.block.has(LABELLED)
+        return {"inputs": self.block.x[labelled], "target": self.block.y[labelled]} if self.block.watched else {}
 
     def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
         """Explain each row alone, so that a failing row affects no other. Return the results and which rows failed."""
@@ -103,11 +122,27 @@ class _Request:
                 answers.append(self.explain(slice(row, row + 1)))
             except Exception:  # noqa: BLE001 - as above; the reason is known
                 answers.append(None)
-        whole = next((answer for answer in answers if answer is not None), None)
-        if whole is None:
-            return {}, np.ones(len(answers), np.bool_)
-        given = {name: np.concatenate([(answer or whole)[name] for answer in answers]) for name in whole}
-        return given, ~_finite(given) | np.array([answer is None for answer in answers])
+        given: Given = {}
+        for name in dict.fromkeys(name for answer in answers if answer is not None for name in answer):
+            own = [answer[name] for answer in answers if answer is not None and name in answer]
+            stand_in = next((one for one in own if len(one)), own[0])  # for an entry that failed
+            there = self.block.has(_part_of(name))
+            parts = [
+                stand_in if answer is None and has else answer[name] if answer is not None and name in answer else None
+                for answer, has in zip(answers, there, strict=True)
+            ]
+            given[name] = np.concatenate([one for one in parts if one is not None])
+        failed = np.array([answer is None for answer in answers])
+        return given, failed if failed.all() else failed | ~_finite(self.block, given)
+
+    def _values(self, rows: slice, given: Given) -> Given:
+        """Return the results for some entries, without those of a method for which none of them has its part."""
+        values: Given = {}
+        for name, array in given.items():
+            own = self.block.within(_part_of(name), rows)
+            if own.start < own.stop or name in LOSS or name in WATCHED:
+                values[name] = array[own]
+        return values
 
     def answer(self, rows: slice, given: Given) -> Contributions:
         """Return the record for rows that were all explained."""
@@ -115,17 +150,26 @@ class _Request:
             self.block,
             rows,
             kind="ok",
-            values={name: array[rows] for name, array in {**given, **self._watched()}.items()},
+            values=self._values(rows, {**given, **self._watched()}),
             classes=list(self.predictor.classes),
             new_classes=self.block.classes[len(self.predictor.classes) :] if self.block.watched else [],
             outputs=[output.name or "" for output in self.outputs],
         )
 
 
-def _finite(given: Given) -> NDArray[np.bool_]:
-    """Return (count,) whether all numbers of a row are finite and small enough to be squared."""
-    checks = [np.abs(given["loss"]) <= LARGEST, *(REGISTRY[method.name].finite(given) for method in methods_of(given))]
-    return np.asarray(np.logical_and.reduce(checks))
+def _part_of(name: str) -> int:
+    """Return the part of an entry's explanation that an array of the results belongs to."""
+    method = METHODS.get(method_of(name))
+    return LABELLED if method is None else method.part
+
+
+def _finite(block: ExplainRequest, given: Given) -> NDArray[np.bool_]:
+    """Return (count,) whether all numbers of an entry are finite and small enough to be squared."""
+    finite = np.ones(block.count, np.bool_)
+    finite[block.has(LABELLED)] &= np.abs(given["loss"]) <= LARGEST
+    for method in methods_of(given):
+        finite[block.has(method.part)] &= REGISTRY[method.name].finite(given)
+    return finite
 
 
 def _runs(failed: NDArray[np.bool_]) -> list[slice]:
@@ -149,7 +193,7 @@ def _answer(
         stream=block.stream,
         epoch=block.epoch,
         partition=block.partition,
-        first_row=block.first_row + rows.start,
+        **block.numbering(rows),
         version=block.version,
         seqs=block.seqs[rows],
         times=block.times[rows],
@@ -175,4 +219,6 @@ def _targets(block: ExplainRequest, predictor: Predictor) -> NDArray[np.float64]
         return block.y
     place = {name: index for index, name in enumerate(predictor.classes)}
     numbers = np.array([place.get(name, -1) for name in block.classes], dtype=np.float64)
-    return numbers[block.y.astype(np.int64)]
+    targets, labelled = np.full(block.count, np.nan), block.has(LABELLED)
+    targets[labelled] = numbers[block.y[labelled].astype(np.int64)]
+    return targets

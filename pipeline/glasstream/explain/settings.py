@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from glasstream.changes import ChangesExplanations
+from glasstream.errors import SettingsError
 from glasstream_topics.methods import METHODS
 
 NOVELTY = "novelty"
@@ -40,6 +41,9 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Loss function. If unset, ``brier`` for classification and ``squared`` for regression.
     level
         Confidence level of the intervals.
+    unlabelled
+        Compute effects, their importance and their alarms on every event when it arrives, whether it has a label or
+        not. It needs the method ``ipdp``. All else that is explained stays a matter of labelled rows.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"
@@ -50,6 +54,16 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     draws: ChangesExplanations[_Positive] = 1
     loss: ChangesExplanations[Literal["zero_one", "cross_entropy", "brier", "absolute", "squared"] | None] = None
     level: ChangesExplanations[Annotated[float, Meta(gt=0, lt=1)]] = 0.95
+    unlabelled: ChangesExplanations[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.unlabelled and "ipdp" not in self.names:
+            raise SettingsError(
+                [
+                    "explain.unlabelled: expected the method ipdp in explain.methods, because only effects need no "
+                    f"label, got {self.methods!r}"
+                ]
+            )
 
     @property
     def names(self) -> tuple[str, ...]:

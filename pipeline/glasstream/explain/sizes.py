@@ -46,7 +46,7 @@ def sizes(block: ExplainRequest) -> Sizes:
     arrays = [block.seqs, block.x, block.y, *block.draws.values()]
     texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
     told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
-    times = _json(block.times)
+    times = _json([block.times, block.parts])
     own = _FIELDS + texts + told + times + sum(array.nbytes + _PADDING for array in arrays)
     header = _FIELDS + texts + _json(block.classes)  # once more for the outputs with curves
     numbers = 8 * block.count * _numbers_of_a_row(block) + _ARRAYS * _PADDING + times
@@ -103,17 +103,23 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
     """Return some rows of a block as a separate block."""
     fields: dict[str, Any] = {"draws": {}}
     for method in methods_of(block.draws):
-        part = REGISTRY[method.name].part(block, rows)
+        own = block.within(method.part, rows)
+        if own.start == own.stop:
+            continue
+        mask = block.has(method.part)
+        whole = replace(block, seqs=block.seqs[mask], x=block.x[mask], y=block.y[mask], times=[], parts=[])
+        part = REGISTRY[method.name].part(whole if block.parts else block, own)
         fields = {**fields, **part, "draws": {**fields["draws"], **part["draws"]}}
     return replace(
         block,
-        first_row=block.first_row + rows.start,
+        **block.numbering(rows),
         seqs=block.seqs[rows],
         times=block.times[rows],
         x=block.x[rows],
         y=block.y[rows],
         new_categories=_needed_categories(block, rows, fields["draws"]),
         flush_before=block.flush_before and rows.start == 0,
+        **({"grid": None, "texts": {}} if "ipdp.row" not in fields["draws"] else {}),
         **fields,
     )
 

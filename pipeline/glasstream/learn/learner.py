@@ -17,9 +17,11 @@ from glasstream.explain.losses import loss_for, loss_one
 from glasstream.ingest.admission import Accepted, Task
 from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
 from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.learn.entries import Entries
 from glasstream.learn.make_model import Model, make_model
 from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
+from glasstream.methods.method import Passing
 from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
@@ -31,6 +33,7 @@ from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.frames import Array
+from glasstream_topics.methods import EFFECTS, LABELLED
 from glasstream_topics.requests import ExplainRequest, NewCategories
 
 
@@ -42,8 +45,10 @@ class ModelVersion:
     epoch: int
     version: int
     predictor: Predictor
+    since: int
+    """The first entry that is explained with this version: a row, without `explain.unlabelled`."""
     until: int
-    """The first row that is explained with a later version."""
+    """The first entry that is explained with a later version; `NEVER` if only that version will tell."""
 
 
 class Unlabelled(NamedTuple):
@@ -83,6 +88,7 @@ _STATE: Final = (
         "_said",
         "_model",
         "waiting",
+        "_entries",
     ),
 )
 """Attributes of the state that a successor needs, if no block is open."""
@@ -149,6 +155,12 @@ class StreamLearner:
         self._seqs: list[int] = []
         self._times: list[int | None] = []
         self._targets: list[float] = []
+        self._entries = Entries() if settings.explain.unlabelled else None
+        self._passing: list[int] = []
+        """What each event or label of the open block passes through, with `explain.unlabelled`: `EFFECTS`, `LABELLED`
+        or both."""
+        self._parts: list[int] = []
+        """What it is explained for, likewise; 0 for nothing."""
         self._flush_before = False
         self._through_river = False
         self._version = 0
@@ -190,6 +202,8 @@ class StreamLearner:
         prediction = model.predict(given) if model is not None else NOTHING
         self._note(accepted, event_id, prediction)
         if model is None or target is None:
+            if self._entries is not None:
+                self._append(model, row, seq, None, accepted.event.ts)
             return
         model.learn(given, target)
         if model.replaced:
@@ -217,8 +231,11 @@ class StreamLearner:
         model = self._model
         if model is None or self.least_block is None:
             return []
+        if len(model.classes) > self._seen_classes:
+            self._see_classes(model)
         table = self._features
-        room = min(self._next_due - self.rows, self._most_rows - self._buffer.count)
+        places = self._most_rows - self._buffer.count
+        room = min(self._next_due - self.rows, places)
         block, taken = table.block(), list[tuple[Accepted, str]]()
         for accepted, event_id in events:
             if not isinstance(accepted, Accepted):
@@ -232,8 +249,8 @@ class StreamLearner:
             taken.append((accepted, event_id))
             if accepted.target is not None:
                 room -= 1
-                if room <= 0:
-                    break
+            if room <= 0 or (self._entries is not None and len(taken) >= places):
+                break
         if not taken:
             return []
         rows = block.rows()
@@ -252,7 +269,7 @@ class StreamLearner:
             if isinstance(prediction, NotLearned):
                 prediction, error = prediction
             self._note(accepted, event_id, prediction)
-            if accepted.target is not None and error is None:
+            if error is None and (accepted.target is not None or self._entries is not None):
                 learned.append(place)
                 self._count(model, accepted.seq, accepted.target, accepted.event.ts)
             outcomes.append((accepted.seq, error))
@@ -316,7 +333,7 @@ class StreamLearner:
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target, ts)
+        self._append(model, row, seq, target, ts, late=True)
 
     def _wait(self, event_id: str, seq: int, kept: Unlabelled) -> None:
         missed = self.waiting.missed
@@ -331,12 +348,14 @@ class StreamLearner:
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
         self.cut()
-        if self.rows > self.settings.explain.first_row:
+        if self.entries > self.settings.explain.first_row:
             self._flush_before = True
             self.outbox.requests.append(self._flush_item())
 
     def _flush_item(self) -> ExplainRequest:
-        return requests.flush_item(stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows)
+        return requests.flush_item(
+            stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.entries
+        )
 
     def end(self) -> None:
         """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
@@ -345,7 +364,7 @@ class StreamLearner:
         missed = self.waiting.give_up()
         self.outbox.requests.append(
             requests.flush_item(
-                stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.rows, ends=True
+                stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.entries, ends=True
             )
         )
         self.outbox.notices.append(
@@ -359,35 +378,66 @@ class StreamLearner:
         count = self._buffer.count
         if count == 0:
             return
-        first = self.rows - count
         block = self._buffer.matrix()
-        draws = self._background.pass_through(block, self._features.kinds[: block.shape[1]], first)
-        explained = min(count, self.rows - self.settings.explain.first_row)
-        if explained > 0:
-            self._send(self.rows - explained, block[count - explained :], draws)
+        kinds = self._features.kinds[: block.shape[1]]
+        if self._entries is not None:
+            self._cut_entries(self._entries, block, kinds)
+        else:
+            first = self.rows - count
+            draws = self._background.pass_through(block, kinds, first)
+            explained = min(count, self.rows - self.settings.explain.first_row)
+            if explained > 0:
+                self._send(self.rows - explained, block, draws, np.arange(count) >= count - explained)
         self._buffer.clear(self._buffer.width)
+        self._passing.clear()
+        self._parts.clear()
         self._seqs.clear()
         self._times.clear()
         self._targets.clear()
         self._most_rows = self._rows_of_a_block()
 
-    def _send(self, first_row: int, block: NDArray[np.float64], draws: Mapping[str, Array]) -> None:
+    def _cut_entries(self, entries: Entries, block: NDArray[np.float64], kinds: Sequence[Kind]) -> None:
+        """Let events pass through what needs no label, and rows through the rest; send those that are explained."""
+        passing, parts = np.array(self._passing), np.array(self._parts)
+        arrived, labelled = (passing & EFFECTS) != 0, (passing & LABELLED) != 0
+        start = NEVER if entries.effects is None else entries.effects
+        events = Passing(block[arrived], kinds, entries.events - int(arrived.sum()), start)
+        first = self.rows - int(labelled.sum())
+        draws = self._background.pass_through(block[labelled], kinds, first, events)
+        chosen = parts != 0
+        if entries.next is not None and chosen.any():
+            row = max(first, self.settings.explain.first_row)
+            self._send(entries.next - int(chosen.sum()), block, draws, chosen, row, parts[chosen].tolist())
+
+    def _send(
+        self,
+        first_row: int,
+        block: NDArray[np.float64],
+        draws: Mapping[str, Array],
+        chosen: NDArray[np.bool_],
+        row: int = 0,
+        parts: Sequence[int] = (),
+    ) -> None:
+        """Send the chosen rows of the open block. The last two are those of `glasstream_topics.blocks.Block`."""
         model = self._model
         if model is None:
             return
-        explained, width = block.shape
-        watched, times = self.settings.drift.finds_incidents, self._times[-explained:]
+        width = block.shape[1]
+        watched = self.settings.drift.finds_incidents
+        times = [self._times[place] for place in np.flatnonzero(chosen)]
         self.outbox.requests.append(
             ExplainRequest(
                 stream=self.stream,
                 epoch=self.settings.epoch,
                 partition=self.partition,
                 first_row=first_row,
+                row=row,
+                parts=list(parts),
                 version=self._version,
-                seqs=np.array(self._seqs[-explained:], dtype=np.int64),
+                seqs=np.array(self._seqs, dtype=np.int64)[chosen],
                 times=times if watched and any(time is not None for time in times) else [],
-                x=block,
-                y=np.array(self._targets[-explained:]),
+                x=block[chosen],
+                y=np.array(self._targets)[chosen],
                 draws=draws,
                 names=self._features.names[:width],
                 kinds=[int(kind) for kind in self._features.kinds[:width]],
@@ -419,22 +469,59 @@ class StreamLearner:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
         return new
 
-    def _append(self, model: Model, row: Iterable[float], seq: int, target: str | float, ts: int | None) -> None:
-        if len(model.classes) > self._seen_classes:
+    def _append(
+        self,
+        model: Model | None,
+        row: Iterable[float],
+        seq: int,
+        target: str | float | None,
+        ts: int | None,
+        *,
+        late: bool = False,
+    ) -> None:
+        """Add a row to the open block or, without a label, an event that has effects only."""
+        if model is not None and len(model.classes) > self._seen_classes:
             self._see_classes(model)
         self._buffer.append(row)
-        self._count(model, seq, target, ts)
+        self._count(model, seq, target, ts, late=late)
         self._cut_if_due(model)
 
-    def _count(self, model: Model, seq: int, target: str | float, ts: int | None) -> None:
+    def _count(
+        self, model: Model | None, seq: int, target: str | float | None, ts: int | None, *, late: bool = False
+    ) -> None:
         self._seqs.append(seq)
         self._times.append(_time(ts))
-        self._targets.append(float(model.classes[target]) if isinstance(target, str) else target)
-        self.rows += 1
+        if target is None:
+            self._targets.append(np.nan)
+        else:
+            self._targets.append(_number(model, target))
+        if self._entries is not None:
+            self._enter(self._entries, model, seq, labelled=target is not None, late=late)
+        if target is not None:
+            self.rows += 1
 
-    def _cut_if_due(self, model: Model) -> None:
+    def _enter(self, entries: Entries, model: Model | None, seq: int, *, labelled: bool, late: bool) -> None:
+        """Decide what an event or a late label passes through, and what it is explained for."""
+        first = self.settings.explain.first_row
+        passing = parts = 0
+        if labelled:
+            passing |= LABELLED
+            parts |= LABELLED if self.rows >= first else 0
+        if not late:
+            passing |= EFFECTS
+            begins = model is not None and (self.rows if model.learns else seq) >= first
+            if entries.arrive(explained=begins):
+                parts |= EFFECTS
+                if model is not None and not model.learns and self._next_due != NEVER:
+                    self._snapshot(model)
+        if parts:
+            entries.count(first)
+        self._passing.append(passing)
+        self._parts.append(parts)
+
+    def _cut_if_due(self, model: Model | None) -> None:
         """Close the block, and make a snapshot, if the newest row is the one for it."""
-        if self.rows == self._next_due:
+        if model is not None and self.rows == self._next_due:
             self.cut()
             if not model.learns:  # one snapshot, of the version that has learned no row
                 self._snapshot(model)
@@ -459,6 +546,11 @@ class StreamLearner:
     def _learned(self) -> int:
         """Number of rows that the model has learned: its version."""
         return self.rows if self.settings.model.learns else 0
+
+    @property
+    def entries(self) -> int:
+        """Number of the next entry: of the next row, without `explain.unlabelled`."""
+        return self.rows if self._entries is None or self._entries.next is None else self._entries.next
 
     @property
     def epoch(self) -> int:
@@ -523,7 +615,7 @@ class StreamLearner:
         if predictor is not None:
             self._compiled = predictor if predictor.compiled else None
             self.outbox.snapshots.append(
-                ModelVersion(self.stream, self.epoch, self._version, predictor, self._next_due)
+                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, self._until)
             )
 
     def _predictor(self, model: Model) -> Predictor:
@@ -542,7 +634,7 @@ class StreamLearner:
         predictor = self._predictor(model)
         if not model.learns:
             self._through_river, self._next_due = not predictor.compiled, NEVER
-            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, NEVER))
+            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, self.entries, NEVER))
             return
         if isinstance(predictor, GenericPredictor) and not self._through_river:
             self._check_function(predictor)
@@ -550,7 +642,14 @@ class StreamLearner:
         self._known_categories = [len(codes) for codes in self._features.categories]
         change = self._measure(predictor)
         self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
-        self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, self.rows, predictor, self._next_due))
+        self.outbox.snapshots.append(
+            ModelVersion(self.stream, self.epoch, self.rows, predictor, self.entries, self._until)
+        )
+
+    @property
+    def _until(self) -> int:
+        """First entry that is explained with the next snapshot, or `NEVER` if events without labels may come before."""
+        return self._next_due if self._entries is None else NEVER
 
     def _measure(self, predictor: Predictor) -> float | None:
         """Return how much the model has changed since the newest snapshot, in the schedule's units; None if unknown."""
@@ -664,6 +763,11 @@ class StreamLearner:
         if line not in self._said:
             self._said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
+
+
+def _number(model: Model | None, target: str | float) -> float:
+    """Return the index of a class, or the number of a regression."""
+    return float(model.classes[target]) if model is not None and isinstance(target, str) else float(target)
 
 
 def _time(ts: int | None) -> int | None:

@@ -23,6 +23,7 @@ from glasstream.ingest.admission import CLASSES_BYTES, Task
 from glasstream.ingest.decode import Rejected
 from glasstream.ingest.features import NAMES_BYTES, FeatureCounts, FeatureTable, Kind
 from glasstream.ingest.waiting import Waiting
+from glasstream.learn.entries import Entries
 from glasstream.learn.learner import NEVER, NEWEST, Unlabelled, tells_model
 from glasstream.learn.make_model import fixed_model
 from glasstream.learning import families
@@ -131,6 +132,8 @@ class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     at_rest: bool
     newest: dict[str, Any] | None
     """The newest snapshot of a compiled model, if the state was taken at rest."""
+    entries: tuple[_Count, _Count | None, _Count, _Count | None] | None = None
+    """With `explain.unlabelled`, the number of rows, and the numbers of `Entries`."""
 
 
 def reason_for_key(settings: Settings) -> str | None:
@@ -181,6 +184,7 @@ def encode(state: StreamState) -> bytes | None:
         arrays |= {_NEWEST + name: array for name, array in parts.items()}
     features: FeatureTable = of["_features"]
     waiting: Waiting[Unlabelled] = of["waiting"]
+    entries: Entries | None = of["_entries"]
     content = _Data(
         task=state.task,
         target=next((name for name, kind in _TARGETS.items() if kind is state.target_kind), None),
@@ -209,6 +213,7 @@ def encode(state: StreamState) -> bytes | None:
         model=learned,
         at_rest=NEWEST in of,
         newest=newest,
+        entries=None if entries is None else (of["rows"], entries.next, entries.events, entries.effects),
     )
     return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
 
@@ -219,7 +224,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
     Parameters
     ----------
     stream, rows, seqs
-        The stream, and the numbers of its rows and events, which the checkpoint around the data holds.
+        The stream, and the numbers of its rows (or entries) and events, which the checkpoint around the data holds.
     settings
         All settings. They must be those of the state, as its fingerprint says.
 
@@ -243,6 +248,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
     _check_admission(found, settings)
     fixed = None if settings.model.learns else fixed_model(settings)
     features = _features(found, settings, fixed)
+    rows, entries = _entries(found, rows, seqs, settings)
     background = Background(settings, stream)
     background.restore(parts[_BACKGROUND], rows, features)
     model = None
@@ -252,7 +258,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         require(rows < found.next_due, "a later row for the next snapshot", _OF)
     else:
         require(rows <= seqs and found.model is None and body is None, "no model that learns", _OF)
-        _check_fixed(found, rows, fixed)
+        _check_fixed(found, rows > 0 or (entries is not None and entries.effects is not None), fixed)
     learner: dict[str, Any] = {
         "rows": rows,
         "seqs": seqs,
@@ -272,6 +278,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         "_said": set(found.said),
         "_model": model,
         "waiting": _waiting(found, seqs, features, settings),
+        "_entries": entries,
     }
     require(found.at_rest or not (found.newest or parts[_NEWEST]), "no snapshot in a state that was taken at one", _OF)
     if found.at_rest:
@@ -279,6 +286,22 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
     rejected = tuple(Rejected(*one) for one in found.rejected)
     kind = None if found.target is None else _TARGETS[found.target]
     return StreamState(found.task, kind, found.first_offset, rejected, learner, tuple(found.classes))
+
+
+def _entries(found: _Data, number: int, seqs: int, settings: Settings) -> tuple[int, Entries | None]:
+    """Return the number of rows, and those of the entries if effects need no label. `number` is the checkpoint's."""
+    first = settings.explain.first_row
+    require((found.entries is not None) == settings.explain.unlabelled, "entries with explain.unlabelled only", _OF)
+    if found.entries is None:
+        return number, None
+    rows, following, events, effects = found.entries
+    require(number == (rows if following is None else following), "the entry of its checkpoint", _OF)
+    require(following is None or following > max(first, rows - 1), "entries of all explained rows", _OF)
+    require(
+        following is not None or (effects is None and rows <= first), "entries from the first explained row on", _OF
+    )
+    require((effects or 0) <= events <= seqs, "the events of the stream", _OF)
+    return rows, Entries(following, events, effects)
 
 
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
@@ -319,12 +342,12 @@ def _features(found: _Data, settings: Settings, fixed: FixedModel | None) -> Fea
     return features
 
 
-def _check_fixed(found: _Data, rows: int, fixed: FixedModel) -> None:
-    """Check what the first row of a stream with a trained model settles: there is one snapshot, of version 0."""
+def _check_fixed(found: _Data, made: bool, fixed: FixedModel) -> None:
+    """Check what the one snapshot of a stream with a trained model settles, which is of version 0, if it was made."""
     require(found.version == 0 and found.staleness is None, "version 0 of a model that learns nothing", _OF)
     require(found.known_categories == fixed.known, "the number of texts that the model knows", _OF)
-    due, through_river = (NEVER, not fixed.predictor.compiled) if rows else (1, False)
-    require((found.next_due, found.through_river) == (due, through_river), "one snapshot, at the first row", _OF)
+    due, through_river = (NEVER, not fixed.predictor.compiled) if made else (1, False)
+    require((found.next_due, found.through_river) == (due, through_river), "one snapshot", _OF)
     require(not found.at_rest, "no snapshot of a model that is at hand", _OF)
 
 

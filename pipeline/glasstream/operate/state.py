@@ -85,7 +85,8 @@ class Stream(Struct, frozen=True, kw_only=True):
         Number of rows aggregated, including those before `explain.start`, and row of the newest estimate (counted from
         0); None if the aggregator has not begun with the stream.
     behind
-        Number of rows to explain that the learner has learned and the aggregator has not aggregated.
+        Number of rows to explain that the learner has learned and the aggregator has not aggregated. With
+        `explain.unlabelled`, the last three count events without a label and late labels too.
     stalled
         Reason why the aggregator stands still with the stream, as the learner last reported; empty while it moves.
     watched, anchor
@@ -186,7 +187,7 @@ class _Partition:
             mine = aggregator if aggregator is not None and aggregator.epoch == learned.epoch else None
             aggregated = start if mine is None else mine.next_row
             if aggregator is not None and aggregator.epoch > learned.epoch:
-                aggregated = learned.rows  # the aggregator has passed a reset mark before the learner
+                aggregated = learned.next_entry  # the aggregator has passed a reset mark before the learner
             yield Stream(
                 stream=name,
                 partition=self._number,
@@ -197,9 +198,9 @@ class _Partition:
                 first_offset=learned.first_offset,
                 version=max(map(int, learned.snapshots), default=None),
                 checkpoint=kept.get((name, learned.epoch)),
-                aggregated=None if mine is None else min(mine.next_row, learned.rows),
+                aggregated=None if mine is None else min(mine.next_row, learned.next_entry),
                 published=None if mine is None or mine.published_row < 0 else mine.published_row,
-                behind=max(0, learned.rows - aggregated),
+                behind=max(0, learned.next_entry - aggregated),
                 stalled=learned.stalled,
                 watched=None if detector is None else detector.seqs,
                 anchor=None if detector is None or detector.anchor < 0 else detector.anchor,

@@ -52,6 +52,8 @@ class Progress:
     """Per partition of `events`, the offset of the first message that the novelty detector has not finished."""
     rows: dict[str, int] = field(default_factory=dict)
     """Number of rows learned, per stream."""
+    entries: dict[str, int] = field(default_factory=dict)
+    """Number of rows, and of events without a label that are explained too, per stream."""
     aggregated: dict[str, int] = field(default_factory=dict)
     """Next row to be aggregated, per stream."""
     published: dict[str, int] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Progress:
             record = progress_learner.decode(key, value)
             if isinstance(record, progress_learner.LearnerStreamProgress):
                 self.rows[record.stream] = record.rows
+                self.entries[record.stream] = record.next_entry
             else:
                 self.consumed[message.partition()] = record.offset
             return

@@ -311,7 +311,7 @@ def _replay(
                 moves.wait(compiling)
                 return
             progress = monitor.progress
-            counts = (progress.consumed, progress.watched, progress.rows, progress.aggregated, progress.published)
+            counts = (progress.consumed, progress.watched, progress.entries, progress.aggregated, progress.published)
             place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))
             moves.look(place, lambda: _how_far(monitor, replay, stream, partition, settings))
 
@@ -362,7 +362,7 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
     """
     progress, every = monitor.progress, settings.publish.every
     outstanding = max(
-        0, progress.rows.get(stream, 0) - max(settings.explain.first_row, progress.aggregated.get(stream, 0))
+        0, progress.entries.get(stream, 0) - max(settings.explain.first_row, progress.aggregated.get(stream, 0))
     )
     allowed = settings.explain.first_row + 2.0 * every
     if monitor.round_bytes("predictions"):
@@ -378,7 +378,7 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
             unread = max(0, monitor.behind(topic) - 1) / (monitor.keys(topic) * records)  # one is a marker
             allowed = min(allowed, rounds * every - outstanding - every * unread)
         elif records and progress.published.get(stream, -1) < 0:
-            allowed = min(allowed, settings.explain.first_row + 2.0 * every - progress.rows.get(stream, 0))
+            allowed = min(allowed, settings.explain.first_row + 2.0 * every - progress.entries.get(stream, 0))
     return allowed
 
 
@@ -390,7 +390,7 @@ def _done(monitor: Monitor, replay: Replay, stream: str, settings: Settings) -> 
     progress = monitor.progress
     if _consumed(monitor, partition, settings) <= offset:
         return False
-    rows = progress.rows.get(stream, 0)
+    rows = progress.entries.get(stream, 0)
     return rows <= settings.explain.first_row or (
         progress.aggregated.get(stream, 0) >= rows and progress.published.get(stream, -1) == rows - 1
     )
@@ -407,7 +407,7 @@ def _how_far(monitor: Monitor, replay: Replay, stream: str, partition: int, sett
 
 def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> str:
     progress = monitor.progress
-    rows = progress.rows.get(stream, 0)
+    rows = progress.entries.get(stream, 0)
     return (
         f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
         f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasstream.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
-from glasstream.learn.learner import ModelVersion
+from glasstream.learn.learner import NEVER, ModelVersion
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
@@ -29,7 +29,7 @@ class _Live:
     records: list[ProducerRecord]
     size: int
     until: int
-    """First row that is explained with a later version."""
+    """First entry that is explained with a later version; `NEVER` while the learner has not made that one."""
 
 
 @dataclass(slots=True)
@@ -90,6 +90,9 @@ class Backlog:
         self._live: dict[str, dict[int, _Live]] = {}
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
+        self._since: dict[str, dict[int, int]] = {}
+        """With `explain.unlabelled`, the first entry of each version that the learner has made, per stream with
+        snapshots of the predecessor."""
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
         self.finished = 0
@@ -116,6 +119,7 @@ class Backlog:
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
             self._end(stream, version, chunks)
+        self._since.pop(stream, None)
         sending = self._requests.pop(stream, _Stream())
         self._request_bytes -= sending.request_bytes
         self.finished += len(sending.blocks)
@@ -139,6 +143,11 @@ class Backlog:
         """
         stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
         inherited = self._inherited.get(stream, {}).pop(version, None)
+        for earlier, live in self._live.get(stream, {}).items():
+            if live.until == NEVER and earlier < version:
+                live.until = snapshot.since
+        if self._settings.explain.unlabelled and self._inherited.get(stream):
+            self._since.setdefault(stream, {})[version] = snapshot.since
         if snapshot.until <= self._aggregated(stream):
             if inherited is not None:
                 self._end(stream, version, inherited)
@@ -317,12 +326,20 @@ class Backlog:
             aggregated = self._aggregated(stream)
             known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
             for version, later in pairwise(known):
-                if later <= aggregated and version in self._inherited.get(stream, {}):
+                if self._begins(stream, later) <= aggregated and version in self._inherited.get(stream, {}):
                     self._end(stream, version, self._inherited[stream].pop(version))
+            if not self._inherited.get(stream):
+                self._since.pop(stream, None)
             for version in [
                 version for version, live in self._live.get(stream, {}).items() if live.until <= aggregated
             ]:
                 self._forget(self._live[stream].pop(version))
+
+    def _begins(self, stream: str, version: int) -> int:
+        """Return the first entry that is explained with a version or a later one; `NEVER` if this is not known yet."""
+        if not self._settings.explain.unlabelled:
+            return version
+        return min((since for made, since in self._since.get(stream, {}).items() if made >= version), default=NEVER)
 
     def _forget(self, live: _Live) -> None:
         """End one of our own snapshots."""
@@ -343,4 +360,5 @@ def _joined(block: ExplainRequest, following: ExplainRequest) -> ExplainRequest 
     if not (adjacent and block.count and following.count) or following.flush_before or count > _FORGOTTEN_ROWS:
         return None
     seqs = np.concatenate([block.seqs, following.seqs])
-    return replace(block, seqs=seqs, x=np.empty((count, 0)), y=np.zeros(count))
+    parts = [*block.parts, *following.parts]
+    return replace(block, seqs=seqs, parts=parts, x=np.empty((count, 0)), y=np.zeros(count))

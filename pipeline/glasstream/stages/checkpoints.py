@@ -119,7 +119,7 @@ class Checkpoints:
         place = Checkpoint(
             stream=stream,
             epoch=learner.epoch,
-            rows=learner.rows,
+            rows=learner.entries,
             seqs=learner.seqs,
             offset=offset,
             used=used,
@@ -133,7 +133,7 @@ class Checkpoints:
         self._records += self._superseded
         self._superseded = []
         kept = self._kept.setdefault(stream, {})
-        kept[learner.rows] = max(len(pairs), kept.get(learner.rows, 0))  # the new one may replace a longer one
+        kept[learner.entries] = max(len(pairs), kept.get(learner.entries, 0))  # the new one may replace a longer one
         self._end_old(stream, learner.epoch)
         self._as_of[stream] = offset
         self._changed.pop(stream, None)

@@ -253,7 +253,7 @@ class LearnerTask:
                 since_look = self._look_every
             if since_look >= self._look_every:
                 since_look = 0
-                if self._backlog.full(learner.stream, learner.rows + self._look_every):
+                if self._backlog.full(learner.stream, learner.entries + self._look_every):
                     if self.settings.limits.lag == "shed":
                         self._shed(learner)
                     if self.settings.limits.lag == "wait" or self._backlog.exhausted:
@@ -308,7 +308,7 @@ class LearnerTask:
         self._holding_back = True
         self.bounds_hit += 1
         self.core.cut()
-        while self._backlog.full(learner.stream, learner.rows + self._look_every):
+        while self._backlog.full(learner.stream, learner.entries + self._look_every):
             await self._progress.moved()
         self._holding_back = False
 
@@ -374,8 +374,8 @@ class LearnerTask:
                 continue
             learner = self.core.streams[name].learner
             row = self._progress.aggregated(name, learner.epoch)
-            row = self.settings.explain.first_row if row is None else min(row, learner.rows)
-            stall = self._stalls.setdefault(name, _Stall(row, learner.rows, learner.seqs))
+            row = self.settings.explain.first_row if row is None else min(row, learner.entries)
+            stall = self._stalls.setdefault(name, _Stall(row, learner.entries, learner.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             due += 1
             if due > _NAMED:
@@ -461,6 +461,7 @@ class LearnerTask:
                     counts=_counts(stream.learner),
                     after=stream.after,
                     stalled=self._stalls_sent.get(name, ""),
+                    entries=stream.learner.entries if self.settings.explain.unlabelled else None,
                 )
             )
             if self._progress_sent.get(key) != value:
@@ -492,7 +493,7 @@ class LearnerTask:
             yield Sample(catalogue.MODEL_VERSION, learner.version, of)
             aggregated = self._progress.aggregated(name, learner.epoch)
             aggregated = self.settings.explain.first_row if aggregated is None else aggregated
-            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.rows - aggregated), of)
+            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.entries - aggregated), of)
             yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
             if learner.score is not None:

@@ -120,6 +120,11 @@ def explain_at(
     """
     of, asked = load_stream_epoch(settings, stream), frozenset(seqs)
     _expect(of, seqs)
+    if of.settings.explain.unlabelled:
+        raise InputError(
+            f"stream {stream!r}: expected a stream that is explained by rows, got one with explain.unlabelled, whose "
+            "events are explained in two parts at two times; this command cannot repeat these yet"
+        )
     notes: list[str] = []
     there = Sent(published(of, asked)) if source == "log" else sent(of, asked, key)
     notes += there.notes
