@@ -14,6 +14,7 @@ from glasstream.learn.stream_state import reason_for_key
 from glasstream.settings import Settings
 from glasstream_topics import events
 from tests.fixed.exports import FRAME, TEXT, described, exported, known_texts
+from tests.late_labels import apart, delays
 from tests.logs import reference
 from tests.pipeline_in_memory import Pipeline
 
@@ -90,6 +91,41 @@ def test_the_stages_publish_what_the_plain_loop_does_whatever_happens(tmp_path: 
     topics = ("predictions", "importance", "effects")
     assert pipeline.published(*topics) == pipeline.expected(*topics)
     assert len(pipeline.happened) > 4
+
+
+def test_effects_need_no_labels(tmp_path: Path) -> None:
+    """Whether labels come with their events, later or never, the effects are the same bytes, and as if by rows."""
+    of = settings(tmp_path, MODELS["translated"], "explain.unlabelled=true")
+    made = [{**event(number), "y": str(TEXT[number % len(TEXT)])} for number in range(90)]
+    late = apart(made, delays("random:30", 90))
+    never = [{name: part for name, part in one.items() if name != "y"} for one in made]
+    effects = {}
+    for name, events_of in {"with": made, "late": late, "never": never}.items():
+        values = [orjson.dumps(events_of[at : at + 7]) for at in range(0, len(events_of), 7)]
+        found = reference(of, [*values, events.FLUSH])
+        effects[name] = found["effects"]
+        assert bool(found["importance"]) == (name != "never")
+    assert effects["late"] == effects["never"] == effects["with"]
+    by_rows = settings(tmp_path, MODELS["translated"])
+    assert (
+        effects["with"]
+        == reference(by_rows, [*(orjson.dumps(made[at : at + 7]) for at in range(0, 90, 7)), events.FLUSH])["effects"]
+    )
+
+
+@pytest.mark.parametrize("labelled", ["late", "never"])
+def test_effects_without_labels_are_those_of_the_plain_loop_whatever_happens(tmp_path: Path, labelled: str) -> None:
+    made = [event(number) for number in range(84)]
+    sent = apart(made, delays("random:30", 84))
+    sent = [one for one in sent if labelled == "late" or "x" in one]
+    values: list[tuple[bytes | None, bytes | None]] = [
+        (b"s", orjson.dumps(sent[at : at + 7])) for at in range(0, len(sent), 7)
+    ]
+    of = settings(tmp_path, MODELS["translated"], "explain.unlabelled=true")
+    pipeline = Pipeline(of, 1).run([*values, (b"s", events.FLUSH)], faults=12)
+    topics = ("predictions", "importance", "effects")
+    assert pipeline.published(*topics) == pipeline.expected(*topics)
+    assert {topic for topic, _ in pipeline.published(*topics)} >= {"predictions", "effects"}
 
 
 @pytest.mark.parametrize("kind", MODELS)

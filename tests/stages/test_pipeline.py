@@ -32,6 +32,7 @@ WATCHED = (
     "novelty.held=0.5", "novelty.rate=0.05", "novelty.learners=2", "novelty.iterations=5", "novelty.anchor=50",
     "novelty.grace=20",
 )  # fmt: skip
+UNLABELLED = ("explain.unlabelled=true", "explain.methods=ipfi,ipdp", "drift.grace=20", "drift.delta=0.3")
 STREAMS = (b"one", b"two", b"four")
 """Streams that do not all lie on one partition."""
 
@@ -40,9 +41,13 @@ def settings(*more: str) -> Settings:
     return load(assignments=[*SETTINGS, *more])
 
 
-def log(count: int, *, late: bool = False, reset: bool = False) -> list[tuple[bytes | None, bytes | None]]:
+def log(
+    count: int, *, late: bool = False, reset: bool = False, never: bool = False
+) -> list[tuple[bytes | None, bytes | None]]:
     """Events of three streams in turn, some messages that hold none, and a flush mark of each."""
     made = [event(number) for number in range(count)]
+    for one in made[::5] if never else ():
+        del one["y"]
     sent = apart(made, delays("random:30", count)) if late else made
     turns = [sent[at : at + 7] for at in range(0, len(sent), 7)]
     values: list[tuple[bytes | None, bytes | None]] = []
@@ -60,6 +65,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "a tree": (("model.name=tree",), {}),
     "no checkpoints": (("checkpoint.seconds=0",), {}),
     "labels that come late": ((), {"late": True}),
+    "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
     "a reset mark": ((), {"reset": True}),
     "novelty": (WATCHED, {}),
 }

@@ -218,8 +218,9 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
                 f"expected a model version of at most the first row {row}, got {block.version}: it would have learned "
                 "what it explains"
             )
-        for part in (EFFECTS, LABELLED) if block.parts else (LABELLED,):
-            found += frames.repeated("seqs", block.seqs[block.has(part)])
+        for seqs in [block.seqs[block.has(part)] for part in (EFFECTS, LABELLED)] if block.parts else [block.seqs]:
+            if len(seqs):
+                found += frames.repeated("seqs", seqs)
     return found
 
 

@@ -81,7 +81,8 @@ class Importance(Shown, msgspec.Struct, frozen=True):
     n
         number of rows in the estimate.
     coverage
-        explained rows divided by the rows that could have been explained, from t0 on.
+        explained rows divided by the rows that could have been explained, from t0 on. With `explain.unlabelled`, both
+        numbers count events without a label, too.
     model_version
         version of the model that explained the row.
     lag
