@@ -10,6 +10,7 @@ from glasstream.configuration import load
 from glasstream.errors import GlasstreamError
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
+from glasstream.stages.warm_up import warm_up_aggregator
 from glasstream_topics import contributions, events, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
@@ -134,6 +135,10 @@ def test_alarms_about_effects_go_by_events_and_others_by_rows() -> None:
     assert [[one[name] for name in kept] for one in others] == [
         [one[name] for name in kept] for one in off if one["method"] != "ipdp"
     ]
+
+
+def test_stages_warm_up_with_the_setting() -> None:
+    warm_up_aggregator(settings(ON))
 
 
 def test_the_setting_needs_effects() -> None:

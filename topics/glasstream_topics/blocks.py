@@ -95,7 +95,8 @@ class Block:
         """Return the (count,) mask of the entries that have a part."""
         if not self.parts:
             return np.ones(self.count, np.bool_)
-        return (np.array(self.parts) & part) != 0
+        mask: NDArray[np.bool_] = (np.array(self.parts) & part) != 0
+        return mask
 
     def within(self, part: int, entries: slice) -> slice:
         """Return the places of some entries in the arrays of a part."""

@@ -6,7 +6,7 @@ number alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -111,6 +111,14 @@ def refused(block: ExplainRequest, reason: str) -> ExplainRequest:
     kept = ["stream", "epoch", "partition", "first_row", "version", "seqs", "task", "loss", "staleness", "flush_before"]
     fields = {name: getattr(block, name) for name in (*kept, "parts", "row")}
     return ExplainRequest(**fields, x=np.empty((block.count, 0)), y=np.zeros(block.count), refused=reason)
+
+
+def only(block: ExplainRequest, part: int) -> ExplainRequest:
+    """Return the entries of a block that have a part, as a block of rows of which nothing else is asked."""
+    if not block.parts:
+        return block
+    mask = block.has(part)
+    return replace(block, seqs=block.seqs[mask], x=block.x[mask], y=block.y[mask], times=[], parts=[])
 
 
 def key(stream: str, first_row: int) -> bytes:

@@ -7,6 +7,7 @@ the last block of an epoch.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,20 +185,14 @@ class StreamAggregator:
             methods = [method for method in self.methods if METHODS[method.name].part & part]
             signals = {method.name: method.update(block, own) for method in methods}
 
-            def curves_at(index: int, places: Sequence[int] = places, before: HasCurves | None = before) -> HasCurves:
-                assert before is not None
-                curves = before.copy()
-                shown = block.within(EFFECTS, slice(inside.start, skip + places[index] + 1))
-                if shown.start < shown.stop:
-                    curves.update(block, shown)
-                return curves
-
             def moment(index: int, places: Sequence[int] = places, span: Span = span) -> Moment:
                 at = places[index]
                 return self._moment(int(span.rows[at]), int(span.seqs[at]), explained + at + 1, first + at)
 
             if self.alarms is not None:
-                alarms = self.alarms.update(block, own, signals, before and curves_at, moment, part)
+                ends = [skip + at + 1 for at in places]
+                curves = None if before is None else partial(_curves_at, before, block, inside.start, ends)
+                alarms = self.alarms.update(block, own, signals, curves, moment, part)
                 found += ((places[index], record) for index, record in alarms)
             if self.incidents is not None and part & LABELLED:
                 self.records.extend(self.incidents.update(block, own, int(span.rows[places[0]]), signals))
@@ -293,6 +288,15 @@ class StreamAggregator:
                 f"progress.aggregator: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
                 "upgrade the aggregator, or start a new epoch"
             ) from error
+
+
+def _curves_at(before: HasCurves, block: Contributions, begin: int, ends: Sequence[int], index: int) -> HasCurves:
+    """Return the curves after the entries of a block from `begin` up to the end with an index."""
+    curves = before.copy()
+    entered = block.within(EFFECTS, slice(begin, ends[index]))
+    if entered.start < entered.stop:
+        curves.update(block, entered)
+    return curves
 
 
 def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -1,6 +1,5 @@
 """Explain a block with the model that it names and return contributions. Explainers have no state and need no order."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.live.generic import GenericPredictor
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import LABELLED, LARGEST, LOSS, METHODS, WATCHED, method_of, methods_of
-from glasstream_topics.requests import ExplainRequest
+from glasstream_topics.requests import ExplainRequest, only
 
 Given = dict[str, NDArray[Any]]
 """Results of the methods for a block, under the names of `glasstream_topics.methods.GIVEN`."""
@@ -80,17 +79,14 @@ class _Request:
         self.targets = _targets(block, predictor)
         methods = methods_of(block.draws)
         self._explainers = [
-            (method.part, REGISTRY[method.name].explainer(*self._of(method.part))) for method in methods
+            (
+                method.part,
+                REGISTRY[method.name].explainer(
+                    only(block, method.part), predictor, self.targets[block.has(method.part)]
+                ),
+            )
+            for method in methods
         ]
-
-    def _of(self, part: int) -> tuple[ExplainRequest, Predictor, NDArray[np.float64]]:
-        """Return the entries that have a part as a block of their own, the model, and their targets."""
-        block, targets = self.block, self.targets
-        if block.parts:
-            mask = block.has(part)
-            block = replace(block, seqs=block.seqs[mask], x=block.x[mask], y=block.y[mask], times=[], parts=[])
-            targets = targets[mask]
-        return block, self.predictor, targets
 
     def explain(self, rows: slice) -> Given:
         """Return the results for some entries, without those of the methods for which none of them has its part."""

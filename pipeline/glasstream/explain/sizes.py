@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glasstream.methods.registry import REGISTRY
 from glasstream_topics.methods import GIVEN, MOST_OUTPUTS, methods_of, numbers_of_a_row
-from glasstream_topics.requests import ExplainRequest, NewCategories, refused
+from glasstream_topics.requests import ExplainRequest, NewCategories, only, refused
 
 LARGEST: Final = 960 * 1024
 """Largest size in bytes of a record of `explain.requests` or `contributions`. Kafka's default limit for a batch is
@@ -106,10 +106,10 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
         own = block.within(method.part, rows)
         if own.start == own.stop:
             continue
-        mask = block.has(method.part)
-        whole = replace(block, seqs=block.seqs[mask], x=block.x[mask], y=block.y[mask], times=[], parts=[])
-        part = REGISTRY[method.name].part(whole if block.parts else block, own)
+        part = REGISTRY[method.name].part(only(block, method.part), own)
         fields = {**fields, **part, "draws": {**fields["draws"], **part["draws"]}}
+    if "ipdp.row" not in fields["draws"]:  # no entry has effects
+        fields |= {"grid": None, "texts": {}}
     return replace(
         block,
         **block.numbering(rows),
@@ -119,7 +119,6 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
         y=block.y[rows],
         new_categories=_needed_categories(block, rows, fields["draws"]),
         flush_before=block.flush_before and rows.start == 0,
-        **({"grid": None, "texts": {}} if "ipdp.row" not in fields["draws"] else {}),
         **fields,
     )
 

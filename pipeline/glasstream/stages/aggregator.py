@@ -22,7 +22,7 @@ from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_othe
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.methods import WATCHED, method_of
+from glasstream_topics.methods import METHODS, WATCHED, method_of
 from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class AggregatorTask:
             raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
         if block.kind != "ok":
             return
-        methods = self.settings.explain.names
+        methods = [name for name in self.settings.explain.names if block.has(METHODS[name].part).any()]
         given = {method_of(name) for name in block.values}
         if not given.issuperset(methods):
             raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")

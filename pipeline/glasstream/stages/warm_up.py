@@ -123,6 +123,8 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
             epoch=0,
             partition=0,
             first_row=first,
+            row=first if settings.explain.unlabelled else 0,
+            parts=[methods.EFFECTS | methods.LABELLED] * ROWS if settings.explain.unlabelled else [],
             version=1,
             seqs=np.arange(first, first + ROWS),
             kind="ok",
