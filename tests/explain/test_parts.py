@@ -23,7 +23,7 @@ from tests.logs import event
 SETTINGS = load(
     assignments=[
         "model.name=tree", "model.task=classification", "explain.reservoir=5", "explain.methods=ipfi,isage,ipdp",
-        "explain.unlabelled=true", "snapshot.target=0", "block.rows=64",
+        "explain.unlabelled=true", "snapshot.target=0", "block.rows=64", "topics.events=1",
     ]
 )  # fmt: skip
 COUNT = 60

@@ -22,13 +22,10 @@ BASE = (
     "model.task=classification", "explain.reservoir=10", "publish.every=25", "snapshot.doubling=8",
     "snapshot.cadence=20", "snapshot.target=0", "block.rows=8", "explain.methods=ipfi,isage,ipdp",
 )  # fmt: skip
-ALARMS = (
-    "drift.detector=kswin", "drift.stat_size=15", "drift.window=40", "drift.min_change=0", "drift.alpha=0.05",
-    "drift.bonferroni=false",
-)  # fmt: skip
+ALARMS = ("drift.grace=20", "drift.test_interval=4", "drift.delta=0.5", "drift.bonferroni=false", "drift.min_change=0")
 """Settings with which there are many alarms, most of them false."""
 ON = "explain.unlabelled=true"
-COUNT = 240
+COUNT = 200
 MADE = [event(number) for number in range(COUNT)]
 LATE = apart(MADE, delays("random:30", COUNT))
 SOME = [{name: part for name, part in one.items() if name != "y" or one["id"] % 3} for one in MADE]

@@ -59,8 +59,11 @@ class Alarms:
         curves_at: Callable[[int], HasCurves] | None,
         moment: Callable[[int], Moment],
         part: int,
-    ) -> Iterator[tuple[int, OutputRecord]]:
-        """Feed rows of a block to the detectors, and yield what they find, each with the index of its row.
+    ) -> Iterator[tuple[int, bool, OutputRecord]]:
+        """Feed rows of a block to the detectors, and yield what they find.
+
+        Each alarm comes as the index of its row, whether it is about the loss, and its record. Alarms of one row are
+        published in this order: those about features first.
 
         Parameters
         ----------
@@ -83,14 +86,14 @@ class Alarms:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
         series = None if part == LABELLED | EFFECTS else self._series(len(block.names))
         for found in self.watch.feed(watched, series):
-            at = found.alarm.row
+            at, about_loss = found.alarm.row, found.signal == "loss"
             if curves_at is not None:
                 curves = curves_at(at)
                 if not self._tells(found, curves):
                     continue
-                yield at, self._record(found, moment(at), curves.named_curves(), part)
+                yield at, about_loss, self._record(found, moment(at), curves.named_curves(), part)
             else:
-                yield at, self._record(found, moment(at), {}, part)
+                yield at, about_loss, self._record(found, moment(at), {}, part)
 
     def _series(self, width: int) -> int:
         """Return how many series of a stream with `width` features are watched in all."""

@@ -8,6 +8,7 @@ the last block of an epoch.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,8 @@ class StreamAggregator:
 
     def _enter(self, block: Contributions, skip: int, entries: slice, spans: Sequence[Span]) -> None:
         """Add the next entries to every method, and watch them. Entries count from `skip` on, as in the spans."""
-        found: list[tuple[int, OutputRecord]] = []
+        found: list[tuple[int, bool, OutputRecord]] = []
+        opened: list[OutputRecord] = []
         first, explained = self.next_row - entries.start, self.explained - entries.start
         inside = slice(skip + entries.start, skip + entries.stop)
         before = None
@@ -193,10 +195,11 @@ class StreamAggregator:
                 ends = [skip + at + 1 for at in places]
                 curves = None if before is None else partial(_curves_at, before, block, inside.start, ends)
                 alarms = self.alarms.update(block, own, signals, curves, moment, part)
-                found += ((places[index], record) for index, record in alarms)
+                found += ((places[index], about_loss, record) for index, about_loss, record in alarms)
             if self.incidents is not None and part & LABELLED:
-                self.records.extend(self.incidents.update(block, own, int(span.rows[places[0]]), signals))
-        self.records.extend(record for _, record in sorted(found, key=lambda one: one[0]))
+                opened += self.incidents.update(block, own, int(span.rows[places[0]]), signals)
+        self.records.extend(record for *_, record in sorted(found, key=itemgetter(0, 1)))
+        self.records.extend(opened)
 
     def _moment(self, row: int, seq: int, explained: int, entry: int) -> Moment:
         return Moment(
