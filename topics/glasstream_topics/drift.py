@@ -49,7 +49,7 @@ class Drift(Shown, msgspec.Struct, frozen=True):
     row
         row that raised the alarm.
     seq
-        the event of this row.
+        the event of this row. With `explain.unlabelled`, both numbers are equal where `method` is `ipdp`.
     signal
         `importance`, `pd_importance` (of the effect curve), `curve_shape` (the distance of single rows' curves from the
         smoothed curve), or `loss`; later releases may add signals.
@@ -60,7 +60,8 @@ class Drift(Shown, msgspec.Struct, frozen=True):
     model_version
         version of the model that explained the row.
     coverage
-        explained rows divided by the rows that could have been explained, from t0 on.
+        explained rows divided by the rows that could have been explained, from t0 on. With `explain.unlabelled`, both
+        numbers count events without a label, too.
     before
         mean of the watched values before the change, as the detector sees it.
     after

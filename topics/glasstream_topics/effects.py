@@ -30,7 +30,7 @@ class Effect(Shown, msgspec.Struct, frozen=True):
     row
         newest row in the estimate.
     seq
-        the event of this row.
+        the event of this row. With `explain.unlabelled`, all events are rows of effects, and both numbers are equal.
     feature
         name of the feature.
     output
@@ -54,7 +54,8 @@ class Effect(Shown, msgspec.Struct, frozen=True):
     n
         number of rows in the estimate.
     coverage
-        explained rows divided by the rows that could have been explained, from t0 on.
+        explained rows divided by the rows that could have been explained, from t0 on. With `explain.unlabelled`, both
+        numbers count events without a label, too.
     model_version
         version of the model that explained the row.
     """
