@@ -51,7 +51,7 @@ def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contribu
     reason = ""
     try:
         given = request.explain(slice(0, block.count))
-        failed = ~_finite(block, given)
+        failed = ~_finite(block, given, slice(0, block.count))
     except Exception as error:  # noqa: BLE001 - a user's model may raise anything; the stream goes on
         reason = f"{type(error).__name__}: {error}"[:REASON]
         given, failed = request.row_by_row()
@@ -111,25 +111,26 @@ class _Request:
         return {"inputs": self.block.x[labelled], "target": self.block.y[labelled]} if self.block.watched else {}
 
     def row_by_row(self) -> tuple[Given, NDArray[np.bool_]]:
-        """Explain each row alone, so that a failing row affects no other. Return the results and which rows failed."""
+        """Explain each entry alone, so that a failing one affects no other. Return the results and which failed.
+
+        The results of an entry that failed are those of another one.
+        """
+        block = self.block
         answers: list[Given | None] = []
-        for row in range(self.block.count):
+        for entry in range(block.count):
+            rows = slice(entry, entry + 1)
             try:
-                answers.append(self.explain(slice(row, row + 1)))
+                answer = self.explain(rows)
+                answers.append(answer if _finite(block, answer, rows).all() else None)
             except Exception:  # noqa: BLE001 - as above; the reason is known
                 answers.append(None)
         given: Given = {}
         for name in dict.fromkeys(name for answer in answers if answer is not None for name in answer):
-            own = [answer[name] for answer in answers if answer is not None and name in answer]
-            stand_in = next((one for one in own if len(one)), own[0])  # for an entry that failed
-            there = self.block.has(_part_of(name))
-            parts = [
-                stand_in if answer is None and has else answer[name] if answer is not None and name in answer else None
-                for answer, has in zip(answers, there, strict=True)
-            ]
-            given[name] = np.concatenate([one for one in parts if one is not None])
-        failed = np.array([answer is None for answer in answers])
-        return given, failed if failed.all() else failed | ~_finite(self.block, given)
+            has = block.has(_part_of(name)).tolist()
+            own = [answer and answer[name] for answer, there in zip(answers, has, strict=True) if there]
+            some = next((array for array in own if array is not None), np.empty(0))
+            given[name] = np.concatenate([some[:0], *(some if array is None else array for array in own)])
+        return given, np.array([answer is None for answer in answers])
 
     def _values(self, rows: slice, given: Given) -> Given:
         """Return the results for some entries, without those of a method for which none of them has its part."""
@@ -159,12 +160,12 @@ def _part_of(name: str) -> int:
     return LABELLED if method is None else method.part
 
 
-def _finite(block: ExplainRequest, given: Given) -> NDArray[np.bool_]:
-    """Return (count,) whether all numbers of an entry are finite and small enough to be squared."""
-    finite = np.ones(block.count, np.bool_)
-    finite[block.has(LABELLED)] &= np.abs(given["loss"]) <= LARGEST
+def _finite(block: ExplainRequest, given: Given, rows: slice) -> NDArray[np.bool_]:
+    """Return for each of some entries whether all its numbers are finite and small enough to be squared."""
+    finite = np.ones(rows.stop - rows.start, np.bool_)
+    finite[block.has(LABELLED)[rows]] &= np.abs(given["loss"]) <= LARGEST
     for method in methods_of(given):
-        finite[block.has(method.part)] &= REGISTRY[method.name].finite(given)
+        finite[block.has(method.part)[rows]] &= REGISTRY[method.name].finite(given)
     return finite
 
 
