@@ -127,7 +127,9 @@ class _Request:
         given: Given = {}
         for name in dict.fromkeys(name for answer in answers if answer is not None for name in answer):
             has = block.has(_part_of(name)).tolist()
-            own = [answer and answer[name] for answer, there in zip(answers, has, strict=True) if there]
+            own = [
+                None if answer is None else answer[name] for answer, there in zip(answers, has, strict=True) if there
+            ]
             some = next((array for array in own if array is not None), np.empty(0))
             given[name] = np.concatenate([some[:0], *(some if array is None else array for array in own)])
         return given, np.array([answer is None for answer in answers])
