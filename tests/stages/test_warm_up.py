@@ -25,7 +25,6 @@ from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.explain.explainer import explain
 from glasstream.models.codec import snapshot as codec
-from glasstream.models.codec.warm_up import warm_up
 from glasstream.stages.warm_up import warm_up_aggregator, warm_up_explainer
 from glasstream_topics import contributions, requests
 
@@ -37,7 +36,6 @@ stage, file, *assignments = sys.argv[1:]
 settings = load(assignments=assignments)
 log = pickle.load(open(file, "rb"))
 if stage == "explainer":
-    warm_up()
     warm_up_explainer(settings)
 else:
     warm_up_aggregator(settings)

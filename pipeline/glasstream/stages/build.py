@@ -109,12 +109,10 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
 
 def _explainer(settings: Settings, key: Key | None) -> Stage:
-    from glasstream.models.codec.warm_up import warm_up
     from glasstream.stages.explainer import ExplainerTask
     from glasstream.stages.warm_up import warm_up_explainer
 
     worker = ExplainerTask(settings, key, AggregatorProgress())
-    warm_up()
     warm_up_explainer(settings)
     stage = StatelessStage(
         connection(settings),

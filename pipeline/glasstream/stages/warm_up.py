@@ -41,10 +41,17 @@ _FIXED: Final = ("scored trees", "scored forms")
 
 
 def warm_up_explainer(settings: Settings) -> None:
-    """Explain made-up blocks with models of the forms to which the settings can lead, but not with a user's model."""
-    small, tasks = _small(settings), possible_tasks(settings.model.chosen_task, settings.explain.loss)
-    forms = _FORMS.get(settings.model.name, ()) if settings.model.learns else _FIXED
+    """Evaluate, and explain made-up blocks with, models of the forms to which the settings can lead.
+
+    Any other model than a bundled one can have parts of any form, so all forms are evaluated. A user's own model is not
+    explained.
+    """
+    name, tasks = settings.model.name, possible_tasks(settings.model.chosen_task, settings.explain.loss)
+    small, forms = _small(settings), _FORMS.get(name, ()) if settings.model.learns else _FIXED
     for form, predictor in codec.predictors():
+        if form in forms or name not in _FORMS:
+            # Of either task: a linear model of two classes has the form of one for regression.
+            predictor.evaluate(np.zeros((1, 1)))
         task = Task.CLASSIFICATION if predictor.classes else Task.REGRESSION
         if form in forms and task in tasks:
             for block in blocks(small, task, predictor.classes):
