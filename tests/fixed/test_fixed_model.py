@@ -113,7 +113,7 @@ def test_effects_need_no_labels(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("labelled", ["late", "never"])
+@pytest.mark.parametrize("labelled", [pytest.param("late", marks=pytest.mark.slow), "never"])
 def test_effects_without_labels_are_those_of_the_plain_loop_whatever_happens(tmp_path: Path, labelled: str) -> None:
     made = [event(number) for number in range(84)]
     sent = apart(made, delays("random:30", 84))

@@ -76,7 +76,7 @@ def test_a_label_right_after_its_event_is_as_if_it_had_come_with_it() -> None:
     assert after["effects"] == together["effects"]
 
 
-@pytest.mark.parametrize("model", ["linear", "tree"])
+@pytest.mark.parametrize("model", ["linear", pytest.param("tree", marks=pytest.mark.slow)])
 def test_how_events_are_packed_and_blocks_are_cut_changes_nothing(model: str) -> None:
     strange = [{key: it for key, it in odd(n).items() if key != "y" or n % 3} for n in range(100)]
     for log in (MIXED[:150], apart(strange, delays("random:20", 100))):
