@@ -72,16 +72,25 @@ class Drifted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Split:
+class Split:
+    """A data set that is cut in half by a feature, and the map of the rows to learn.
+
+    Attributes
+    ----------
+    map
+        The map.
+    rows
+        All rows, encoded, without the feature.
+    known, within, beyond
+        Indices of the rows in a1, which the model learns, in a2, the other part of the first half, and in b, the second
+        half.
+    """
+
     map: BoostedMap
     rows: Floats
-    """All rows, encoded, without the feature."""
     known: Integers
-    """Indices of the rows in a1, which the model learns."""
     within: Integers
-    """Indices of the rows in a2, the other part of the first half."""
     beyond: Integers
-    """Indices of the rows in b, the second half."""
 
     def losses(self, targets: Floats) -> Floats:
         """Return the loss of each row: squared, or logistic."""
@@ -151,7 +160,7 @@ def drift(
         centre, deviation = scale_of(table.targets)
         targets = (table.targets - centre) / deviation
     draws = np.random.Generator(np.random.PCG64(seed))
-    splits = [(column, _split(table, targets, column, settings, draws)) for column in numbers]
+    splits = [(column, split_at(table, targets, column, settings, draws)) for column in numbers]
     fitted = [(split.excess(targets), column, split) for column, split in splits if split is not None]
     if not fitted:
         raise InputError("drift: expected a feature whose lower half has rows of both classes, got none")
@@ -161,7 +170,7 @@ def drift(
         own = fit_map(known, targets[split.known], replace(indicator, loss=settings.loss, seed=seed)).map
     judged = DriftIndicator.of(own, known, targets[split.known])
     if table.classes and by_score:
-        losses = np.square(_scores(table) - split.map.predict(split.rows))
+        losses = np.square(scores_of(table) - split.map.predict(split.rows))
     else:
         losses = split.losses(targets)
     return Drifted(
@@ -172,7 +181,7 @@ def drift(
     )
 
 
-def _scores(table: Table) -> Floats:
+def scores_of(table: Table) -> Floats:
     """Return the score of each row by a logistic regression without penalty on all rows."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
@@ -181,9 +190,9 @@ def _scores(table: Table) -> Floats:
     return np.asarray(model.decision_function(rows), np.float64)
 
 
-def _split(
+def split_at(
     table: Table, targets: Floats, column: int, settings: GbmapSettings, draws: np.random.Generator
-) -> _Split | None:
+) -> Split | None:
     """Return the split by a feature with its map, or None if the rows to learn are all of one class."""
     order = np.argsort(table.rows[:, column], kind="stable")
     half = len(order) // 2
@@ -195,10 +204,10 @@ def _split(
     categorical = [place for place, other in enumerate(kept) if other in table.categorical]
     raw = table.rows[:, kept]
     rows = Encoding.learn(raw, categorical).encode(raw)
-    return _Split(fit_map(rows[known], targets[known], settings).map, rows, known, within, order[half:])
+    return Split(fit_map(rows[known], targets[known], settings).map, rows, known, within, order[half:])
 
 
-def _areas(split: _Split, indicator: DriftIndicator, losses: Floats) -> tuple[float, float, float]:
+def _areas(split: Split, indicator: DriftIndicator, losses: Floats) -> tuple[float, float, float]:
     asked = np.concatenate((split.within, split.beyond))
     positive = losses[asked] > np.quantile(losses[split.within], QUANTILE)
     rows = split.rows[asked]
