@@ -20,6 +20,13 @@ def test_a_bet_on_a_uniform_rank_is_fair(bet: int) -> None:
     assert factors.min() > 0.0
 
 
+def _correlated(draws: np.random.Generator, rows: int, rho: float) -> np.ndarray:
+    noise = draws.normal(size=rows)
+    for row in range(1, rows):
+        noise[row] = rho * noise[row - 1] + np.sqrt(1.0 - rho**2) * noise[row]
+    return noise
+
+
 EVENTS = np.zeros((8_000, 2), np.int64)
 KINDS = {
     "normal": lambda draws, n: draws.normal(size=n),
@@ -27,6 +34,8 @@ KINDS = {
     "ties": lambda draws, n: draws.integers(0, 5, size=n).astype(float),
     "rare": lambda draws, n: (draws.random(n) < 0.01).astype(float),
     "constant": lambda draws, n: np.ones(n),
+    "like their neighbours": lambda draws, n: _correlated(draws, n, 0.9),
+    "slowly changing noise": lambda draws, n: 0.5 * _correlated(draws, n, 0.9) + draws.normal(size=n),
     "gaps": lambda draws, n: np.where(draws.random(n) < 0.2, np.nan, draws.normal(size=n)),
 }
 
@@ -49,13 +58,6 @@ def test_values_that_do_not_change_keep_the_budget(kind: str) -> None:
                 series.forget_bets()
     expected = 0.6 * budget * rows * streams / 100_000
     assert alarms <= stats.poisson.ppf(0.999, expected)
-
-
-def _correlated(draws: np.random.Generator, rows: int, rho: float) -> np.ndarray:
-    noise = draws.normal(size=rows)
-    for row in range(1, rows):
-        noise[row] = rho * noise[row - 1] + np.sqrt(1.0 - rho**2) * noise[row]
-    return noise
 
 
 def test_levels_that_do_not_rise_keep_the_budget() -> None:
@@ -99,6 +101,27 @@ def test_bins_are_the_same_in_both_forms(values: list[float], edges: list[int]) 
     assert histogram.bins(array).tolist() == [betting.bin_of(value, known, len(edges)) for value in values]
 
 
-@given(st.floats(0.0, 1e120), st.floats(-1e120, 1e120))
-def test_at_least_every_fiftieth_row_is_tested(variance: float, covariance: float) -> None:
-    assert 1 <= betting.thinning(variance, covariance) <= 50
+@given(st.lists(st.floats(0.0, 1e120), min_size=betting.SCALES, max_size=betting.SCALES), st.integers(1, 10**9))
+def test_a_block_has_at_most_fifty_rows(squares: list[float], rows: int) -> None:
+    assert 1 <= betting.block_rows(rows, np.inf, np.array([squares]), 0, 0, betting.SCALES) <= 50
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_a_block_has_the_autocorrelation_time_of_its_series(rho: float, share: float) -> None:
+    """A share of the variance follows a first-order process; the rest is noise. The ranks are those of normal values,
+    whose correlations are 6 / pi arcsin(r / 2).
+    """
+    rows, lags = 20_000, np.arange(1, 400)
+    times = []
+    for number in range(5):
+        draws, series = np.random.default_rng(number), Series(0.5)
+        values = np.sqrt(share) * _correlated(draws, rows, rho) + np.sqrt(1.0 - share) * draws.normal(size=rows)
+        done, events = 0, np.zeros((rows, 2), np.int64)
+        while done < rows:
+            stop = min(rows, done + series.until_due)
+            part = values[:stop, np.newaxis]
+            done, _ = series.feed(0, done, part, np.zeros_like(part), events, stream_key(1, "s"), (), learn=True)
+        times.append(series.histogram(None).block)
+    true = 1.0 + 2.0 * float((6.0 / np.pi * np.arcsin(share * rho**lags / 2.0)).sum())
+    assert 0.75 * true <= np.mean(times) <= 1.35 * true + 0.8

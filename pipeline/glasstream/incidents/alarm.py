@@ -78,8 +78,9 @@ class Alarm:
         """Return loss and importance before and after the alarm, without the weight of outliers."""
         after, squares, _ = self.sums / self.summed
         spread = np.sqrt(np.maximum(series.arrays["variance"], squares - after**2))
+        blocks = series.arrays["level_block"]
         return [
-            Level(float(then), float(spread[place]), float(after[place]), self.summed / series.apart(place))
+            Level(float(then), float(spread[place]), float(after[place]), self.summed / float(blocks[place]))
             for place, then in enumerate(series.arrays["robust"])
         ]
 

@@ -8,6 +8,11 @@ A bet multiplies a wealth whose mean does not rise as long as nothing changes. T
 starts anew at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2):
 the expected number of rows until it first exceeds A is at least A. The mean of several bets is one, too. For ranks this
 holds exactly. For levels it holds as far as the mean of the rows before is known.
+
+If rows resemble their neighbours, a bet plays once for each block of rows, with the geometric mean of its factors. If
+the expectation of each factor is 1, that of the geometric mean is at most 1, whatever the dependence within the block
+(Hölder's inequality). Blocks depend on each other, too. Their length is therefore the integrated autocorrelation time:
+with it, the logarithm of the wealth has the variance that it has for as many independent rows as there are blocks.
 """
 
 from typing import Final
@@ -38,14 +43,22 @@ FURTHEST: Final = 8.0
 WARM_UP: Final = 300.0
 """Number of rows from which on the mean loss is known."""
 
+SCALES: Final = 8
+"""Number of lengths of sums that tell how much rows depend on each other: 1, 2, 4, ..., 128 rows."""
+
+LEVEL_SCALES: Final = 5
+"""Number of these lengths that count for levels: longer sums vary because the model learns."""
+
 LEARNING: Final = 2_000.0
 """Number of rows in which the importance of features changes because the model learns."""
 
 _RECENT = 500.0  # most rows over which the mean loss of a bin is taken
 _OUTLIER = 100.0  # standard deviations: larger deviations of a level count as this one in its variance
 _ROBUST_FROM = 100.0  # rows
-_CORRELATED = 0.2  # least correlation of neighbours that matters
-_THINNEST = 50
+_LONGEST = 50  # rows of a block
+_SELDOM = 16  # rows after which a block of one row may become longer
+_FEWEST_SUMS = 15  # that tell how much sums vary
+_EXCESS, _ERRORS = 0.1, 2.5  # least excess of a variance that matters, and by how many standard errors it exceeds this
 _LEAST = 0.04
 _MOST = 1e200
 _TAIL = 0.02
@@ -109,15 +122,77 @@ def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def thinning(variance, covariance):  # type: ignore[no-untyped-def]
-    """Return every how many rows a series is tested, so that the tested rows hardly depend on each other.
+def add_to_sums(value, rows, memory, open_sums, squares, s, first):  # type: ignore[no-untyped-def]
+    """Add a value of a series to its sums of 1, 2, 4, ... rows, and complete sums to the mean square of their length.
 
-    This is the integrated autocorrelation time of a first-order process with this covariance of neighbours.
+    Parameters
+    ----------
+    rows
+        Number of rows so far, this one included.
+    memory
+        Number of newest rows that the mean squares are taken over.
+    open_sums
+        Sums that are not complete. Those of the series are in row `s`, from column `first` on.
+    squares
+        Mean squares of complete sums, divided by their length; in the same places.
     """
-    if covariance < _CORRELATED * variance or variance <= 0.0:
+    whole, size = value, 1
+    for scale in range(first, first + SCALES):
+        squares[s, scale] += (whole * whole / size - squares[s, scale]) * min(1.0, size / min(rows, memory))
+        size *= 2
+        if scale + 1 == first + SCALES:
+            return
+        open_sums[s, scale + 1] += whole
+        if rows % size != 0:
+            return
+        whole = open_sums[s, scale + 1]
+        open_sums[s, scale + 1] = 0.0
+
+
+@kernel
+def block_rows(rows, memory, squares, s, first, scales):  # type: ignore[no-untyped-def]
+    """Return how many neighbouring rows tell as much as one independent row: the integrated autocorrelation time.
+
+    The variance of a long sum of rows is this factor times that of a sum of independent rows. The factor of each length
+    is estimated from the sums of that length, and the largest that exceeds 1 by more than chance counts (Flyvbjerg,
+    Petersen 1989). Short sums underestimate it by a term that falls with their length. Twice the factor, less that of
+    half the length, removes this term (lugsail estimators, Vats, Flegal 2022).
+
+    Parameters
+    ----------
+    rows, memory, squares, s, first
+        See `add_to_sums`.
+    scales
+        Number of lengths that count.
+    """
+    if squares[s, first] <= 0.0:
         return 1
-    ratio = (variance + covariance) / max(1e-3 * variance, variance - covariance)
-    return int(np.ceil(min(_THINNEST, ratio)))  # cut first: after a change of level, the ratio may exceed any integer
+    longest, half, sums = 1.0, 1.0, min(rows, memory)
+    for scale in range(first + 1, first + scales):
+        sums *= 0.5
+        if sums < _FEWEST_SUMS:
+            break
+        factor = squares[s, scale] / squares[s, first]
+        if factor > 1.0 + _EXCESS + _ERRORS * np.sqrt(2.0 / sums):
+            longest = max(longest, factor, 2.0 * factor - half)
+        half = factor
+    return int(np.ceil(min(_LONGEST, longest)))
+
+
+@kernel
+def block_of_values(rows, squares, s):  # type: ignore[no-untyped-def]
+    """Return the rows of a block by the ranks of a series and by their squares, whichever has more."""
+    return max(block_rows(rows, np.inf, squares, s, 0, SCALES), block_rows(rows, np.inf, squares, s, SCALES, SCALES))
+
+
+@kernel
+def sum_first_ranks(v, open_sums, squares, s):  # type: ignore[no-untyped-def]
+    """Add the first ranks of a series, from -1 to 1, to its sums."""
+    for i in range(v.size):
+        add_to_sums(v[i], i + 1, np.inf, open_sums, squares, s, 0)
+    middle = (v * v).mean()
+    for i in range(v.size):
+        add_to_sums(v[i] * v[i] - middle, i + 1, np.inf, open_sums, squares, s, SCALES)
 
 
 @kernel
@@ -132,8 +207,9 @@ def label_limits(edges, used):  # type: ignore[no-untyped-def]
 @kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, begin, values, levels, learn, key, limits, level_limits,
-    edges, used, counts, risk, answer, thin, wealth, best, start,
-    mean, robust, variance, covariance, last, number, level_wealth, level_best, level_start,
+    edges, used, counts, risk, answer, seen, open_sums, squares, block, gathered, product, wealth, best, start,
+    mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered, level_product,
+    level_wealth, level_best, level_start,
 ):  # fmt: skip
     """Feed rows to all series until one of them exceeds its limit.
 
@@ -166,37 +242,59 @@ def feed(  # type: ignore[no-untyped-def]
         if number[0] > _ROBUST_FROM and variance[0] > 0.0:
             risk_here = min(risk_here, mean[0] + FURTHEST * np.sqrt(variance[0]))
         for s in range(values.shape[1]):
-            if used[s] >= 0 and row % thin[s] == 0:
+            if used[s] >= 0:
                 place = bin_of(values[i, s], edges[s], used[s])
                 rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
-                together = 0.0
+                gathered[s] += 1
                 for bet in range(VALUE_BETS):
-                    wealth[s, bet], best[s, bet], start[s, bet] = _play(
-                        wealth[s, bet], best[s, bet], start[s, bet], row, _factor(bet, rank)
-                    )
-                    together += wealth[s, bet]
+                    product[s, bet] *= _factor(bet, rank)
                 if learn:
                     counts[s, place] += 1.0
                     counts[s, BINS] += 1.0
                     risk[s, place] += (risk_here - risk[s, place]) / min(counts[s, place], _RECENT)
                     answer[s, place] += (answer_here - answer[s, place]) / counts[s, place]
-                over = over or together * thin[s] > limits[s]
+                    seen[s] += 1
+                    v = 2.0 * rank - 1.0
+                    add_to_sums(v, seen[s], np.inf, open_sums, squares, s, 0)
+                    add_to_sums(v * v - 1.0 / 3.0, seen[s], np.inf, open_sums, squares, s, SCALES)
+                if gathered[s] >= block[s]:
+                    together = 0.0
+                    for bet in range(VALUE_BETS):
+                        factor = product[s, bet] if block[s] == 1 else product[s, bet] ** (1.0 / block[s])
+                        wealth[s, bet], best[s, bet], start[s, bet] = _play(
+                            wealth[s, bet], best[s, bet], start[s, bet], row, factor
+                        )
+                        together += wealth[s, bet]
+                        product[s, bet] = 1.0
+                    over = over or together * block[s] > limits[s]
+                    gathered[s] = 0
+                    if learn and (block[s] > 1 or seen[s] % _SELDOM == 0):
+                        block[s] = block_of_values(seen[s], squares, s)
             level = levels[i, s]
             spread = np.sqrt(variance[s])
-            apart = thinning(variance[s], covariance[s])
-            if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING) and row % apart == 0:
+            if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING):
                 z = max(-FURTHEST, min(FURTHEST, (level - robust[s]) / spread))
                 stake = _UPWARDS if s == 0 else _BOTH_WAYS
                 if s == 0 and robust[s] > 0.0:
                     stake = min(stake, (1.0 - _LEAST) * spread / robust[s])  # a loss of 0 must leave some wealth
-                together = 0.0
-                for bet in range(half if s == 0 else LEVEL_BETS):
+                bets = half if s == 0 else LEVEL_BETS
+                level_gathered[s] += 1
+                for bet in range(bets):
                     size = (stake if bet < half else -stake) / (1 << (bet % half))
-                    level_wealth[s, bet], level_best[s, bet], level_start[s, bet] = _play(
-                        level_wealth[s, bet], level_best[s, bet], level_start[s, bet], row, max(_LEAST, 1.0 + size * z)
-                    )
-                    together += level_wealth[s, bet]
-                over = over or together * apart > level_limits[s]
+                    level_product[s, bet] *= max(_LEAST, 1.0 + size * z)
+                if level_gathered[s] >= level_block[s]:
+                    together = 0.0
+                    for bet in range(bets):
+                        factor = level_product[s, bet]
+                        if level_block[s] > 1:
+                            factor = factor ** (1.0 / level_block[s])
+                        level_wealth[s, bet], level_best[s, bet], level_start[s, bet] = _play(
+                            level_wealth[s, bet], level_best[s, bet], level_start[s, bet], row, factor
+                        )
+                        together += level_wealth[s, bet]
+                        level_product[s, bet] = 1.0
+                    over = over or together * level_block[s] > level_limits[s]
+                    level_gathered[s] = 0
             if learn:
                 number[s] += 1.0
                 share = 1.0 / min(number[s], MEMORY)
@@ -207,8 +305,10 @@ def feed(  # type: ignore[no-untyped-def]
                 mean[s] += share * (level - mean[s])
                 robust[s] += share * max(-near, min(near, step))
                 variance[s] = (1.0 - share) * (variance[s] + share * step * step)
-                covariance[s] += share * (step * last[s] - covariance[s])
-                last[s] = step
+                z = max(-FURTHEST, min(FURTHEST, step / spread)) if spread > 0.0 else 0.0
+                add_to_sums(z, int(number[s]), MEMORY, level_open_sums, level_squares, s, 0)
+                if level_gathered[s] == 0 and (level_block[s] > 1 or number[s] % _SELDOM == 0):
+                    level_block[s] = block_rows(int(number[s]), MEMORY, level_squares, s, 0, LEVEL_SCALES)
         if over:
             return i + 1
     return values.shape[0]

@@ -20,7 +20,7 @@ class Histogram(NamedTuple):
     """(BINS,) mean loss of the newest rows of each bin."""
     answer: NDArray[np.float64]
     """(BINS,) mean label of the rows of each bin."""
-    thin: int
+    block: int
     """Number of neighbouring rows that tell as much as one independent row."""
 
     @property
@@ -52,8 +52,8 @@ class Histogram(NamedTuple):
     def distance(self, values: NDArray[np.float64]) -> float:
         """Return the Kolmogorov-Smirnov statistic of values, times the square root of the effective sample size."""
         gap = float(np.abs(np.cumsum(self.shares - self.shares_of(values))).max())
-        rows = len(values) / self.thin
-        return gap * float(np.sqrt(rows * self.total / max(1.0, rows + self.total)))
+        rows = len(values) * self.total / max(1.0, len(values) + self.total)
+        return gap * float(np.sqrt(rows / self.block))
 
     def quantile(self, share: float) -> float:
         """Return the edge nearest to a quantile of the values that are not missing; 0 if all are missing."""

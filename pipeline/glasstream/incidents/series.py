@@ -112,17 +112,13 @@ class Series:
         place = 0 if slot is None else 1 + slot
         edges = self.arrays["edges"][place, : max(0, int(self.arrays["used"][place]))]
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
-        return Histogram(edges, counts, risk, answer, int(self.arrays["thin"][place]))
+        return Histogram(edges, counts, risk, answer, int(self.arrays["block"][place]))
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Return the smallest and largest levels that are no outliers."""
         robust, spread = self.arrays["robust"], np.sqrt(self.arrays["variance"])
         reach = np.where(spread > 0.0, betting.FURTHEST * spread, np.inf)
         return robust - reach, robust + reach
-
-    def apart(self, place: int) -> int:
-        """Return every how many rows a level is tested: that of the loss is at place 0."""
-        return int(betting.thinning(self.arrays["variance"][place], self.arrays["covariance"][place]))
 
     @property
     def names(self) -> list[Name]:
@@ -160,13 +156,13 @@ class Series:
             Whether equal inputs have other labels now, so that every feature begins anew.
         """
         self.forget_bets()
-        self.arrays["number"][1:] = 0.0
+        self._let_settle(slice(1, None))
         if answers:
             for place in range(1, 1 + self.width):
                 self._begin_anew(place)
         for side, slot in moved:
             if side == "loss":
-                self.arrays["number"][0] = 0.0
+                self._let_settle(slice(0, 1))
             elif side == "label":
                 self._begin_anew(0)
             elif side == "input":
@@ -175,9 +171,12 @@ class Series:
         if not self.calibrating:
             self._calibrate_next()
 
+    def _let_settle(self, places: slice) -> None:
+        self.arrays["number"][places], self.arrays["level_open_sums"][places] = 0.0, 0.0
+
     def _begin_anew(self, place: int) -> None:
         self.arrays["used"][place] = -1
-        for name in ("counts", "risk", "answer"):
+        for name in ("counts", "risk", "answer", "open_sums", "squares"):
             self.arrays[name][place] = 0.0
 
     def _limits(self) -> Floats:
@@ -193,9 +192,10 @@ class Series:
 
     def _over(self, limits: Floats) -> Name | None:
         """Return the series that is furthest beyond its limit."""
-        apart = [self.apart(place) for place in range(1 + self.width)]
-        wealth = self.arrays["wealth"].sum(axis=1) * self.arrays["thin"]
-        beyond = np.stack([wealth, self.arrays["level_wealth"].sum(axis=1) * apart]) / limits
+        wealth = [
+            self.arrays[prefix + "wealth"].sum(axis=1) * self.arrays[prefix + "block"] for prefix in ("", "level_")
+        ]
+        beyond = np.stack(wealth) / limits
         row, place = divmod(int(beyond.argmax()), 1 + self.width)
         if beyond[row, place] <= 1.0:
             return None
@@ -204,7 +204,8 @@ class Series:
         return Name("input" if row == 0 else "reasoning", place - 1)
 
     def _forget_bets(self, prefix: str, which: slice) -> None:
-        self.arrays[prefix + "wealth"][which], self.arrays[prefix + "best"][which] = 0.0, 1.0
+        for name, fresh in (("wealth", 0.0), ("best", 1.0), ("product", 1.0), ("gathered", 0)):
+            self.arrays[prefix + name][which] = fresh
 
     @property
     def _calibration_rows(self) -> int:
@@ -225,9 +226,19 @@ class Series:
                 edges = np.unique(present[np.linspace(0, len(present) - 1, betting.EDGES).astype(np.int64)])
             self.arrays["edges"][place, : len(edges)] = edges
             self.arrays["used"][place] = len(edges)
-            self.arrays["thin"][place] = _thinning(values)
+            self._find_block(place, values)
             self._forget_bets("", slice(place, place + 1))
         self._calibrate_next()
+
+    def _find_block(self, place: int, values: Floats) -> None:
+        """Find out how many of the first values tell as much as one."""
+        known = np.where(np.isnan(values), -np.inf, values)
+        order = np.sort(known)
+        ranks = np.searchsorted(order, known) + np.searchsorted(order, known, "right") - len(known)
+        open_sums, squares = self.arrays["open_sums"], self.arrays["squares"]
+        betting.sum_first_ranks(ranks / len(known), open_sums, squares, place)
+        self.arrays["seen"][place] = len(known)
+        self.arrays["block"][place] = betting.block_of_values(len(known), squares, place)
 
 
 def _fresh(number: int) -> dict[str, NDArray[Any]]:
@@ -241,16 +252,24 @@ def _fresh(number: int) -> dict[str, NDArray[Any]]:
         "counts": np.zeros((number, betting.BINS + 1)),
         "risk": np.zeros((number, betting.BINS)),
         "answer": np.zeros((number, betting.BINS)),
-        "thin": np.ones(number, np.int64),
+        "seen": np.zeros(number, np.int64),
+        "open_sums": np.zeros((number, 2 * betting.SCALES)),
+        "squares": np.zeros((number, 2 * betting.SCALES)),
+        "block": np.ones(number, np.int64),
+        "gathered": np.zeros(number, np.int64),
+        "product": np.ones(values),
         "wealth": np.zeros(values),
         "best": np.ones(values),
         "start": np.zeros(values, np.int64),
         "mean": np.zeros(number),
         "robust": np.zeros(number),
         "variance": np.zeros(number),
-        "covariance": np.zeros(number),
-        "last": np.zeros(number),
         "number": np.zeros(number),
+        "level_open_sums": np.zeros((number, betting.SCALES)),
+        "level_squares": np.zeros((number, betting.SCALES)),
+        "level_block": np.ones(number, np.int64),
+        "level_gathered": np.zeros(number, np.int64),
+        "level_product": np.ones(levels),
         "level_wealth": np.zeros(levels),
         "level_best": np.ones(levels),
         "level_start": np.zeros(levels, np.int64),
@@ -262,11 +281,3 @@ def _fresh(number: int) -> dict[str, NDArray[Any]]:
 def _place(name: Name) -> tuple[str, int]:
     prefix = "level_" if name.side in ("loss", "reasoning") else ""
     return prefix, name.slot + (name.side in ("input", "reasoning"))
-
-
-def _thinning(values: Floats) -> int:
-    """Return every how many rows a series is tested, by the correlation of the ranks of neighbours."""
-    known = np.where(np.isnan(values), -np.inf, values)
-    ranks = np.searchsorted(np.sort(known), known).astype(np.float64)
-    ranks -= ranks.mean()
-    return int(betting.thinning(float((ranks**2).sum()), float((ranks[1:] * ranks[:-1]).sum())))

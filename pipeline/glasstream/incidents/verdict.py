@@ -299,7 +299,7 @@ def _other_answers(sample: Sample) -> bool:
             gap = sums[use] / now[use] - answers[use] / then[use]
             statistic = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
             freedom = int(use.sum())
-            if freedom and statistic / max(before.thin, sample.label.thin) > chdtri(freedom, chance):
+            if freedom and statistic / max(before.block, sample.label.block) > chdtri(freedom, chance):
                 return True
     return False
 
