@@ -241,6 +241,11 @@ class Series:
         self.arrays["block"][place] = betting.block_of_values(len(known), squares, place)
 
 
+def warm_up() -> None:
+    """Compile what runs when the first rows of a series are complete."""
+    Series(1.0)._find_block(0, np.zeros(1))
+
+
 def _fresh(number: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of series without rows, in the order that `glasstream.incidents.betting.feed` takes, and the
     events at which bets began.

@@ -15,6 +15,7 @@ from glasstream.aggregator.stream import StreamAggregator
 from glasstream.background.background import Background
 from glasstream.explain.explainer import explain
 from glasstream.explain.losses import loss_for, possible_tasks
+from glasstream.incidents import series
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import FeatureTable
 from glasstream.models.codec import warm_up as codec
@@ -101,6 +102,8 @@ def warm_up_aggregator(settings: Settings) -> None:
                     stream = StreamAggregator.restore("small", small, dict(frame.meta), dict(frame.arrays))
                 stream.offer(contributions.decode(contributions.encode(block)), number)
             stream.state()
+    if settings.drift.finds_incidents:
+        series.warm_up()  # the made-up rows are too few
 
 
 def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contributions]:
