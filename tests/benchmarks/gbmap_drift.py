@@ -69,7 +69,8 @@ def ours(table: Any, seed: int) -> Arrays:
     used = (settings.learners, settings.beta, settings.ridge, settings.iterations, settings.tolerance)
     if used != (LEARNERS, BETA, RIDGE, ITERATIONS, TOLERANCE):
         raise SystemExit("the preset is not what theirs is asked for")
-    fit_map(table.rows[:50, :2], targets[:50], settings)  # loads the kernels
+    ends = np.argsort(targets, kind="stable")[[*range(25), *range(-25, 0)]]  # of both classes
+    fit_map(np.nan_to_num(table.rows[ends, :2]), targets[ends], settings)  # loads the kernels
     draws = np.random.Generator(np.random.PCG64(seed))
     found: Arrays = {"targets": targets}
     seconds = 0.0
