@@ -9,6 +9,7 @@ import pytest
 from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream_topics.incidents import Incident, encode
 from tests.incidents.streams import (
+    AT,
     NAMES,
     ROWS,
     Change,
@@ -52,6 +53,17 @@ def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
             watch.restore(
                 msgspec.json.decode(msgspec.json.encode(meta)), {name: a.copy() for name, a in arrays.items()}
             )
+    assert encoded(found) == whole(stream) != []
+
+
+@pytest.mark.parametrize(("change", "seed"), [(concept_moved, 3), (data_and_loss_moved, 8), (reasoning_moved, 10)])
+def test_rows_one_at_a_time_change_no_byte(change: Change, seed: int) -> None:
+    """After each row a block may have become longer, which must not make of its old wealth an alarm."""
+    stream, watch = changed(change, seed), IncidentWatch("s", 0, 7, 0.5)
+    found = list(watch.update(stream.rows(0, AT)))
+    for row in range(AT, AT + 500):
+        found += watch.update(stream.rows(row, row + 1))
+    found += watch.update(stream.rows(AT + 500))
     assert encoded(found) == whole(stream) != []
 
 

@@ -230,18 +230,21 @@ def feed(  # type: ignore[no-untyped-def]
 
     Returns
     -------
-    The index after the last row fed.
+    The index after the last row fed, and the place of the series that is furthest beyond its limit at this row: below s
+    for values, from s on for levels, -1 for none. At a row, only the series that are tested there can exceed their
+    limits, so it does not matter where the fed rows are cut.
     """
     half = LEVEL_BETS // 2
+    width = values.shape[1]
     lowest, highest = label_limits(edges[0], used[0])
     for i in range(begin, values.shape[0]):
         row = first_row + i
-        over = False
+        over, furthest = -1, 1.0
         answer_here = max(lowest, min(highest, values[i, 0]))
         risk_here = levels[i, 0]
         if number[0] > _ROBUST_FROM and variance[0] > 0.0:
             risk_here = min(risk_here, mean[0] + FURTHEST * np.sqrt(variance[0]))
-        for s in range(values.shape[1]):
+        for s in range(width):
             if used[s] >= 0:
                 place = bin_of(values[i, s], edges[s], used[s])
                 rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
@@ -266,7 +269,9 @@ def feed(  # type: ignore[no-untyped-def]
                         )
                         together += wealth[s, bet]
                         product[s, bet] = 1.0
-                    over = over or together * block[s] > limits[s]
+                    beyond = together * block[s] / limits[s]
+                    if beyond > furthest:
+                        over, furthest = s, beyond
                     gathered[s] = 0
                     if learn and (block[s] > 1 or seen[s] % _SELDOM == 0):
                         block[s] = block_of_values(seen[s], squares, s)
@@ -293,7 +298,9 @@ def feed(  # type: ignore[no-untyped-def]
                         )
                         together += level_wealth[s, bet]
                         level_product[s, bet] = 1.0
-                    over = over or together * level_block[s] > level_limits[s]
+                    beyond = together * level_block[s] / level_limits[s]
+                    if beyond > furthest:
+                        over, furthest = width + s, beyond
                     level_gathered[s] = 0
             if learn:
                 number[s] += 1.0
@@ -309,6 +316,6 @@ def feed(  # type: ignore[no-untyped-def]
                 add_to_sums(z, int(number[s]), MEMORY, level_open_sums, level_squares, s, 0)
                 if level_gathered[s] == 0 and (level_block[s] > 1 or number[s] % _SELDOM == 0):
                     level_block[s] = block_rows(int(number[s]), MEMORY, level_squares, s, 0, LEVEL_SCALES)
-        if over:
-            return i + 1
-    return values.shape[0]
+        if over >= 0:
+            return i + 1, over
+    return values.shape[0], -1

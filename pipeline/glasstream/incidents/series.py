@@ -95,17 +95,16 @@ class Series:
             prefix, place = _place(name)
             limits[int(prefix != ""), place] = np.inf
         tested = (array for name, array in self.arrays.items() if name not in _ORIGINS)
-        end = int(betting.feed(first_row, begin, values, levels, learn, key, *limits, *tested))
+        end, place = betting.feed(first_row, begin, values, levels, learn, key, *limits, *tested)
         for prefix in ("", "level_"):
             start = self.arrays[prefix + "start"]
             fresh = start >= first_row + begin
             self.arrays[prefix + "origin"][fresh] = events[start[fresh] - first_row]
-        over = self._over(limits)
         if self.calibrating:
             self.buffer = np.concatenate([self.buffer, values[begin:end, self.calibrating]])
             if len(self.buffer) >= self._calibration_rows:
                 self._calibrate()
-        return end, over
+        return int(end), self._name(int(place))
 
     def histogram(self, slot: int | None) -> Histogram:
         """Return the values of a feature, or of the label, that later rows are compared with."""
@@ -190,18 +189,14 @@ class Series:
         levels[0] = rows / _SHARES["loss"] / 2  # half of its bets play
         return np.stack([values * betting.VALUE_BETS, levels * betting.LEVEL_BETS])
 
-    def _over(self, limits: Floats) -> Name | None:
-        """Return the series that is furthest beyond its limit."""
-        wealth = [
-            self.arrays[prefix + "wealth"].sum(axis=1) * self.arrays[prefix + "block"] for prefix in ("", "level_")
-        ]
-        beyond = np.stack(wealth) / limits
-        row, place = divmod(int(beyond.argmax()), 1 + self.width)
-        if beyond[row, place] <= 1.0:
+    def _name(self, place: int) -> Name | None:
+        """Return the series at a place that `glasstream.incidents.betting.feed` found."""
+        if place < 0:
             return None
-        if place == 0:
-            return Name("label" if row == 0 else "loss", 0)
-        return Name("input" if row == 0 else "reasoning", place - 1)
+        level, slot = divmod(place, 1 + self.width)
+        if slot == 0:
+            return Name("loss" if level else "label", 0)
+        return Name("reasoning" if level else "input", slot - 1)
 
     def _forget_bets(self, prefix: str, which: slice) -> None:
         for name, fresh in (("wealth", 0.0), ("best", 1.0), ("product", 1.0), ("gathered", 0)):
