@@ -34,6 +34,7 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 
 import numpy as np
 
+DATA = Path(os.environ.get("GLASSTREAM_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 SETS = "auto_mpg,air_quality,qm9_10k,breast_cancer_wdbc,eeg_eye_state,higgs_10k"
 """Data sets whose Euclidean areas differ from the paper's."""
 NEIGHBOURS, LEARNERS, BETA, RIDGE, ITERATIONS, TOLERANCE = 5, 20, 5.0, 1e-3, 200, 1e-3
@@ -267,7 +268,7 @@ def checkout() -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("GLASSTREAM_DATA"), help="folder of the data sets")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
     parser.add_argument("--sets", default=SETS, help="data sets, with commas between them")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--descending", action="store_true", help="learn the upper half of a feature")
@@ -279,8 +280,6 @@ def main() -> None:
             found = theirs(dict(arrays), arguments.seeds)
         np.savez(arguments.one / "theirs.npz", **found)
         return
-    if arguments.data is None:
-        parser.error("expected the folder of the data sets in --data or GLASSTREAM_DATA, got none")
     python = arguments.python if (checkout() / "gbmap" / "gbmap.py").is_file() else None
     if python is None:
         print("theirs is left out: see GLASSTREAM_PEERS in gbmap.py", file=sys.stderr)

@@ -2,6 +2,8 @@
 
 The rows are cut in half in the order of one feature, which is then dropped. The first half is what a model learns, the
 second what it meets later. The chosen feature is the one whose split raises the model's loss most.
+
+`ops/docs/deviations.md` lists where this differs from the papers.
 """
 
 from collections import Counter
