@@ -169,7 +169,8 @@ class Witness:
                 told = True
                 outstanding = self._sent() - self.aggregated
                 self.lies.append(
-                    f"{outstanding} rows outstanding, none aggregated for {LIE_SECONDS:.0f} s, all are ready"
+                    f"{time.strftime('%H:%M:%S')}, {aggregated} rows aggregated: {outstanding} rows outstanding, none "
+                    f"aggregated for {LIE_SECONDS:.0f} s, all are ready"
                 )
 
 
