@@ -27,7 +27,7 @@ from tests.logs import messages, reference
 
 NOTHING = "nothing"
 AGAIN = "requests and their snapshots again"
-"""What the learner logs of each repair."""
+"""Words that the learner logs once for each repair."""
 
 
 def measure(holes: int, rows: int, model: str, folder: Path) -> dict[str, object]:

@@ -43,7 +43,7 @@ def learned() -> tuple[list[ExplainRequest], dict[int, Predictor]]:
 
 
 def entries(answers: Sequence[Contributions]) -> dict[int, tuple[Any, ...]]:
-    """What the answers say of each entry."""
+    """Return what the answers say of each entry, by its number."""
     found: dict[int, tuple[Any, ...]] = {}
     for answer in answers:
         answer = contributions.decode(contributions.encode(answer))

@@ -94,7 +94,7 @@ def test_the_stages_publish_what_the_plain_loop_does_whatever_happens(tmp_path: 
 
 
 def test_effects_need_no_labels(tmp_path: Path) -> None:
-    """Whether labels come with their events, later or never, the effects are the same bytes, and as if by rows."""
+    """The effects are the same bytes if labels come with their events, later or never, and equal those by rows."""
     of = settings(tmp_path, MODELS["translated"], "explain.unlabelled=true")
     made = [{**event(number), "y": str(TEXT[number % len(TEXT)])} for number in range(90)]
     late = apart(made, delays("random:30", 90))

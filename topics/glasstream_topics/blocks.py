@@ -13,7 +13,7 @@ from glasstream_topics import frames, methods
 from glasstream_topics.contract import Natural, StreamName
 from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
-from glasstream_topics.methods import EFFECTS, LABELLED
+from glasstream_topics.methods import BOTH, EFFECTS, LABELLED
 
 VERSION: Final = 1
 TEXT: Final = 2
@@ -74,7 +74,7 @@ class Block:
     first_row: Natural
     version: Natural
     seqs: Array
-    parts: list[Annotated[int, msgspec.Meta(ge=EFFECTS, le=EFFECTS | LABELLED)]] = field(default_factory=list)
+    parts: list[Annotated[int, msgspec.Meta(ge=EFFECTS, le=BOTH)]] = field(default_factory=list)
     row: Natural = 0
     times: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -196,7 +196,7 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
     """Return how a block contradicts itself; `group` is the field whose arrays must have these shapes."""
     count, d = block.count, len(block.names)
     found = frames.mismatch("seqs", block.seqs, "int64", (count,))
-    if len(block.parts) not in (0, count) or not all(EFFECTS <= one <= EFFECTS | LABELLED for one in block.parts):
+    if len(block.parts) not in (0, count) or not all(EFFECTS <= one <= BOTH for one in block.parts):
         return [*found, f"expected the parts of {count} entries, or none, got {block.parts}"]
     sizes = {"d": d, "k": max(1, len(block.classes))}
     sizes |= {"rows": int(block.has(LABELLED).sum()), "events": int(block.has(EFFECTS).sum())}

@@ -30,7 +30,7 @@ LISTED: Final = 1_000
 """Largest number of elements in the header `rejected`. If more are rejected, `rejected_count` has their number."""
 
 NOT_LISTED: Final = "not_listed"
-"""What stands for the reasons of elements beyond `LISTED` in a count."""
+"""Reason under which elements beyond `LISTED` are counted, because their own reasons are not listed."""
 
 KEY_BYTES: Final = 1_024
 """A letter with a value always keeps a key up to this size. No stream name is longer."""

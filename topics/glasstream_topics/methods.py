@@ -32,6 +32,8 @@ EFFECTS: Final = 1
 """Part of an entry's explanation that needs no label."""
 LABELLED: Final = 2
 """Part of an entry's explanation that needs the label: importance, loss and what is watched for incidents."""
+BOTH: Final = EFFECTS | LABELLED
+"""Both parts."""
 _COUNTS: Final = ("rows", "events")
 _SQUARES: Final = ("squared", "brier")
 _OF_NUMBERS: Final = ("squared", "absolute")

@@ -19,7 +19,7 @@ from glasstream.settings import Settings
 from glasstream_topics import drift
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.drift import CurveFields
-from glasstream_topics.methods import EFFECTS, LABELLED, METHODS
+from glasstream_topics.methods import BOTH, EFFECTS, LABELLED, METHODS
 
 EVERY, KEPT = 1_000, 4
 """With α = 0.001, the default, a smoothed curve looks back on about 1,000 rows."""
@@ -84,7 +84,7 @@ class Alarms:
         ]
         if "loss" in self.settings.drift.signals and part & LABELLED:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
-        series = None if part == LABELLED | EFFECTS else self._series(len(block.names))
+        series = None if part == BOTH else self._series(len(block.names))
         for found in self.watch.feed(watched, series):
             at, about_loss = found.alarm.row, found.signal == "loss"
             if curves_at is not None:

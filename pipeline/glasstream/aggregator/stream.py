@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from glasstream.aggregator.alarms import EVERY, Alarms
 from glasstream.aggregator.incidents import Incidents
-from glasstream.aggregator.timeline import BOTH, Span, Timeline
+from glasstream.aggregator.timeline import Span, Timeline
 from glasstream.errors import StateError
 from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.errors import FrameError
-from glasstream_topics.methods import EFFECTS, LABELLED, METHODS
+from glasstream_topics.methods import BOTH, EFFECTS, LABELLED, METHODS
 
 
 @dataclass(slots=True)

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream_topics.blocks import Block
-from glasstream_topics.methods import EFFECTS, LABELLED
-
-BOTH = EFFECTS | LABELLED
+from glasstream_topics.methods import BOTH, LABELLED
 
 
 class Span(NamedTuple):

@@ -79,7 +79,7 @@ class Standing:
 
     @property
     def diverged(self) -> bool:
-        """Whether the errors of a regression model have left the scale of its labels, so that nothing explains it.
+        """Whether a regression model errs far beyond the scale of its labels, so that its explanations mean nothing.
 
         >>> Standing(100, 900.0, 2.0, 3.0, None, largest=8.0).diverged
         True

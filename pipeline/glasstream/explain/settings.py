@@ -43,7 +43,7 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Confidence level of the intervals.
     unlabelled
         Compute effects, their importance and their alarms on every event when it arrives, whether it has a label or
-        not. It needs the method ``ipdp``. All else that is explained stays a matter of labelled rows.
+        not. It needs the method ``ipdp``. Everything else is computed on labelled rows only.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"

@@ -122,6 +122,18 @@ def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _play_block(product, rows, bets, wealth, best, start, row):  # type: ignore[no-untyped-def]
+    """Play the bets of a series at the last row of a block, empty their products, and return the summed wealth."""
+    together = 0.0
+    for bet in range(bets):
+        factor = product[bet] if rows == 1 else product[bet] ** (1.0 / rows)
+        wealth[bet], best[bet], start[bet] = _play(wealth[bet], best[bet], start[bet], row, factor)
+        together += wealth[bet]
+        product[bet] = 1.0
+    return together
+
+
+@kernel
 def add_to_sums(value, rows, memory, open_sums, squares, s, first):  # type: ignore[no-untyped-def]
     """Add a value of a series to its sums of 1, 2, 4, ... rows, and complete sums to the mean square of their length.
 
@@ -261,14 +273,7 @@ def feed(  # type: ignore[no-untyped-def]
                     add_to_sums(v, seen[s], np.inf, open_sums, squares, s, 0)
                     add_to_sums(v * v - 1.0 / 3.0, seen[s], np.inf, open_sums, squares, s, SCALES)
                 if gathered[s] >= block[s]:
-                    together = 0.0
-                    for bet in range(VALUE_BETS):
-                        factor = product[s, bet] if block[s] == 1 else product[s, bet] ** (1.0 / block[s])
-                        wealth[s, bet], best[s, bet], start[s, bet] = _play(
-                            wealth[s, bet], best[s, bet], start[s, bet], row, factor
-                        )
-                        together += wealth[s, bet]
-                        product[s, bet] = 1.0
+                    together = _play_block(product[s], block[s], VALUE_BETS, wealth[s], best[s], start[s], row)
                     beyond = together * block[s] / limits[s]
                     if beyond > furthest:
                         over, furthest = s, beyond
@@ -288,16 +293,9 @@ def feed(  # type: ignore[no-untyped-def]
                     size = (stake if bet < half else -stake) / (1 << (bet % half))
                     level_product[s, bet] *= max(_LEAST, 1.0 + size * z)
                 if level_gathered[s] >= level_block[s]:
-                    together = 0.0
-                    for bet in range(bets):
-                        factor = level_product[s, bet]
-                        if level_block[s] > 1:
-                            factor = factor ** (1.0 / level_block[s])
-                        level_wealth[s, bet], level_best[s, bet], level_start[s, bet] = _play(
-                            level_wealth[s, bet], level_best[s, bet], level_start[s, bet], row, factor
-                        )
-                        together += level_wealth[s, bet]
-                        level_product[s, bet] = 1.0
+                    together = _play_block(
+                        level_product[s], level_block[s], bets, level_wealth[s], level_best[s], level_start[s], row
+                    )
                     beyond = together * level_block[s] / level_limits[s]
                     if beyond > furthest:
                         over, furthest = width + s, beyond

@@ -157,10 +157,10 @@ class StreamLearner:
         self._targets: list[float] = []
         self._entries = Entries() if settings.explain.unlabelled else None
         self._passing: list[int] = []
-        """What each event or label of the open block passes through, with `explain.unlabelled`: `EFFECTS`, `LABELLED`
-        or both."""
+        """Parts whose background and draws each event or label of the open block passes through, with
+        `explain.unlabelled`."""
         self._parts: list[int] = []
-        """What it is explained for, likewise; 0 for nothing."""
+        """Parts for which each of them is explained; 0 for none."""
         self._flush_before = False
         self._through_river = False
         self._version = 0
