@@ -73,7 +73,14 @@ def incidents(names: dict[str, Any]) -> None:
     assert names["curve"].feature == names["leading"]
 
 
-EXPECTED = {"estimators": estimators, "incidents": incidents}
+def production(names: dict[str, Any]) -> None:
+    assert names["accuracy"]["before"] > 0.95 and names["accuracy"]["after"] < 0.6
+    assert names["incident"].verdict == "concept_moved" and abs(names["incident"].onset.row - 4_000) < 100
+    assert {one.feature for one in names["incident"].features} <= {"age", "elevel"}
+    assert names["leading"] in {"age", "elevel"} and names["curve"].feature == names["leading"]
+
+
+EXPECTED = {"estimators": estimators, "incidents": incidents, "production": production}
 """What holds at the end of each notebook."""
 
 

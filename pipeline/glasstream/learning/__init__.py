@@ -57,8 +57,8 @@ Exactness
 - ``x ** 2`` and ``x ** 0.5`` are libm's ``pow`` in CPython, which LLVM would replace by a product and a square root.
   Exponents are therefore read from an array.
 - From Python 3.12 on, ``sum`` compensates what it rounds away; the kernels sum as it does (`glasstream.learning.sums`).
-  The leaves of a forest of classifiers hold integers beside floats, which ``sum`` treats differently, so `take` refuses
-  such a forest there.
+  Python 3.12 and 3.13 add integers among floats as they are. The leaves of a forest of classifiers hold both, so each
+  node keeps how many of its weights are floats.
 - Weights of events are whole numbers, so sums of the weights of categories do not depend on their order.
 - Where two categories of a nominal feature are equally good binary splits, the one that the leaf saw first wins. River
   takes the first of a set, which for texts depends on PYTHONHASHSEED.
