@@ -375,6 +375,15 @@ def test_who_sheds_goes_on_and_says_what_was_not_explained(caplog: pytest.LogCap
     assert "waits for the aggregator" not in caplog.text
 
 
+def test_a_learner_that_waits_often_says_so_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    pipeline = Pipeline(settings("limits.rows_ahead=20"))
+    pipeline.run(log(210))
+    lines = [line for line in caplog.messages if "waits for the aggregator at row" in line]
+    numbers = [line.partition("wait number ")[2].split()[0] for line in lines]
+    assert "10" in numbers and {*numbers} <= {"1", "10", "100"}
+
+
 def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_explained(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

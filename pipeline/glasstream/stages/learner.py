@@ -304,9 +304,13 @@ class LearnerTask:
 
     async def _hold_back(self, learner: StreamLearner) -> None:
         """Wait until the aggregator has caught up. Cut, send and commit meanwhile what has been learned."""
-        log.info("stream %r waits for the aggregator at row %d", learner.stream, learner.rows)
         self._holding_back = True
         self.bounds_hit += 1
+        if str(self.bounds_hit).strip("0") == "1":
+            log.info(
+                "stream %r waits for the aggregator at row %d (wait number %d of this partition)",
+                learner.stream, learner.rows, self.bounds_hit,
+            )  # fmt: skip
         self.core.cut()
         while self._backlog.full(learner.stream, learner.entries + self._look_every):
             await self._progress.moved()
