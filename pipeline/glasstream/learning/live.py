@@ -1,6 +1,7 @@
 """Live models: they predict and learn in the place of a River model."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
@@ -47,7 +48,7 @@ LARGEST: Final = 1e100
 """Values beyond ±this are refused: squares of squares of them would be infinite."""
 ERRORS: Final[dict[int, Exception]] = {
     RAISED: OverflowError(34, "Numerical result out of range"),
-    DIVIDED: ZeroDivisionError("float division by zero"),
+    DIVIDED: ZeroDivisionError("division by zero" if sys.version_info >= (3, 14) else "float division by zero"),
 }
 """What River raises for outcomes."""
 _BLOCKS: Final = {

@@ -162,7 +162,9 @@ class StateLane(Lane):
         self._collected.set()
         if outputs:
             self._writing = asyncio.get_running_loop().run_in_executor(self.stage.threads, self._write, outputs)
-            await asyncio.shield(self._writing)
+            self._writing.add_done_callback(lambda writing: writing.exception())  # seen, even if nobody waits any more
+            await asyncio.wait({self._writing})  # unlike `await` alone, this does not cancel it
+            self._writing.result()
             self._writing = None
             if self.open:
                 self.state.committed()
@@ -243,7 +245,6 @@ class StateLane(Lane):
             if not self._writing.done():
                 self.state.dropped()
                 return  # the thread still uses the producer; the next owner fences it
-            self._writing.exception()  # ignore the error, because the partition is no longer ours
         await asyncio.get_running_loop().run_in_executor(self.stage.threads, self.producer.close)
         self.state.dropped()
 
