@@ -1,7 +1,6 @@
 """Live models: they predict and learn in the place of a River model."""
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
@@ -46,9 +45,19 @@ from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
 
 LARGEST: Final = 1e100
 """Values beyond ±this are refused: squares of squares of them would be infinite."""
+
+
+def _division_by_zero(zero: float = 0.0) -> ZeroDivisionError:
+    """Return what this Python raises for floats; the text differs between versions."""
+    try:
+        return ZeroDivisionError(1.0 / zero)
+    except ZeroDivisionError as error:
+        return ZeroDivisionError(*error.args)
+
+
 ERRORS: Final[dict[int, Exception]] = {
     RAISED: OverflowError(34, "Numerical result out of range"),
-    DIVIDED: ZeroDivisionError("division by zero" if sys.version_info >= (3, 14) else "float division by zero"),
+    DIVIDED: _division_by_zero(),
 }
 """What River raises for outcomes."""
 _BLOCKS: Final = {
