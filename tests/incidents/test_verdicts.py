@@ -27,15 +27,15 @@ FIRST = 100 + AT
 """Row of the change."""
 
 CASES = [
-    (swapped, "feature_broken", {"a": "swapped", "b": "swapped"}, "a and b arrive swapped since row 3,"),
-    (scaled, "feature_broken", {"b": "scaled"}, "b is multiplied by 1000 since row 3,"),
-    (missing, "feature_broken", {"a": "missing"}, "a is often missing since row 3,"),
-    (constant, "feature_broken", {"b": "constant"}, "b has only one value since row 3,"),
-    (alive, "feature_alive", {"still": "alive"}, "still came alive since row 3,"),
-    (data_moved, "data_moved", {"b": "shifted", "colour": "shifted"}, "moved since row 3,"),
-    (concept_moved, "concept_moved", {}, "the labels follow another rule since row 3,"),
-    (labels_shifted, "labels_shifted", {"a": "shifted"}, "the shares of the labels changed since row 3,"),
-    (model_replaced, "model_replaced", {}, "the model got worse since row 3,"),
+    (swapped, "feature_broken", {"a": "swapped", "b": "swapped"}, "a and b arrive swapped from row 3,"),
+    (scaled, "feature_broken", {"b": "scaled"}, "b is multiplied by 1000 from row 3,"),
+    (missing, "feature_broken", {"a": "missing"}, "a is often missing from row 3,"),
+    (constant, "feature_broken", {"b": "constant"}, "b has only one value from row 3,"),
+    (alive, "feature_alive", {"still": "alive"}, "still came alive at row 3,"),
+    (data_moved, "data_moved", {"b": "shifted", "colour": "shifted"}, "moved at row 3,"),
+    (concept_moved, "concept_moved", {}, "the labels follow another rule from row 3,"),
+    (labels_shifted, "labels_shifted", {"a": "shifted"}, "the shares of the labels changed at row 3,"),
+    (model_replaced, "model_replaced", {}, "the model got worse at row 3,"),
     (reasoning_moved, "reasoning_moved", {"a": None, "b": None}, "the model relies differently on a and b"),
 ]
 

@@ -15,9 +15,8 @@ _FAULTS = {
 
 def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, after: float) -> str:
     """Return what happened, since when, and what it did to the loss."""
-    what, more = _what(judgement)
-    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
-    return f"{what} since row {onset.row:,}{time}{more}; {_loss(loss_name, before, after)}."
+    row = f"row {onset.row:,}" + (f" ({utc(onset.ts)})" if onset.ts is not None else "")
+    return f"{_what(judgement, f'at {row}', f'from {row} on')}; {_loss(loss_name, before, after)}."
 
 
 def utc(ts: int) -> str:
@@ -29,26 +28,27 @@ def utc(ts: int) -> str:
     return f"{np.datetime_as_string(np.datetime64(ts, 'ms'), unit='m').replace('T', ' ')} UTC"
 
 
-def _what(judgement: Judgement) -> tuple[str, str]:
-    """Return what happened, and what to add after the row."""
+def _what(judgement: Judgement, at: str, since: str) -> str:
+    """Return what happened at a row, or holds since then."""
     features = judgement.features
     match judgement.verdict:
         case "feature_broken":
-            return _broken([one for one in features if one.fault not in ("shifted", "alive", None)]), ""
+            return f"{_broken([one for one in features if one.fault not in ('shifted', 'alive', None)])} {since}"
         case "feature_alive":
-            return f"{_names([one for one in features if one.fault == 'alive'])} came alive", ""
+            return f"{_names([one for one in features if one.fault == 'alive'])} came alive {at}"
         case "data_moved":
-            return f"{_names(features)} moved", ", and the labels follow the same rule as before"
+            return f"{_names(features)} moved {at}, and the labels follow the same rule as before"
         case "concept_moved":
-            return "the labels follow another rule", ", although the inputs are as before"
+            return f"the labels follow another rule {since}, although the inputs are as before"
         case "labels_shifted":
-            return "the shares of the labels changed", ""
+            return f"the shares of the labels changed {at}"
         case "model_replaced":
-            return "the model got worse", ", although rows with equal inputs have the same labels as before"
+            return f"the model got worse {at}, although rows with equal inputs have the same labels as before"
         case "reasoning_moved":
-            return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
+            names = _names(features)
+            return f"the model relies differently on {names} {since}, although inputs and labels are as before"
         case _:
-            return "something changed", ", and the evidence fits no single cause"
+            return f"something changed {at}, and the evidence fits no single cause"
 
 
 def _broken(features: list[Affected]) -> str:
