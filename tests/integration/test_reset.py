@@ -61,6 +61,5 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     deployment.kill("learner-1")
     deployment.send(*messages(0, 60))
     said = commands.well("reset", "s", "--yes").out
-    assert (
-        "messages behind on partition 0" in said and "starts a later epoch, after those of earlier reset marks" in said
-    )
+    assert "messages behind on partition 0" in said
+    assert "starts a later epoch (earlier reset marks decide which one)" in said

@@ -59,7 +59,7 @@ def test_a_wide_stream_shows_its_most_important_features_and_counts_the_others()
     one.table(1.0)
     text = shown.getvalue()
     assert "feature_0 " in text and "feature_29 " in text and "feature_30" not in text
-    assert "and 270 features of less importance, which the topic holds" in text
+    assert "and 270 less important features (the topic has them, too)" in text
 
 
 def test_no_zero_is_negative() -> None:
@@ -72,11 +72,8 @@ def test_no_zero_is_negative() -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("no", "warning: the model is no better than a baseline: the model is right in 75.0%, always 'no' is right in"),
-        (
-            "right",
-            "baselines: the model is right in 100.0%, always 'no' is right in 75.0%, the previous label in 50.0%",
-        ),
+        ("no", "warning: the model is no better than a baseline: right in 75.0% (the model), 75.0% (always 'no'), "),
+        ("right", "baselines: right in 100.0% (the model), 75.0% (always 'no'), 50.0% (the previous label)"),
     ],
 )
 def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> None:

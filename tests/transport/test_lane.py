@@ -110,7 +110,7 @@ def test_what_is_lost_of_the_users_log_stops_the_partition_and_is_told_once(
     assert [message.offset for _, message in lane.waiting] == list(range(10)), "all before it, and nothing after"
     assert lane.stall is not None and lane.stall.endswith("; do this")
     assert ("offsets 10 to 19" in lane.stall) is (low > 10)
-    assert (f"before offset 10 was read, but the broker lost the end of the log: it is {high}" in lane.stall) is (
+    assert (f"before offset 10 was read, but the broker lost the end of the log: it ends at {high}" in lane.stall) is (
         low <= 10
     )
     assert consumer.held == {HERE} and not consumer.skipped

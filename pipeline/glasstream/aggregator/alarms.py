@@ -164,7 +164,9 @@ class Alarms:
             The state is incomplete.
         """
         if "drift" not in meta:
-            raise StateError("drift detectors: expected their state, got none: it is of a version without; start anew")
+            raise StateError(
+                "drift detectors: expected their state, got none: a version without them saved it; start a new epoch"
+            )
         own = meta["drift"]
         self.watch.restore(own["detectors"], arrays)
         self.kept = [

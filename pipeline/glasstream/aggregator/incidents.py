@@ -76,5 +76,7 @@ class Incidents:
             The state is incomplete.
         """
         if "incidents" not in meta:
-            raise StateError("incidents: expected their state, got none: it is of a version without; start anew")
+            raise StateError(
+                "incidents: expected their state, got none: a version without them saved it; start a new epoch"
+            )
         self.watch.restore(meta["incidents"], arrays)

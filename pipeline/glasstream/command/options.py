@@ -47,8 +47,8 @@ def data_option(command: F) -> F:
     return click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="With --broker local, the folder that an earlier `run --data` wrote. The command runs Kafka on that data "
-        "until it ends.",
+        help="With --broker local, the folder that an earlier `run --data` wrote. Kafka runs on that data as long as "
+        "this command runs.",
     )(command)
 
 

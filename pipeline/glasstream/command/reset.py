@@ -53,7 +53,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
             click.echo("nothing was written")
             return 0
         mark = send_mark(settings, stream)
-        where = "a later epoch, after those of earlier reset marks" if behind else f"epoch {one.epoch + 1}"
+        where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
         click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
             _wait(mark, settings)

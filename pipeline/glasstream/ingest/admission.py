@@ -133,7 +133,7 @@ class Admission:
             )
             return (
                 Reason.TOO_MANY_CLASSES,
-                f"expected {most} in this stream, got {name!r:.60} beyond them; if `y` is an id or free text, send "
+                f"expected {most} in this stream, got one more, {name!r:.60}; if `y` is an id or free text, send "
                 "the class instead and begin the stream anew with a reset mark; if there are that many classes, raise "
                 "limits.classes",
             )

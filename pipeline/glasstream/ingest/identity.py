@@ -40,8 +40,8 @@ def stream_name(message: Message, settings: Settings, known: Collection[str]) ->
     if name not in known and len(known) >= limits.streams:
         return (
             Reason.TOO_MANY_STREAMS,
-            f"expected at most {limits.streams} streams on a partition (limits.streams), got {name!r} "
-            "beyond them; allow more, or spread them over more partitions",
+            f"expected at most {limits.streams} streams on a partition (limits.streams), got one more, "
+            f"{name!r}; allow more, or spread them over more partitions",
         )
     return name
 

@@ -35,8 +35,8 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "model_replaced": (
         "Inputs and labels are as before, and the model is worse and has not recovered. Check whether somebody "
-        "replaced the model, its state or its settings at that time, and whether what it learned since then was right. "
-        "If the model does it by itself, a forest is steadier than one adaptive tree."
+        "replaced the model, its state or its settings at that time, and whether the events that it has learned since "
+        "were right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "

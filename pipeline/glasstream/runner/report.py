@@ -263,12 +263,12 @@ class Report:
         if standing is None:
             return
         if standing.of_classes:
-            always = f"always '{standing.most_frequent}' is right in {standing.constant:.1%}"
-            previous = f"the previous label in {standing.no_change:.1%}"
-            line = f"the model is right in {standing.model:.1%}, {always}, {previous}"
+            always = f"{standing.constant:.1%} (always '{standing.most_frequent}')"
+            previous = f"{standing.no_change:.1%} (the previous label)"
+            line = f"right in {standing.model:.1%} (the model), {always}, {previous}"
         else:
-            means = f"the mean so far {number(standing.constant)}, the previous label {number(standing.no_change)}"
-            line = f"mean absolute error of the model {number(standing.model)}, {means}"
+            means = f"{number(standing.constant)} (the mean so far), {number(standing.no_change)} (the previous label)"
+            line = f"mean absolute error {number(standing.model)} (the model), {means}"
         if standing.beaten:
             self._say(f"baselines: {line}")
         else:

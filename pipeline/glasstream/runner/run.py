@@ -409,8 +409,8 @@ def _draining(predicted: int, monitor: Monitor, replay: Replay, stream: str) -> 
     progress = monitor.progress
     rows = progress.entries.get(stream, 0)
     return (
-        f"draining: {predicted:,} of {replay.sent:,} events written are predicted and learned, "
-        f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} rows learned are explained"
+        f"draining: {predicted:,} of {replay.sent:,} written events have been predicted and learned, "
+        f"{min(rows, progress.aggregated.get(stream, 0)):,} of {rows:,} learned rows have been explained"
     )
 
 

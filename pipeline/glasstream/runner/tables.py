@@ -75,7 +75,7 @@ def _fill(table: Table, rows: Sequence[Sequence[str]], things: str) -> None:
     for row in rows[:_LONGEST]:
         table.add_row(*(Text(cell) for cell in row))
     if len(rows) > _LONGEST:
-        table.caption = f"and {len(rows) - _LONGEST:,} {things} of less importance, which the topic holds"
+        table.caption = f"and {len(rows) - _LONGEST:,} less important {things} (the topic has them, too)"
         table.caption_justify = "left"
 
 

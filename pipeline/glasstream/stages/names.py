@@ -197,9 +197,9 @@ def begin_of_epoch(
         expect_same_topic(where, events, found.topic_id, topic_id, LOST_EVENTS)
         if found.offset > high:
             raise LostInputError(
-                f"{where}: the state has consumed {events}[{partition}] up to offset {found.offset}, but the "
-                f"topic ends at {high}: the broker lost the end of the log, or the topic was deleted and created "
-                f"again; {LOST_EVENTS}"
+                f"{where}: the saved state continues at offset {found.offset} of {events}[{partition}], but the topic "
+                f"ends at {high}: the broker lost the end of the log, or the topic was deleted and created again; "
+                f"{LOST_EVENTS}"
             )
         return epoch, None
     latest = max(streams, default=-1)

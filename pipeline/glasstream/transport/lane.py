@@ -158,7 +158,8 @@ class Lane(ABC):
         if position < low:
             what = f"the broker removed offsets {position} to {low - 1} before they were read"
         else:
-            what = f"everything before offset {position} was read, but the broker lost the end of the log: it is {high}"
+            what = f"everything before offset {position} was read, but the broker lost the end of the log: "
+            what += f"it ends at {high}"
         if not stage.replaceable_input:
             self.give_up(f"{what}; {stage.remedy}")
         elif position < low:

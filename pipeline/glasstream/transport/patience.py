@@ -109,7 +109,7 @@ class Patience:
             return None
         return (
             f"{self.what}: {self._cause}; since {self._at} ({self._clock() - since:.0f} s). The worker continues by "
-            "itself when enough brokers answer (to write: as many as min.insync.replicas)"
+            "itself when enough brokers answer (to write, at least min.insync.replicas of them)"
         )
 
 

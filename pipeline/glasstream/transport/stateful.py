@@ -429,12 +429,12 @@ class StatefulStage(Stage):
         if low <= start <= high:
             return start
         if self.replaceable_input:
-            log.warning("%s: reading from offset %d, because the broker keeps %d to %d", place, low, low, high)
+            said = "%s: reading from offset %d, because the broker has only offsets %d to %d"
+            log.warning(said, place, low, low, high)
             return low
         if start < low:
             raise LostInputError(
-                f"{place} must be read again from offset {start}, but the broker keeps it from {low} on only; "
-                f"{self.remedy}"
+                f"{place} must be read again from offset {start}, but the broker keeps it from {low} on; {self.remedy}"
             )
         raise LostInputError(
             f"{place} ends at offset {high}, but the state in {self.state_topic}[{partition}] continues at {start}: "

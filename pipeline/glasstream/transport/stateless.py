@@ -103,7 +103,7 @@ def _beginning(tp: TP, committed: int | None, kept: tuple[int, int]) -> int:
     if committed is None or low <= committed <= high:
         return low if committed is None else committed
     log.warning(
-        "%s[%d]: everything before offset %d was processed, but the broker keeps %d to %d; reading from %d",
+        "%s[%d]: everything before offset %d was processed, but the broker has only offsets %d to %d; reading from %d",
         tp.topic, tp.partition, committed, low, high, low,
     )  # fmt: skip
     return low

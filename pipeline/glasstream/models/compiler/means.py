@@ -88,6 +88,6 @@ def _check_linear(model: Any) -> None:
     if type(model) is not linear_model.LinearRegression or type(model.loss) not in IDENTITY_LOSSES:
         loss = f" with the loss {type(model.loss).__name__}" if type(model) is linear_model.LinearRegression else ""
         raise NotCompilable(
-            f"leaves with a {type(model).__name__}{loss} have no compiled form; LinearRegression with a loss that "
-            "leaves its linear form as it is has"
+            f"leaves with a {type(model).__name__}{loss} have no compiled form; use a LinearRegression with a loss "
+            "that does not transform its predictions"
         )

@@ -122,8 +122,8 @@ def _apply(transformer: Any, columns: Columns, script: _Script) -> Columns:
         return _union([_apply(part, columns, script) for part in transformer.transformers.values()], script)
     if kind not in TRANSFORMERS:
         raise NotCompilable(
-            f"the transformer {kind.__name__} has no compiled form; "
-            f"{', '.join(sorted(known.__name__ for known in TRANSFORMERS))}, pipelines and unions of them have"
+            f"the transformer {kind.__name__} has no compiled form; only these have one: "
+            f"{', '.join(sorted(known.__name__ for known in TRANSFORMERS))}, and pipelines and unions of them"
         )
     return TRANSFORMERS[kind](transformer, columns, script)
 
@@ -208,7 +208,7 @@ def _max_abs(transformer: Any, name: str) -> tuple[float, float] | None:
 
 def _binarized(transformer: Any, columns: Columns, script: _Script) -> Columns:
     if transformer.dtype not in (bool, int, float):
-        raise NotCompilable(f"a Binarizer to {transformer.dtype} has no compiled form; to bool, int or float has")
+        raise NotCompilable(f"a Binarizer to {transformer.dtype} has no compiled form; use bool, int or float")
     made = []
     for column in columns:
         if column.type is not str:
@@ -285,7 +285,7 @@ def _keys(transformer: Any, column: _Column) -> set[Hashable]:
         if column.type is bool:
             return {False, True}
         raise NotCompilable(
-            f"a OneHotEncoder with drop_zeros before {column.name!r} has no compiled form: numbers have no end"
+            f"a OneHotEncoder with drop_zeros before {column.name!r} has no compiled form: any number may come"
         )
     # Also texts that it has not met in this column, but whose name another column has given: a_b of c and a of b_c.
     clashing = {key for key in column.categories if f"{column.name}_{key}" in transformer._zero_dict}

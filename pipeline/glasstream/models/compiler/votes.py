@@ -54,7 +54,7 @@ def check_splitter(tree: Any) -> None:
     if tree.leaf_prediction != "mc" and type(tree.splitter) not in _SPLITTERS:
         raise NotCompilable(
             f"naive Bayes leaves with a {type(tree.splitter).__name__} have no compiled form; "
-            "GaussianSplitter and ExhaustiveSplitter have, and leaf_prediction='mc' with any splitter"
+            "use GaussianSplitter or ExhaustiveSplitter, or leaf_prediction='mc' with any splitter"
         )
 
 

@@ -102,8 +102,8 @@ def retention(context: DoctorContext) -> list[Finding]:
         return [warn(check, f"{shown}, and without checkpoints a restart has to begin with the first event", do)]
     if 0 <= age < _CHECKPOINTS_KEPT * settings.checkpoint.seconds:
         do = "lengthen retention.ms of the topic, or shorten checkpoint.seconds"
-        said = f"{shown}; checkpoints are {settings.checkpoint.seconds:g} s apart, and a restart reads on from one"
-        return [warn(check, said, do)]
+        apart = f"{settings.checkpoint.seconds:g} s apart"
+        return [warn(check, f"{shown}, but a restart reads it from a checkpoint on, and these are {apart}", do)]
     return [ok(check, shown)]
 
 
