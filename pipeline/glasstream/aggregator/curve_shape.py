@@ -12,7 +12,7 @@ have. It is 0 if the curves differ by a constant only.
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def importance_of(curve: Floats, *, categorical: bool) -> tuple[float, float]:
     return float(importance), float(deviation)
 
 
-@kernel
+@bare_kernel
 def spread_of(marks, values, by_weight, categorical):  # type: ignore[no-untyped-def]
     """Return the importance and the deviation of the values whose mark is not NaN (`by_weight`: is above 0)."""
     count = 0
@@ -50,7 +50,7 @@ def spread_of(marks, values, by_weight, categorical):  # type: ignore[no-untyped
     return (np.sqrt(squares / (count - 1)) if count > 1 else 0.0), squares
 
 
-@kernel
+@bare_kernel
 def shape_distance(points, answers, grid, curve, weight, categorical):  # type: ignore[no-untyped-def]
     """Return the distance between a row's ICE curve and a smoothed curve; NaN if they have no point in common."""
     count = 0
@@ -72,6 +72,6 @@ def shape_distance(points, answers, grid, curve, weight, categorical):  # type: 
     return np.sqrt(squares / count)
 
 
-@kernel
+@bare_kernel
 def _comparable(point, grid, weight, categorical):  # type: ignore[no-untyped-def]
     return weight > 0.0 and (grid == point if categorical else not np.isnan(point))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from glasstream.aggregator.curve_shape import importance_of, shape_distance, spread_of
 from glasstream.aggregator.intervals import margin
 from glasstream.errors import StateError
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel
 
 Floats = NDArray[np.float64]
 _PER_POINT = ("grid", "curve", "weight", "spread")
@@ -55,6 +55,21 @@ class IceCurve(NamedTuple):
 
     grid: list[float]
     curve: list[float]
+
+
+class Shape(NamedTuple):
+    """Smoothed curve of one feature on one output as of the newest row; see `Effect`."""
+
+    slot: int
+    column: int
+    """Place of the output among those of the newest row."""
+    output: str | None
+    there: NDArray[np.int64]
+    """Places of the points, in the order of `grid`."""
+    grid: list[float]
+    curve: list[float]
+    importance: float
+    deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,24 +201,32 @@ class Curves:
         ice = self._ice_curves()
         variances = np.divide(self.spread, self.weight, out=np.zeros_like(self.spread), where=self.weight > 0.0)
         margins = margin(variances, self.weight, self.alpha, level)
-        for slot, c in np.argwhere(self.rows > 0).tolist():
-            there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
-            there = there[np.argsort(self.grid[slot, there, c], kind="stable")]
-            curve = self.curve[slot, there, c]
-            importance, deviation = importance_of(curve, categorical=bool(self.categorical[slot]))
+        for shape in self.shapes():
+            slot, c, there = shape.slot, shape.column, shape.there
             yield Effect(
                 slot=slot,
-                output=self.outputs[c],
+                output=shape.output,
                 kind="categorical" if self.categorical[slot] else "numeric",
-                grid=self.grid[slot, there, c].tolist(),
-                curve=curve.tolist(),
+                grid=shape.grid,
+                curve=shape.curve,
                 variance=variances[slot, there, c].tolist(),
                 margin=[None if isnan(one) else one for one in margins[slot, there, c].tolist()],
-                importance=importance,
-                deviation=deviation,
+                importance=shape.importance,
+                deviation=shape.deviation,
                 ice=ice[slot][c],
                 n=int(self.rows[slot, c]),
             )
+
+    def shapes(self) -> Iterator[Shape]:
+        """Yield the curve of every feature that has one on every output, ordered by slot and output."""
+        for slot, c in np.argwhere(self.rows > 0).tolist():
+            there = np.flatnonzero(self.weight[slot, :, c] > 0.0)
+            grid = self.grid[slot, there, c]
+            order = np.argsort(grid, kind="stable")
+            there = there[order]
+            curve = self.curve[slot, there, c]
+            importance, deviation = importance_of(curve, categorical=bool(self.categorical[slot]))
+            yield Shape(slot, c, self.outputs[c], there, grid[order].tolist(), curve.tolist(), importance, deviation)
 
     def copy(self) -> "Curves":
         """Return a copy that can be updated independently."""
@@ -283,6 +306,8 @@ class Curves:
 
 
 def _ice_curve(points: list[float], answers: list[float]) -> IceCurve:
+    if not any(map(isnan, points)) and not any(map(isnan, answers)):
+        return IceCurve(points, answers)
     known = [place for place, point in enumerate(points) if point == point and answers[place] == answers[place]]
     return IceCurve([points[place] for place in known], [answers[place] for place in known])
 
@@ -300,7 +325,7 @@ def _padded(array: Any, shape: tuple[int, ...], value: float) -> Any:
     return wide
 
 
-@kernel
+@bare_kernel
 def _smooth(  # type: ignore[no-untyped-def]
     alpha, points, ice, categorical, grid, curve, weight, spread, rows,
     importance, deviation, smoothed_importance, smoothed_deviation, distance,
@@ -319,7 +344,7 @@ def _smooth(  # type: ignore[no-untyped-def]
                     rows[j, c] = 0
 
 
-@kernel
+@bare_kernel
 def _importances(curve, weight, rows, categorical, out):  # type: ignore[no-untyped-def]
     for j in range(out.shape[0]):
         for c in range(out.shape[1]):
@@ -327,7 +352,7 @@ def _importances(curve, weight, rows, categorical, out):  # type: ignore[no-unty
                 out[j, c] = spread_of(weight[j, :, c], curve[j, :, c], True, categorical[j])[0]
 
 
-@kernel
+@bare_kernel
 def _enter(alpha, points, answers, categorical, grid, curve, weight, spread):  # type: ignore[no-untyped-def]
     """Add one row's curve to one smoothed curve, and return whether the row has any point."""
     keep = 1.0 - alpha

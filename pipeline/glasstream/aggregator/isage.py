@@ -24,7 +24,7 @@ from glasstream.aggregator.smoothing import Smoothing
 from glasstream.errors import StateError
 from glasstream.explain.isage import OpenContributions, first_largest
 from glasstream.explain.losses import Loss, losses
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class MeanPrediction:
         return cls(alpha, weight, raw)
 
 
-@kernel
+@bare_kernel
 def _enter(alpha, predictions, weight, raw, means):  # type: ignore[no-untyped-def]
     keep = 1.0 - alpha
     for i in range(predictions.shape[0]):

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel
 
 MEMORY = 20
 """Memory of the dependence estimate, relative to that of the smoothing. A shorter memory makes the estimate noisier.
@@ -125,7 +125,7 @@ def _widened(array: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return np.concatenate([array, np.zeros((*array.shape[:-1], missing))], axis=-1)
 
 
-@kernel
+@bare_kernel
 def _smooth(alpha, decay, values, weight, raw, spread, dependence, expected, seen):  # type: ignore[no-untyped-def]
     keep = 1.0 - alpha
     echo, product, square = dependence[ECHO], dependence[PRODUCT], dependence[SQUARE]
@@ -146,7 +146,7 @@ def _smooth(alpha, decay, values, weight, raw, spread, dependence, expected, see
             raw[j] = keep * raw[j] + alpha * value
 
 
-@kernel
+@bare_kernel
 def _expect(alpha, decay, seen, before, expected):  # type: ignore[no-untyped-def]
     """Advance by one row the expectations for contributions v of variance 1 with covariance rho^k at k rows apart.
 

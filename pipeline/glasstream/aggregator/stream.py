@@ -74,6 +74,11 @@ class StreamAggregator:
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
     records: list[OutputRecord] = field(default_factory=list)
     """Published records that the caller has not taken yet."""
+    _curves: HasCurves | None = field(init=False)
+    """The method that has curves. It is looked up once, because `isinstance` of a protocol is slow."""
+
+    def __post_init__(self) -> None:
+        self._curves = next((method for method in self.methods if isinstance(method, HasCurves)), None)
 
     @classmethod
     def empty(cls, stream: str, settings: Settings) -> "StreamAggregator":
@@ -177,7 +182,7 @@ class StreamAggregator:
         inside = slice(skip + entries.start, skip + entries.stop)
         before = None
         if self.alarms is not None:
-            before = next((method.copy() for method in self.methods if isinstance(method, HasCurves)), None)
+            before = None if self._curves is None else self._curves.copy()
         for timeline, span in zip(self.timelines, spans, strict=True):
             part = timeline.part
             own = block.within(part, inside)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.drift.detector import Alarm, Floats, Parameters
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel
 
 # Columns of `counts`: count of numbers in the window, count of bucket sizes in use, count of numbers since the detector
 # began, and whether the newest number raised an alarm.
@@ -125,7 +125,7 @@ def _widened(array: Any, shape: tuple[int, ...]) -> Any:
     return made
 
 
-@kernel
+@bare_kernel
 def _update(  # type: ignore[no-untyped-def]
     values, delta, clock, most, shortest, grace, totals, squares, filled, counts, sums, sides, widths
 ):
@@ -149,7 +149,7 @@ def _update(  # type: ignore[no-untyped-def]
                 _drop(total, square, full, count, bucket_sum)
 
 
-@kernel
+@bare_kernel
 def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
     """Add a number as a bucket of its own. Merge the two oldest buckets of each size that has too many."""
     if counts[_IN_USE] == 0:
@@ -180,7 +180,7 @@ def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-u
         number *= 2.0
 
 
-@kernel
+@bare_kernel
 def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
     """Remove the oldest buckets of a size."""
     for k in range(many, filled[size]):
@@ -189,7 +189,7 @@ def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
     filled[size] -= many
 
 
-@kernel
+@bare_kernel
 def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # type: ignore[no-untyped-def]
     """Return the size of the newer side of the first boundary, from old to new, that raises the alarm; 0 if none does.
 
@@ -226,7 +226,7 @@ def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # ty
     return found
 
 
-@kernel
+@bare_kernel
 def _drop(totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
     """Remove the oldest bucket from the window."""
     size = counts[_IN_USE] - 1

@@ -68,9 +68,10 @@ class Alarm:
         if self.rows >= JUDGED_AGAIN and self.due:
             self.sums[:], self.summed = 0.0, 0
         self.gathered = np.concatenate([self.gathered, values])
-        for row in levels:  # one by one: the sums must not depend on how blocks are cut
-            within = np.clip(row, low, high)
-            self.sums += np.stack([within, within * within, row])
+        within = np.clip(levels, low, high)
+        rows = np.stack([within, within * within, levels], axis=1)
+        # one by one: the sums must not depend on how blocks are cut
+        self.sums = np.add.accumulate(np.concatenate([self.sums[np.newaxis], rows]), axis=0)[-1]
         self.summed += len(values)
         self.rows += len(values)
 

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from glasstream.draws import Purpose, uniform
-from glasstream.jit import kernel
+from glasstream.jit import bare_kernel, kernel
 
 EDGES: Final = 16
 """Most edges of a series. Values between two edges share a bin, and each edge has a bin of its own."""
@@ -67,7 +67,7 @@ _UPWARDS, _BOTH_WAYS = 0.3, 0.12  # stake per standard deviation
 _PURPOSE = int(Purpose.INCIDENT)
 
 
-@kernel
+@bare_kernel
 def bin_of(value, edges, used):  # type: ignore[no-untyped-def]
     """Return the bin of a value: 0 if it is missing, odd between two edges, even on an edge."""
     if np.isnan(value):
@@ -84,7 +84,7 @@ def bin_of(value, edges, used):  # type: ignore[no-untyped-def]
     return 2 * low + 1
 
 
-@kernel
+@bare_kernel
 def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
     """Return the rank of a value of a bin among all counted values, as a share; `draw` breaks ties."""
     below = 0.0
@@ -93,7 +93,7 @@ def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
     return (below + draw * (counts[place] + 1.0)) / (counts[BINS] + 1.0)
 
 
-@kernel
+@bare_kernel
 def _factor(bet, rank):  # type: ignore[no-untyped-def]
     """Return the factor by which a bet on a rank multiplies its wealth. Its mean over uniform ranks is 1."""
     v = 2.0 * rank - 1.0
@@ -113,7 +113,7 @@ def _factor(bet, rank):  # type: ignore[no-untyped-def]
     return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if hit else 1.0 - _TAIL_BET
 
 
-@kernel
+@bare_kernel
 def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
     """Return a bet's new Shiryaev-Roberts statistic, its CUSUM, and the row at which the CUSUM began."""
     if best <= 1.0:
@@ -121,7 +121,7 @@ def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
     return min((wealth + 1.0) * factor, _MOST), min(best * factor, _MOST), start
 
 
-@kernel
+@bare_kernel
 def _play_block(product, rows, bets, wealth, best, start, row):  # type: ignore[no-untyped-def]
     """Play the bets of a series at the last row of a block, empty their products, and return the summed wealth."""
     together = 0.0
@@ -133,7 +133,7 @@ def _play_block(product, rows, bets, wealth, best, start, row):  # type: ignore[
     return together
 
 
-@kernel
+@bare_kernel
 def add_to_sums(value, rows, memory, open_sums, squares, s, first):  # type: ignore[no-untyped-def]
     """Add a value of a series to its sums of 1, 2, 4, ... rows, and complete sums to the mean square of their length.
 
@@ -161,7 +161,7 @@ def add_to_sums(value, rows, memory, open_sums, squares, s, first):  # type: ign
         open_sums[s, scale + 1] = 0.0
 
 
-@kernel
+@bare_kernel
 def block_rows(rows, memory, squares, s, first, scales):  # type: ignore[no-untyped-def]
     """Return how many neighbouring rows tell as much as one independent row: the integrated autocorrelation time.
 
@@ -191,7 +191,7 @@ def block_rows(rows, memory, squares, s, first, scales):  # type: ignore[no-unty
     return int(np.ceil(min(_LONGEST, longest)))
 
 
-@kernel
+@bare_kernel
 def block_of_values(rows, squares, s):  # type: ignore[no-untyped-def]
     """Return the rows of a block by the ranks of a series and by their squares, whichever has more."""
     return max(block_rows(rows, np.inf, squares, s, 0, SCALES), block_rows(rows, np.inf, squares, s, SCALES, SCALES))
@@ -207,7 +207,7 @@ def sum_first_ranks(v, open_sums, squares, s):  # type: ignore[no-untyped-def]
         add_to_sums(v[i] * v[i] - middle, i + 1, np.inf, open_sums, squares, s, SCALES)
 
 
-@kernel
+@bare_kernel
 def label_limits(edges, used):  # type: ignore[no-untyped-def]
     """Return the range to which labels are clipped: that of the edges, and once as much on each side."""
     if used < 2:
@@ -216,7 +216,7 @@ def label_limits(edges, used):  # type: ignore[no-untyped-def]
     return edges[0] - span, edges[used - 1] + span
 
 
-@kernel
+@bare_kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, begin, values, levels, learn, key, limits, level_limits,
     edges, used, counts, risk, answer, seen, open_sums, squares, block, gathered, product, wealth, best, start,

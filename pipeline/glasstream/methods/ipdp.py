@@ -118,15 +118,15 @@ class _Aggregator:
 
     def total_importance(self, *, squares: bool) -> float:
         total = 0.0
-        for effect in self.curves.effects():
-            total += effect.deviation if squares else effect.importance
+        for shape in self.curves.shapes():
+            total += shape.deviation if squares else shape.importance
         return total / max(1, len(self.curves.outputs))
 
     def named_curves(self) -> dict[int, list[CurveFields]]:
         found: dict[int, list[CurveFields]] = {}
-        for effect in self.curves.effects():
-            grid, (curve,) = self._named(effect.slot, effect.grid, effect.curve)
-            found.setdefault(effect.slot, []).append({"output": effect.output, "grid": grid, "curve": curve})
+        for shape in self.curves.shapes():
+            grid, (curve,) = self._named(shape.slot, shape.grid, shape.curve)
+            found.setdefault(shape.slot, []).append({"output": shape.output, "grid": grid, "curve": curve})
         return found
 
     def records(self, moment: Moment) -> Iterator[OutputRecord]:
