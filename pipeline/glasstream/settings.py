@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from glasstream.changes import Changes, ChangesBoth, ChangesNothing, keys
+from glasstream.changes import Changes, ChangesBoth, ChangesExplanations, ChangesNothing, keys
 from glasstream.drift.settings import DriftSettings
 from glasstream.explain.settings import ExplainSettings
 from glasstream.ingest.limits import IngestLimits
@@ -36,9 +36,13 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window
         Number of recent events of a stream among which a label can find its event. Learner and novelty detector keep
         these events. With 0 they keep none, and every late label becomes a dead letter.
+    estimate
+        Number of events without a label whose accuracy and loss are estimated together, in records of `predictions`.
+        With 0 there are no estimates.
     """
 
     window: ChangesBoth[Natural] = 10_000
+    estimate: ChangesExplanations[Natural] = 500
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,7 +64,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "importance and curves": (("explain.methods=ipfi,isage,ipdp",), {}),
     "a tree": (("model.name=tree",), {}),
     "no checkpoints": (("checkpoint.seconds=0",), {}),
-    "labels that come late": ((), {"late": True}),
+    "labels that come late": (("labels.estimate=20",), {"late": True, "never": True}),
     "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
     "a reset mark": ((), {"reset": True}),
     "novelty": (WATCHED, {}),

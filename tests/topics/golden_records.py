@@ -113,6 +113,30 @@ def prediction_with_a_time() -> bytes:
     )
 
 
+def prediction_with_estimates() -> bytes:
+    def expected(value: float, realised: float | None = None) -> predictions.Expected:
+        return predictions.Expected(value, value - 0.125, value + 0.125, realised, None if realised is None else True)
+
+    return predictions.encode(
+        epoch=0,
+        stream="loans",
+        seq=1200,
+        id="loan-1200",
+        prediction="paid",
+        probabilities={"paid": 0.75, "lost": 0.25},
+        target=None,
+        loss=None,
+        loss_name="brier",
+        metric_name="accuracy",
+        metric_value=0.5,
+        model_version=3,
+        estimates=[
+            predictions.Estimate(100, 650, 500, expected(0.75, 0.8125), expected(0.25, 0.3125), 490, 1, 1, 1),
+            predictions.Estimate(651, 1200, 500, expected(0.5), expected(0.375), None, 1, 1, 1),
+        ],
+    )
+
+
 def large_dead_letter() -> bytes:
     headers = events_dead.headers(
         epoch=0,
@@ -525,6 +549,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "predictions.v1.others.json": prediction_of_many_classes,
     "predictions.v1.nothing.json": prediction_of_nothing,
     "predictions.v1.ts.json": prediction_with_a_time,
+    "predictions.v1.estimates.json": prediction_with_estimates,
     "importance.v1.json": estimate,
     "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,

@@ -30,6 +30,58 @@ class Others(msgspec.Struct, frozen=True):
     probability: float
 
 
+class Expected(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An expected mean, its interval of 95 %, and what the labels say.
+
+    Attributes
+    ----------
+    value
+        the expected mean.
+    low, high
+        ends of its interval.
+    realised
+        mean of the events whose labels came; absent in the first record of a window.
+    inside
+        whether it lies inside the interval of these events; absent if less than half of the labels came.
+    """
+
+    value: float
+    low: float
+    high: float
+    realised: float | None = None
+    inside: bool | None = None
+
+
+class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Expected performance on a window of events that came without a label.
+
+    Attributes
+    ----------
+    first, last
+        `seq` of its first and of its last event. Events between them that came with a label are not part of it.
+    events
+        number of its events.
+    accuracy, loss
+        what is expected of the share of right predictions, and of the mean loss.
+    labels
+        number of labels that came; absent as long as one of its events waits.
+    settled
+        number of windows so far that were held against their labels.
+    accuracy_inside, loss_inside
+        number of these windows whose accuracy and whose loss lay inside the interval.
+    """
+
+    first: Natural
+    last: Natural
+    events: Positive
+    accuracy: Expected
+    loss: Expected
+    labels: Natural | None = None
+    settled: Natural = 0
+    accuracy_inside: Natural = 0
+    loss_inside: Natural = 0
+
+
 class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
     """One event's prediction.
 
@@ -62,6 +114,9 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
         the classes that `probabilities` leaves out; absent if it names all of them.
     ts
         time of the event in milliseconds, as its sender gave it; absent if the event has none.
+    estimates
+        expected performance on events without a label: windows that are full since the record before, and windows that
+        no longer wait for labels; absent if there is none.
     """
 
     schema_version: Literal[1]
@@ -78,6 +133,7 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
     model_version: Natural
     others: Others | None = None
     ts: int | None = None
+    estimates: list[Estimate] | None = None
 
 
 JSON: Final = Json("predictions", Prediction)
@@ -110,7 +166,7 @@ class Encoder:
     def __init__(self, epoch: int, stream: str) -> None:
         self._metric: dict[str, object] = {"name": "", "value": None}
         self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
-        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -2])
+        self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -3])
         self._record["metric"] = self._metric
 
     def encode(
@@ -127,6 +183,7 @@ class Encoder:
         metric_value: float | None,
         model_version: int,
         ts: int | None = None,
+        estimates: list[Estimate] | None = None,
     ) -> bytes:
         """Return the bytes of one event's prediction, with classes sorted by name.
 
@@ -162,6 +219,8 @@ class Encoder:
             record = {**record, "others": others}
         if ts is not None:
             record = {**record, "ts": ts}
+        if estimates:
+            record = {**record, "estimates": estimates}
         return encode_record("predictions", record, nulls)
 
 

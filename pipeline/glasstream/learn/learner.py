@@ -18,6 +18,7 @@ from glasstream.ingest.admission import Accepted, Task
 from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.entries import Entries
+from glasstream.learn.expected import ExpectedPerformance
 from glasstream.learn.make_model import Model, make_model
 from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
@@ -56,6 +57,7 @@ class Unlabelled(NamedTuple):
 
     x: Mapping[str, Value]
     label: str | None
+    probabilities: Mapping[str, float] | None
     value: float | None
     """The predicted number of a regression."""
     ts: int | None
@@ -89,6 +91,7 @@ _STATE: Final = (
         "_model",
         "waiting",
         "_entries",
+        "_expected",
     ),
 )
 """Attributes of the state that a successor needs, if no block is open."""
@@ -150,6 +153,7 @@ class StreamLearner:
 
         An entry without an id is a late label for a prediction that was published before.
         """
+        self._expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
         self._predictions = predictions.Encoder(settings.epoch, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
@@ -309,7 +313,7 @@ class StreamLearner:
                 self._wait(
                     event_id,
                     seq,
-                    Unlabelled(accepted.event.x, prediction.label, prediction.value, _time(accepted.event.ts)),
+                    Unlabelled(accepted.event.x, *prediction, _time(accepted.event.ts)),
                 )
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
@@ -324,12 +328,12 @@ class StreamLearner:
         ModelRaised
             The model raised an error. The event is then not a row.
         """
-        seq, (x, said, value, ts), target = label
+        seq, (x, said, probabilities, value, ts), target = label
         model = self._model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
         row, given = self._features.encode_again(x)
-        self.predicted.append((seq, None, Prediction(said, None, value), target, self._learned, None))
+        self.predicted.append((seq, None, Prediction(said, probabilities, value), target, self._learned, None))
         model.learn_late(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
@@ -703,6 +707,7 @@ class StreamLearner:
         """
         stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
         records = self.outbox.predictions
+        expected = self._expected if self.settings.labels.estimate else None
         for seq, event_id, (label, probabilities, value), target, version, ts in self.predicted:
             loss: float | None = None
             if target is not None:
@@ -713,11 +718,17 @@ class StreamLearner:
                     self._scored += 1
                     self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
                 if event_id is None:
+                    if expected is not None and label is not None and probabilities is not None:
+                        expected.join(seq, label, probabilities, target, loss_name)
                     continue
                 if label is not None:
                     loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                    if expected is not None and probabilities is not None:
+                        expected.learn(label, probabilities, label == target, loss, loss_name)
                 elif value is not None:
                     loss = loss_one(loss_name, None, None, value, target)
+            elif expected is not None and label is not None and probabilities is not None:
+                expected.arrive(seq, label, probabilities, loss_name)
             record = encode(
                 seq=seq,
                 id=event_id,  # type: ignore[arg-type]  # it is None with a target only
@@ -730,6 +741,7 @@ class StreamLearner:
                 metric_value=self._score / self._scored if self._scored else None,
                 model_version=version,
                 ts=ts,
+                estimates=expected.take() if expected is not None and expected.told else None,
             )
             records.append((stream, record))
         self.predicted.clear()

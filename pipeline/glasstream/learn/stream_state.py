@@ -24,6 +24,7 @@ from glasstream.ingest.decode import Rejected
 from glasstream.ingest.features import NAMES_BYTES, FeatureCounts, FeatureTable, Kind
 from glasstream.ingest.waiting import Waiting
 from glasstream.learn.entries import Entries
+from glasstream.learn.expected import ExpectedPerformance, Saved
 from glasstream.learn.learner import NEVER, NEWEST, Unlabelled, tells_model
 from glasstream.learn.make_model import fixed_model
 from glasstream.learning import families
@@ -97,6 +98,7 @@ class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
     label: str | None
     value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
     ts: int | None
+    probabilities: list[tuple[str, float]] | None
 
 
 class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +136,7 @@ class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The newest snapshot of a compiled model, if the state was taken at rest."""
     entries: tuple[_Count, _Count | None, _Count, _Count | None] | None = None
     """With `explain.unlabelled`, the number of rows, and the numbers of `Entries`."""
+    expected: Saved
 
 
 def reason_for_key(settings: Settings) -> str | None:
@@ -213,6 +216,7 @@ def encode(state: StreamState) -> bytes | None:
         model=learned,
         at_rest=NEWEST in of,
         newest=newest,
+        expected=of["_expected"].saved(),
         entries=None if entries is None else (of["rows"], entries.next, entries.events, entries.effects),
     )
     return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
@@ -279,6 +283,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         "_model": model,
         "waiting": _waiting(found, seqs, features, settings),
         "_entries": entries,
+        "_expected": _expected(found, seqs, fixed if fixed is not None else model, settings),
     }
     require(found.at_rest or not (found.newest or parts[_NEWEST]), "no snapshot in a state that was taken at one", _OF)
     if found.at_rest:
@@ -304,8 +309,19 @@ def _entries(found: _Data, number: int, seqs: int, settings: Settings) -> tuple[
     return rows, Entries(following, events, effects)
 
 
+def _expected(
+    found: _Data, seqs: int, model: StreamModel | FixedModel | None, settings: Settings
+) -> ExpectedPerformance:
+    expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
+    expected.restore(found.expected, seqs, [] if model is None else list(model.classes))
+    return expected
+
+
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
-    return None if kept is None else _Unlabelled([*kept.x.items()], kept.label, kept.value, kept.ts)
+    if kept is None:
+        return None
+    probabilities = None if kept.probabilities is None else [*kept.probabilities.items()]
+    return _Unlabelled([*kept.x.items()], kept.label, kept.value, kept.ts, probabilities)
 
 
 def _distinct(texts: Sequence[str], most: int, size: int, what: str) -> None:
@@ -378,7 +394,10 @@ def _waiting(found: _Data, seqs: int, features: FeatureTable, settings: Settings
     events: OrderedDict[str, tuple[int, Unlabelled | None]] = OrderedDict()
     trial = deepcopy(features)
     for event_id, seq, kept in found.waited:
-        unlabelled = None if kept is None else Unlabelled(dict(kept.x), kept.label, kept.value, kept.ts)
+        unlabelled = None
+        if kept is not None:
+            probabilities = None if kept.probabilities is None else dict(kept.probabilities)
+            unlabelled = Unlabelled(dict(kept.x), kept.label, probabilities, kept.value, kept.ts)
         events[event_id] = seq, unlabelled
         if unlabelled is not None:
             trial.encode_again(unlabelled.x)

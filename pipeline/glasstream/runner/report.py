@@ -19,7 +19,7 @@ from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.methods import meaning_of
-from glasstream_topics.predictions import Metric
+from glasstream_topics.predictions import Estimate, Metric
 
 _LEADING = 4
 """Number of features to name in a progress line."""
@@ -39,6 +39,7 @@ class _Predicted(msgspec.Struct):
     metric: Metric
     probabilities: dict[str, float] | None
     others: msgspec.Raw = msgspec.Raw()
+    estimates: list[Estimate] = []
 
 
 class _Novel(msgspec.Struct):
@@ -79,6 +80,8 @@ class _Stream:
     predicted: int = 0
     unlabelled: int = 0
     metric: Metric | None = None
+    estimate: Estimate | None = None
+    """Newest window of events without a label."""
     diverged: bool = False
     """Whether the user has been told that the model diverges."""
     baselines: Baselines = field(default_factory=Baselines)
@@ -230,6 +233,7 @@ class Report:
         if stream.learned_nothing():
             self._say("the model was trained before the stream began, and learned nothing from it")
         self._tell_standing(stream.baselines.standing())
+        self._tell_expected(stream.estimate)
         self._tell_changes(stream)
         self._tell_novelty(stream)
 
@@ -276,6 +280,20 @@ class Report:
         if standing.of_classes:
             self._say(f"beyond the baselines: {_beyond(standing)}")
 
+    def _tell_expected(self, estimate: Estimate | None) -> None:
+        """Print how good the model probably is on the newest events without a label."""
+        if estimate is None:
+            return
+        expected = estimate.accuracy
+        line = (
+            f"expected accuracy of {estimate.events:,} events without a label, {estimate.first:,} to "
+            f"{estimate.last:,}: {expected.value:.1%} ({expected.low:.1%} to {expected.high:.1%})"
+        )
+        if estimate.settled:
+            inside = f"{estimate.accuracy_inside:,} of {estimate.settled:,} windows"
+            line += f"; what late labels said lay inside the interval in {inside}"
+        self._say(line)
+
     def _tell_novelty(self, stream: _Stream) -> None:
         if not self._novelty:
             return
@@ -309,6 +327,12 @@ class Report:
         stream = self._stream(prediction.stream, prediction.epoch)
         stream.predicted += 1
         stream.metric = prediction.metric
+        for estimate in prediction.estimates:
+            if stream.estimate is None or estimate.last >= stream.estimate.last:
+                stream.estimate = estimate
+            else:  # an earlier window, whose labels have come
+                counts = {name: getattr(estimate, name) for name in ("settled", "accuracy_inside", "loss_inside")}
+                stream.estimate = msgspec.structs.replace(stream.estimate, **counts)
         cut = bool(bytes(prediction.others))
         stream.baselines.add(prediction.prediction, prediction.target, prediction.probabilities, cut=cut)
         if prediction.target is None:
