@@ -50,7 +50,7 @@ def make(out: Path, name: str, model: str, most: int, data: Path) -> None:
     half, chance = len(rows) // 2, random.Random(7)
     targets = ["is " + row[-1] for row in rows]
     comes = [chance.random() < 0.5 for _ in rows]
-    learner = PartitionLearner(0, load(assignments=[f"model.name={model}", "explain.start=1000000"]))
+    learner = PartitionLearner(0, load(assignments=[f"model.name={model}", "explain.start=1000000", "topics.events=1"]))
     sent: list[Any] = []
     for place, row in enumerate(rows):
         event = {"id": place, "x": dict(zip(header[:-1], map(number, row), strict=False))}
@@ -97,7 +97,8 @@ def compare(out: Path, name: str) -> dict[str, Any]:
         problem_type="classification_binary",
     )  # fmt: skip
     cbpe.fit(table[BEGIN:half].reset_index(drop=True))
-    theirs = cbpe.estimate(table[first:end].drop(columns="y").reset_index(drop=True)).to_df()["accuracy"]
+    estimates = cbpe.estimate(table[first:end].drop(columns="y").reset_index(drop=True))
+    theirs = estimates.filter(period="analysis").to_df()["accuracy"]
     value, error = theirs["value"].to_numpy(), theirs["sampling_error"].to_numpy()
     real = np.array([(table.y == table.y_pred)[one["first"] : one["last"] + 1].mean() for one in windows])
     ours = np.array([[one["value"], one["low"], one["high"]] for one in windows])

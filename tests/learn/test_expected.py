@@ -1,5 +1,4 @@
-"""Expected performance on events without a label: intervals hold, a miscalibrated model is corrected, state is bounded.
-"""
+"""Expected performance without labels: intervals hold, a miscalibrated model is corrected, and state is bounded."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -110,8 +109,7 @@ def test_what_a_miscalibrated_model_promises_is_corrected() -> None:
 
 
 def plain(events: list[Seen], size: int) -> list[tuple[float, float]]:
-    """Expected accuracy and Brier score of each window, as the definition says them: all labels again for each event.
-    """
+    """Expected accuracy and Brier score of each window, from all labels again for each event."""
     before: list[Seen] = []
     found: list[tuple[float, float]] = []
     window: list[tuple[float, float]] = []
@@ -132,7 +130,8 @@ def plain(events: list[Seen], size: int) -> list[tuple[float, float]]:
                 weight, p = (1 + 1 / 2000) ** -(age + 1), other.probabilities[other.label]
                 whole += weight
                 right += weight * ((other.label == other.target) - p)
-                loss += weight * (loss_one("brier", other.label, other.probabilities, 0.0, other.target) - 2 * p * (1 - p))
+                value = loss_one("brier", other.label, other.probabilities, 0.0, other.target)
+                loss += weight * (value - 2 * p * (1 - p))
         p = seen.probabilities[seen.label]
         window.append((min(max(p + right / whole, 0.0), 1.0), max(0.0, 2 * p * (1 - p) + loss / whole)))
         if len(window) == size:
@@ -245,8 +244,10 @@ def test_the_learner_publishes_them_however_events_are_packed_and_blocks_cut() -
         assert one.loss.realised == pytest.approx(np.mean(losses))
     for size, cut_every in ((1, 1), (7, 3)):
         assert learn(packed(sent, size), cut_every, chosen).predictions == whole.predictions
-    off = [predictions.decode(one) for one in learn(packed(sent, 7), 3, given("linear", "labels.estimate=0")).predictions]
-    assert off == [msgspec.structs.replace(record, estimates=None) for record in records]
+    off = learn(packed(sent, 7), 3, given("linear", "labels.estimate=0")).predictions
+    assert [predictions.decode(one) for one in off] == [
+        msgspec.structs.replace(record, estimates=None) for record in records
+    ]
 
 
 def test_a_stream_whose_labels_come_with_its_events_keeps_its_bytes() -> None:

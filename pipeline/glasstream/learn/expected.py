@@ -42,6 +42,8 @@ _Z: Final = 1.959963984540054
 _RECENT: Final = 0.05
 """Weight of the newest settled window in the mean of the squared standardised errors."""
 _OF: Final = "expected performance"
+_Moment = tuple[float, float]
+"""Mean and variance."""
 
 
 class Moments(msgspec.Struct, forbid_unknown_fields=True):
@@ -265,7 +267,7 @@ class ExpectedPerformance:
         self._pending = dict(saved.pending)
         self._errors, self._settled, self.told = saved.errors, saved.settled, saved.told
 
-    def _cell(self, label: str, place: int, p: float, loss_name: str) -> tuple[tuple[float, float], tuple[float, float]]:
+    def _cell(self, label: str, place: int, p: float, loss_name: str) -> tuple[_Moment, _Moment]:
         """Return mean and variance of the differences in a cell: of accuracy, and of loss."""
         sums, at = self._cells.get(label), _SUMS * place
         prior = _PRIOR * self._weight
@@ -316,7 +318,7 @@ class ExpectedPerformance:
             self._settle(number)
 
     def _settle(self, number: int) -> None:
-        """Publish what the labels of a window said. They are held against the interval if at least half of them came."""
+        """Publish what the labels of a window said. The interval is checked if at least half came."""
         window = self._windows.pop(number)
         if not window.labels:
             return
