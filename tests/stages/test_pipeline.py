@@ -64,7 +64,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "importance and curves": (("explain.methods=ipfi,isage,ipdp",), {}),
     "a tree": (("model.name=tree",), {}),
     "no checkpoints": (("checkpoint.seconds=0",), {}),
-    "labels that come late": (("labels.estimate=20",), {"late": True, "never": True}),
+    "labels that come late": (("labels.estimate=10", "labels.window=40"), {"late": True, "never": True}),
     "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
     "a reset mark": ((), {"reset": True}),
     "novelty": (WATCHED, {}),
@@ -91,6 +91,9 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str, see
         pipeline = Pipeline(settings(*more), seed).run(log(126, **options), faults=15)
         assert_as_the_plain_loop(pipeline)
         happened += pipeline.happened
+        if any(one.startswith("labels.estimate") for one in more):
+            records = b"".join(b"".join(values) for values in pipeline.published("predictions").values())
+            assert records.count(b'"realised"') > 2 * len(STREAMS)
     assert len(happened) > 6, happened
 
 
