@@ -37,12 +37,12 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Number of recent events of a stream among which a label can find its event. Learner and novelty detector keep
         these events. With 0 they keep none, and every late label becomes a dead letter.
     estimate
-        Number of events without a label whose accuracy and loss are estimated together, in records of `predictions`.
-        With 0 there are no estimates.
+        Number of events without a label whose accuracy and loss are estimated together, in records of `predictions`,
+        for example 500. With 0 there are no estimates.
     """
 
     window: ChangesBoth[Natural] = 10_000
-    estimate: ChangesExplanations[Natural] = 500
+    estimate: ChangesExplanations[Natural] = 0
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
