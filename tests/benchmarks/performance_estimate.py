@@ -1,7 +1,7 @@
 """How well is a model's performance known before its labels come? Our estimates beside those of NannyML's CBPE.
 
     python tests/benchmarks/performance_estimate.py make OUT [--data adult,elec2] [--model tree] [--rows 20000]
-    PYTHON-WITH-NANNYML tests/benchmarks/performance_estimate.py compare OUT
+    PYTHON-WITH-NANNYML tests/benchmarks/performance_estimate.py compare OUT    # pip install nannyml statsmodels plotly
 
 `make` runs the learner over each data set, in the order of its file. The events of the first half come with their
 labels. Those of the second half come without, and half of their labels, drawn by chance, come 2,000 events later; the
@@ -50,7 +50,8 @@ def make(out: Path, name: str, model: str, most: int, data: Path) -> None:
     half, chance = len(rows) // 2, random.Random(7)
     targets = ["is " + row[-1] for row in rows]
     comes = [chance.random() < 0.5 for _ in rows]
-    learner = PartitionLearner(0, load(assignments=[f"model.name={model}", "explain.start=1000000", "topics.events=1"]))
+    assignments = [f"model.name={model}", "explain.start=1000000", "topics.events=1", "labels.estimate=500"]
+    learner = PartitionLearner(0, load(assignments=assignments))
     sent: list[Any] = []
     for place, row in enumerate(rows):
         event = {"id": place, "x": dict(zip(header[:-1], map(number, row), strict=False))}
