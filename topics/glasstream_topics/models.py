@@ -41,6 +41,11 @@ def split(data: bytes, limit: int = CHUNK_BYTES) -> list[tuple[bytes, bytes]]:
     return [(f"{name}/{index}".encode(), value) for index, value in enumerate(chunks.split(_KIND, data, limit))]
 
 
+def part(value: bytes) -> chunks.Chunk:
+    """Return the part of a file in a record; raise FrameError if it is damaged."""
+    return chunks.decode(_KIND, value)
+
+
 def digest_of(key: bytes) -> str:
     """Return the SHA-256 that a key names.
 
@@ -69,7 +74,7 @@ def whole(name: str, records: Mapping[bytes, bytes], limit: int) -> bytes:
     """
     found: dict[int, chunks.Chunk] = {}
     while (value := records.get(f"{name}/{len(found)}".encode())) is not None:
-        chunk = chunks.decode(_KIND, value)
+        chunk = part(value)
         if chunk.index != len(found):
             raise FrameError(f"chunk {len(found)}: expected its number, got {chunk.index}")
         found[chunk.index] = chunk
