@@ -61,6 +61,9 @@ RESET: Final = b'{"reset":true}'
 DIGEST: Final = "^[0-9a-f]{64}$"
 """Pattern of a SHA-256 in hexadecimal digits."""
 
+_SPACE: Final = rb"[ \t\r\n]*"
+_MODEL_MARK: Final = re.compile(_SPACE.join((b"", b"{", b'"model"', b":", b'"([0-9a-f]{64})"', b"}", b"")))
+
 PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
     {"murmur2": murmur2_partition, "crc32": crc32_partition}
 )
@@ -165,14 +168,8 @@ def named_model(data: bytes) -> str | None:
     >>> named_model(model_mark("0a" * 32)) == "0a" * 32, named_model(b'{"model": true}')
     (True, None)
     """
-    if b'"model"' not in data[:64]:
-        return None
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    named = found["model"] if isinstance(found, dict) and found.keys() == {"model"} else None
-    return named if isinstance(named, str) and re.fullmatch(DIGEST, named) else None
+    found = _MODEL_MARK.fullmatch(data)
+    return None if found is None else found[1].decode()
 
 
 def _says(data: bytes, mark: str) -> bool:

@@ -90,19 +90,28 @@ class PushedModels:
         ModelError
             It cannot be used. The message says why, and what to do.
         """
-        model = self._made(name, of, before, table)
-        model.predictor.evaluate(np.zeros((1, len(model.features))))  # compiles the kernels
+        data = self._bytes(name, of)
+        texts = [list(codes) for codes in table.categories[: len(before.features)]]
         try:
-            data = codec.encode(model.predictor, stream=stream, epoch=of.epoch, version=0, key=self.key)
+            model = _made(name, data, of, before, texts)
+            model.predictor.evaluate(np.zeros((1, len(model.features))))  # compiles the kernels
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"expected a model that can be used, but {type(error).__name__}: {str(error)[:300]}; export it again"
+            ) from error
+        try:
+            snapshot = codec.encode(model.predictor, stream=stream, epoch=of.epoch, version=0, key=self.key)
         except AuthenticationError as error:
             raise ModelError(
                 f"onnxruntime evaluates the model ({model.generic}), so its snapshot must be sealed, and this learner "
                 "has no key; give all workers the same GLASSTREAM_HMAC_KEY, and push the model again"
             ) from error
-        if len(data) > of.limits.snapshot_largest:
+        if len(snapshot) > of.limits.snapshot_largest:
             raise ModelError(
                 f"expected a snapshot of at most {of.limits.snapshot_largest:,} bytes (limits.snapshot_largest), got "
-                f"{len(data):,}; push a smaller model, or raise the limit and push it again"
+                f"{len(snapshot):,}; push a smaller model, or raise the limit and push it again"
             )
         return model
 
@@ -120,33 +129,27 @@ class PushedModels:
             It cannot be made again.
         """
         try:
-            return self._built(name, self._parsed(name, of), of, before, texts)
+            return _made(name, self._bytes(name, of), of, before, texts)
         except ModelError as error:
             raise StateError(
                 f"the stream was given the model {name}, which cannot be used again: {error}; write its file to the "
                 "topic again (`glasstream model push FILE`), or begin a new epoch"
             ) from error
 
-    def _made(self, name: str, of: Settings, before: FixedModel, table: FeatureTable) -> FixedModel:
-        file, count = self._parsed(name, of), len(before.features)
-        texts = [list(codes) for codes in table.categories[:count]]
-        return self._built(name, file, of, before, texts)
-
-    def _parsed(self, name: str, of: Settings) -> OnnxFile:
+    def _bytes(self, name: str, of: Settings) -> bytes:
         try:
-            data = self.file(name)
+            return self.file(name)
         except FrameError as error:
             raise ModelError(
                 f"the file with the SHA-256 {name} is not on the topic {of.prefix}{models.TOPIC.name}, or is damaged: "
                 f"{error}; push the file itself (`glasstream model push FILE`)"
             ) from error
-        return parse(data, of.model.features, of.model.classes)
 
-    def _built(
-        self, name: str, file: OnnxFile, of: Settings, before: FixedModel, texts: Sequence[Sequence[str]]
-    ) -> FixedModel:
-        _expect_alike(file, before)
-        return FixedModel(loaded(file, texts), of.limits, of.model.absent, name)
+
+def _made(name: str, data: bytes, of: Settings, before: FixedModel, texts: Sequence[Sequence[str]]) -> FixedModel:
+    file = parse(data, of.model.features, of.model.classes)
+    _expect_alike(file, before)
+    return FixedModel(loaded(file, texts), of.limits, of.model.absent, name)
 
 
 def _expect_alike(file: OnnxFile, before: FixedModel) -> None:

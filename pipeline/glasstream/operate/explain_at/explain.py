@@ -74,6 +74,11 @@ class Explained:
         return self.block.first_row + self.at
 
     @property
+    def lag(self) -> int:
+        """Return the number of rows that the model had learned less than it could have."""
+        return self.row - self.block.version if self.stream_epoch.settings.model.learns else 0
+
+    @property
     def at_answer(self) -> int:
         """Return the event's index in the contributions."""
         return _place(self.answer.seqs, self.seq)
