@@ -18,16 +18,19 @@ Deploy = Callable[..., Deployment]
 SETTINGS = (
     "topics.events=1", "topics.requests=2", "limits.rows_ahead=800", "publish.every=50", "explain.methods=ipfi,ipdp",
 )  # fmt: skip
+FILES = ("encoded forest", "encoded network", "encoded line")
+"""Two models for the stream, of which onnxruntime evaluates the second, and one for another task."""
 
 
 def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     deploy: Deploy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Only a broker shows the topic of the files, the commands, and what a killed learner reads of both."""
-    first, second = tmp_path / "forest.onnx", tmp_path / "network.onnx"
-    first.write_bytes(exported("encoded forest"))
-    second.write_bytes(exported("encoded network"))
-    digests = [models.digest(one.read_bytes()) for one in (first, second)]
+    files = {name: tmp_path / f"{name.replace(' ', '_')}.onnx" for name in FILES}
+    for name, file in files.items():
+        file.write_bytes(exported(name))
+    first, second, other = files.values()
+    digests = [models.digest(one.read_bytes()) for one in files.values()]
     deployment = deploy(*SETTINGS, *OFTEN, f"model.name={first}")
     commands = Commands(deployment, monkeypatch)
     values = log(1_500)
@@ -49,6 +52,10 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     deployment.start("learner", "learner-1")
     said = commands.well("model", "push", "--digest", digests[0][:12], "--stream", "s", "--wait").out
     assert said.endswith("stream s uses the model\n")
+    refused = commands.run("model", "push", other, "--stream", "s", "--wait")
+    assert refused.code == 1 and "the learner has refused the model" in refused.err
+    (letter,) = commands.well("dead", "show", "--json").records
+    assert letter["reason"] == "model_refused" and "expected the task of the stream's model" in letter["detail"]
     deployment.send(*parts[2])
     for name in ("learner-1", "aggregator-1", "explainer-1"):
         deployment.kill(name)
@@ -57,9 +64,9 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     assert isinstance(said, InputError) and digests[0][:12] in str(said)
     deployment.send(events.FLUSH)
 
-    marks = [events.model_mark(digest) for digest in reversed(digests)]
-    whole = [*parts[0], marks[0], *parts[1], marks[1], *parts[2], events.FLUSH]
-    records = dict(pair for one in (first, second) for pair in models.split(one.read_bytes()))
+    back, on, line = map(events.model_mark, digests)
+    whole = [*parts[0], on, *parts[1], back, line, *parts[2], events.FLUSH]
+    records = dict(pair for one in files.values() for pair in models.split(one.read_bytes()))
     expected: dict[str, list[bytes]] = {"predictions": [], "importance": [], "incidents": []}
     for topic, record in Reference(deployment.settings, records).run((b"s", value) for value in whole):
         expected.setdefault(topic, []).append(record)
@@ -74,9 +81,9 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
 
     listed = commands.well("model", "list", "--json").records
     assert [(one["digest"], one["streams"], one["whole"]) for one in listed] == [
-        (digests[0], ["s"], True), (digests[1], [], True),
+        (digests[0], ["s"], True), (digests[1], [], True), (digests[2], [], True),
     ]  # fmt: skip
-    explained = ("explain-at", "s", 100, 600, 1_200, "--json", "--set", f"model.name={first}")
+    explained = ("explain-at", "s", 200, 600, 1_200, "--json", "--set", f"model.name={first}")
     for source in ((), ("--from", "log")):
         found = commands.well(*explained, *source).records
         assert [one["published"]["difference"] for one in found] == [0.0, 0.0, 0.0], source
